@@ -1,4 +1,4 @@
-"""What people ask the page: the state of the pool, its history, and the rights of a member."""
+"""Answers of the page: the state of the pool, its history, and the rights of a member."""
 
 import re
 from collections.abc import Callable

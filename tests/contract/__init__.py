@@ -1,1 +1,1 @@
-"""What every backend that is driven by the control loop must show."""
+"""Contract of every backend that the control loop drives."""

@@ -70,7 +70,7 @@ class Pool:
         return f"{self.home}/checkpoints/{self.uids}"
 
     def ended(self, name: str) -> WorkloadOutcome | None:
-        """How a workload ended, once it has."""
+        """Return the outcome of a workload that has ended."""
         found = [end.how for end in self.journal.ends if end.workload == name]
         assert len(found) <= 1, f"{name} ended {len(found)} times"
         return found[0] if found else None
@@ -108,7 +108,7 @@ def main(home: Path) -> None:
 
 
 def slow_or_fast(seed: int) -> float:
-    """How long a short job takes."""
+    """Return the run time of a short job."""
     return random.Random(seed).choice([0.0, 0.0, 0.02, 0.1])
 
 

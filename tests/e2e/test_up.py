@@ -39,7 +39,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def up(*tries: str) -> list[subprocess.CompletedProcess[str]]:
-    """What comes of `weir up` with each of these arguments."""
+    """Run `weir up` with each of these arguments, and return the results."""
     return [prefork.run([sys.executable, "-c", TRY.format(words)]) for words in tries]
 
 

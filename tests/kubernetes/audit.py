@@ -1,6 +1,7 @@
-"""Who looks at everything that happens to pods, in the order in which it happens, and holds it against what must be.
+"""Audit of all events of pods, in their order, against the invariants.
 
-It asks the API server directly, with no fault in between, so that nothing escapes it. After every single event:
+It asks the API server directly, with no fault in between, so that nothing escapes it. After every single
+event:
 
 - no pod that Weir binds makes it more devices than the node has: with all of Weir's own pods there that are not
   over, and with those of other schedulers that Weir had surely been told of before it asked for the binding
@@ -105,7 +106,7 @@ class Audit:
         return max(spans, default=0.0)
 
     def reported(self, about: str, last: int = 30) -> str:
-        """What happened to something, for whoever reads a failure."""
+        """Return the history of an object, for the reader of a failure."""
         return "\n".join([line for line in self.story if about in line][-last:])
 
     # Its own thread

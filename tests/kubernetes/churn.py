@@ -1,4 +1,4 @@
-"""What people, nodes, networks and another scheduler do to a cluster, by a seed."""
+"""Random changes of a cluster by people, nodes, networks and another scheduler, by a seed."""
 
 import random
 from collections import Counter
@@ -21,7 +21,7 @@ THEIRS_MOST = NODES * GPUS // 3
 """GPUs that others use at once, so that gangs of ours find capacity too."""
 WAITING_MOST = 20
 KEPT_S = 10
-"""How long a finished Job stays, so that a long run has no more objects than a short one."""
+"""Time that a finished Job stays, so that a long run has no more objects than a short one."""
 FAULTS = (
     NONE,
     Faults(cut_watch_after_s=0.5),

@@ -65,7 +65,7 @@ def cluster(plane: ControlPlane) -> Iterator[Cluster]:
 
 @pytest.fixture
 def weir_kubeconfig(plane: ControlPlane) -> Path:
-    """Of a user who may do everything but is served like anybody: the administrator is exempt from queueing."""
+    """Return the kubeconfig of a user with all rights but no exemption from queueing, unlike the administrator."""
     return plane.kubeconfig_for("weir")
 
 

@@ -53,7 +53,7 @@ class Team:
             self.lands(f"finds-{name}", 0, nodeSelector={HOST: name}, tolerations=[{"operator": "Exists"}])
 
     def waits(self, name: str) -> str:
-        """Why a bare pod isn't placed, though one without demands that came after it is."""
+        """Return the reason why a bare pod isn't placed, though a later one without demands is."""
         self.is_left_out(name)
         return self.cluster.until(lambda: self.why(name), _LANDS_S, f"a reason for {name}")
 
@@ -72,7 +72,7 @@ class Team:
         assert not self.pod(name)["spec"].get("nodeName")
 
     def why(self, *names: str) -> str:
-        """What the workloads of bare pods say."""
+        """Return the reasons of the workloads of bare pods."""
         answer = []
         for name in names:
             path = f"/apis/weir.dev/v1alpha1/namespaces/{self.namespace}/workloads/pod-{name}"

@@ -241,7 +241,7 @@ def plain_job(it: Makers) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """How objects of a kind are made, and what they come to: pods, GPUs by workload."""
+    """Objects of a kind, with the expected pods and GPUs by workload."""
 
     make: Callable[[Makers], None]
     pods: int

@@ -102,7 +102,7 @@ class Hostile:
         return self._object("batch/v1", "Job", "job", spec, self.space)
 
     def workload(self) -> Object:
-        """One of Weir's own objects as somebody else writes it, perhaps in the name of a pod that is there."""
+        """Return one of Weir's own objects as another account writes it, perhaps in the name of an existing pod."""
         pod = self.chance.randrange(1, max(2, self.made))
         owner = {"apiVersion": "v1", "kind": "Pod", "name": f"pod-{pod}", "uid": f"uid-pod-{pod}"}
         spec: Object = {

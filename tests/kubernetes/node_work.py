@@ -1,4 +1,4 @@
-"""What nodes bring with them: pods of a DaemonSet, which kube-scheduler binds, and the mirrors of static pods."""
+"""Pods that come with nodes: of a DaemonSet, bound by kube-scheduler, and mirrors of static pods."""
 
 import random
 from itertools import count

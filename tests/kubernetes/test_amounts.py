@@ -1,4 +1,4 @@
-"""What pods take of their nodes, and when they may have it, on a real control plane."""
+"""Usage of nodes by pods, and the time of its release, on a real control plane."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -125,7 +125,7 @@ def _turn(churn: Churn, weir: Weir) -> None:
 
 
 def stuck(cluster: Cluster, churn: Churn) -> str:
-    """What keeps Jobs from completing, as far as anybody says."""
+    """Return the known reasons that keep Jobs from completing."""
     answer = [f"the Jobs of seed {SEED} to complete"]
     for name in churn.unfinished():
         within, _, job_name = name.partition("/")

@@ -134,7 +134,7 @@ def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
 def test_a_standby_answers_and_its_snapshot_replays_the_next_decision(
     run: Run, teams: Cluster, home: str, tmp_path: Path
 ) -> None:
-    """What a played cycle does of the snapshot is what Weir does when it leads."""
+    """A played cycle of the snapshot decides as Weir does when it leads."""
     with answering(teams, home, "before"):
         for team, name, gpus in (("team-a", "two", 2), ("team-a", "lent", 1), ("team-b", "first", 1)):
             teams.api.create(job(team, name, gpus))

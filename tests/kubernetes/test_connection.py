@@ -37,7 +37,7 @@ class OddSpec(ApiStruct):
 
 
 class OddPod(ApiStruct):
-    """Of a program that thinks all pods are Weir's."""
+    """Pod as seen by a program that takes all pods for Weir's."""
 
     metadata: Metadata
     spec: OddSpec

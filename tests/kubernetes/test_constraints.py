@@ -1,4 +1,4 @@
-"""Where pods really land: one test for each thing the API can state about that, on a real control plane."""
+"""Places where pods really land: one test for each constraint of the API, on a real control plane."""
 
 from collections.abc import Iterator
 

@@ -37,7 +37,7 @@ TOLERATES = {"tolerations": [{"key": "quiet", "operator": "Exists"}]}
 
 
 class Crowd:
-    """Those who behave, on nodes of their own, beside those who don't."""
+    """Well-behaved workloads, on nodes of their own, beside hostile ones."""
 
     def __init__(self, cluster: Cluster, weir: Weir) -> None:
         self.cluster = cluster

@@ -32,7 +32,7 @@ def kinds(cluster: Cluster) -> Cluster:
 
 
 def tried(cluster: Cluster, kind: str, spec: dict[str, Any]) -> str:
-    """What the server says of an object: nothing if it takes it."""
+    """Return the server's refusal of an object; empty if it is accepted."""
     plural = "topologies" if kind == "Topology" else f"{kind.lower()}s"
     written = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
     try:

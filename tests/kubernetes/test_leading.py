@@ -1,4 +1,4 @@
-"""One leads, stops in time when it can't keep the lease, and another one follows: never two together."""
+"""Leader election: the leader stops in time when it can't keep the lease, and never two lead together."""
 
 import asyncio
 import time

@@ -42,7 +42,7 @@ def weir(plane: ControlPlane) -> Iterator[Installed]:
 
 @pytest.fixture(scope="module")
 def namespaces(plane: ControlPlane, weir: Installed) -> Mapping[str, Makers]:
-    """All kinds defined after Weir was started, and one object of each with its pods made at once."""
+    """Define all kinds after Weir was started, and make one object of each with its pods at once."""
     cluster = Cluster(plane)
     cluster.add(nodes(6))
     made = {kind: Makers(cluster, cluster.namespace()) for kind in (*CASES, "odd")}
@@ -77,7 +77,7 @@ def reported(it: Makers) -> dict[str, Any]:
 
 
 def runs(it: Makers, pods: int) -> Callable[[], str]:
-    """What is wrong while a namespace's pods don't all run."""
+    """Return a check that names the problem while a namespace's pods don't all run."""
 
     def say() -> str:
         states = [

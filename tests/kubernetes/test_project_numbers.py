@@ -83,7 +83,7 @@ def gpus(status: dict[str, Any], word: str) -> float:
 
 
 def test_numbers_while_work_stops_is_impossible_and_is_deleted(weir: Installed, cluster: Cluster) -> None:
-    """One project borrows and gives back slowly; what it holds until then is in its numbers."""
+    """A project gives borrowed GPUs back slowly, and its numbers include them until then."""
     cluster.add_nodes(2, gpus=2)
     a, b = cluster.namespace(), cluster.namespace()
     weir.create_queues(project(a, 2), project(b, 2))

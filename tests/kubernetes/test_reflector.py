@@ -84,7 +84,7 @@ async def reflecting(
 
 
 def churn(cluster: Cluster, within: str, chance: random.Random, names: Sequence[str]) -> None:
-    """One thing that happens to pods, some of it under names that others had."""
+    """Make one change to pods, some of it under names that others had."""
     name = chance.choice(names)
     path = path_of("v1", "pods", within, name)
     if cluster.api.maybe(path) is None:

@@ -39,7 +39,7 @@ SECRET = "weir-webhook"
 
 
 class Replica:
-    """One replica's port, in a thread of its own."""
+    """Port of one replica, in a thread of its own."""
 
     def __init__(self, kubeconfig: Path, known: Callable[[], QuotaTree | None], namespace: str) -> None:
         self._kubeconfig, self._known, self._namespace = kubeconfig, known, namespace
@@ -108,7 +108,7 @@ def replica(kubeconfig: Path, known: Callable[[], QuotaTree | None], namespace: 
 
 
 class Queues:
-    """What the webhooks know, straight from the server."""
+    """State of the webhooks, straight from the server."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -149,7 +149,7 @@ def thing(kind: str, name: str, spec: Object) -> Object:
 
 
 def refused(cluster: Cluster, one: Object) -> str:
-    """What is said of an object; nothing if it is made."""
+    """Return the refusal of an object; empty if it is created."""
     try:
         cluster.api.create(one)
     except ApiError as why:

@@ -1,4 +1,4 @@
-"""What kubectl shows of work that waits: a condition and an event on every pod, and on its Workload."""
+"""Pending work in kubectl: a condition and an event on every pod, and on its Workload."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,7 @@
-"""How much is tried: what a run of all tests can afford, the same on every run; more when asked for.
+"""Number of examples: as many as a run of all tests affords, the same on every run; more on request.
 
-A run of all tests tries a quarter of the examples. WEIR_EFFORT=50 tries fifty times as many as are named, other
-ones on every run.
+A run of all tests tries a quarter of the examples. WEIR_EFFORT=50 tries fifty times as many as are named,
+other ones on every run.
 """
 
 import os

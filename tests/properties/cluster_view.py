@@ -37,7 +37,7 @@ def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
 
 
 def differs(one: Any, other: Any, at: str = "") -> list[str]:
-    """Where two pictures differ, each as one line."""
+    """Return the differences of two views, each as one line."""
     if isinstance(one, dict) and isinstance(other, dict):
         found = []
         for key in {**one, **other}:

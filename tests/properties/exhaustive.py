@@ -14,7 +14,7 @@ from .invariants import charges, everyone, held
 
 
 class Floor:
-    """What is free on one node, device by device."""
+    """Free capacity of one node, device by device."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -54,7 +54,7 @@ class Floor:
 
 
 def floors(cluster: Cluster, without: Sequence[Job] = ()) -> dict[int, Floor]:
-    """What is free on every node, neither held nor promised, were these jobs gone."""
+    """Return the free capacity of every node, without nominations, if these jobs were gone."""
     found = {at: Floor(node) for at, node in enumerate(cluster.nodes) if node is not None}
     for pod in everyone(cluster):
         if pod.nomination is not None:
@@ -65,7 +65,7 @@ def floors(cluster: Cluster, without: Sequence[Job] = ()) -> dict[int, Floor]:
 
 
 def fits(cluster: Cluster, wanted: Sequence[Request], free: dict[int, Floor]) -> bool:
-    """Whether all these pods have room at once, by trying every arrangement."""
+    """Return True if all these pods fit at once, by trying every arrangement."""
     if not wanted:
         return True
     request = wanted[0]
@@ -94,7 +94,7 @@ def _sorts(node: Node) -> tuple[object, ...]:
 
 
 def next_steps(job: Job) -> list[list[Request]]:
-    """What a waiting job could do next: the rest of its gang, or one more elastic pod of any group."""
+    """Return the next steps of a pending job: the rest of its gang, or one more elastic pod of any group."""
     groups, needed = job.spec.groups, job.spec.needed()
     missing = [max(0, need - have) for need, have in zip(needed, job.placed, strict=True)]
     if not any(missing):
@@ -103,7 +103,7 @@ def next_steps(job: Job) -> list[list[Request]]:
 
 
 def passes_gates(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
-    """Whether a job that asks for these pods stays under every limit and, if it must, in every quota."""
+    """Return True if a job with these pods stays under every limit and, if it must, in every quota."""
     return not over_limit(cluster, job, wanted, without) and not over_quota(cluster, job, wanted, without)
 
 
@@ -139,7 +139,7 @@ def _wanted(cluster: Cluster, wanted: Sequence[Request], resource: str) -> int:
 
 
 def in_quota(cluster: Cluster, job: Job, wanted: Sequence[Request]) -> bool:
-    """Whether every queue above a job stays within its quota with these pods."""
+    """Return True if every queue above a job stays within its quota with these pods."""
     amounts = held(cluster, fixed=False)
     return all(
         amounts[queue.name, name] + _wanted(cluster, wanted, name) <= most

@@ -1,4 +1,4 @@
-"""What is always true, worked out from the pods alone and not from what the engine keeps in its columns."""
+"""Invariants, computed from the pods alone and not from the engine's columns."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ HOLDS = (Phase.RUNNING, Phase.STOPPING)
 
 
 def everyone(cluster: Cluster) -> list[Pod]:
-    """All pods of all jobs."""
+    """Return all pods of all jobs."""
     return [pod for job in cluster.jobs.values() for pod in pods_of(job)]
 
 
@@ -78,7 +78,7 @@ def charges(request: Request) -> dict[str, int]:
 
 
 def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Counter[tuple[str, str]]:
-    """What each queue holds of each resource, running or promised, or of that what can't be stopped."""
+    """Return the usage of each queue by resource, nominations included, in all or of non-preemptible work."""
     gone = {job.spec.name for job in without}
     parent = {queue.name: queue.parent for queue in cluster.ledger.queues}
     found: Counter[tuple[str, str]] = Counter()
@@ -115,7 +115,7 @@ def limits_hold(cluster: Cluster) -> None:
 
 
 def fixed_work_is_in_quota(cluster: Cluster) -> None:
-    """What can't be stopped never exceeds a quota."""
+    """Check that non-preemptible work never exceeds a quota."""
     amounts = held(cluster, fixed=True)
     for queue in cluster.ledger.queues:
         for name, most in queue.quota.items():
@@ -134,7 +134,7 @@ def placed(job: Job) -> list[int]:
 
 
 def is_complete(job: Job) -> bool:
-    """Whether a job has all the pods its gang needs."""
+    """Return True if a job has all pods of its gang."""
     return all(have >= need for have, need in zip(placed(job), job.spec.needed(), strict=True))
 
 

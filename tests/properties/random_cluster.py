@@ -32,7 +32,7 @@ NETWORK = Topology("network", ("rack", HOSTNAME))
 
 
 class Does(Enum):
-    """What can happen between two cycles."""
+    """Kinds of events between two cycles."""
 
     CYCLE = "a cycle is played"
     SUBMIT = "a workload is submitted"
@@ -53,7 +53,7 @@ Step = tuple[Does, int]
 
 @dataclass(frozen=True, repr=False)
 class World:
-    """Where a property starts, and what happens then. `stops_after` are the cycles each stop takes, in turn."""
+    """Start of a property, and its events. `stops_after` are the cycles each stop takes, in turn."""
 
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
@@ -181,7 +181,7 @@ def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at:
 
 @st.composite
 def requests(draw: st.DrawFn, shares: bool = True, models: bool = True) -> Request:
-    """What one pod asks for; seldom its cores are charged and not reserved."""
+    """Draw a request of a pod; seldom its cores are charged and not reserved."""
     request = draw(_stated_requests(shares, models))
     if request.devices and draw(st.sampled_from(_SELDOM)):
         return replace(request, cpu_milli=0, assumed_cpu_milli=request.cpu_milli)
@@ -190,7 +190,7 @@ def requests(draw: st.DrawFn, shares: bool = True, models: bool = True) -> Reque
 
 @st.composite
 def _stated_requests(draw: st.DrawFn, shares: bool, models: bool) -> Request:
-    """What one pod asks for: whole devices, parts of one or of several, device memory, or cores alone."""
+    """Draw a request: whole devices, parts of one or of several, device memory, or cores alone."""
     cpu = draw(st.sampled_from((1, 1, 2, 4))) * 1000
     kind = draw(
         st.sampled_from(("whole",) * 5 + (("part", "parts", "memory") if shares else ()) + ("cores",))
@@ -294,11 +294,11 @@ POLICIES = (
 )
 
 BUSY: tuple[Step, ...] = ((Does.SUBMIT, 4), (Does.CYCLE, 0), (Does.SUBMIT, 2), (Does.CYCLE, 0))
-"""How every world begins: some come to an empty cluster, then others."""
+"""Beginning of every world: some workloads come to an empty cluster, then others."""
 QUIET = (Does.CYCLE, Does.CYCLE, Does.SUBMIT, Does.SUBMIT, Does.END, Does.SAVE, Does.WAIT)
-"""What happens where nothing breaks."""
+"""Events of a world in which nothing breaks."""
 ROUGH = (*QUIET, Does.CYCLE, Does.CRASH, Does.LOSE, Does.RETURN, Does.HOLD, Does.RELEASE, Does.RESIZE)
-"""What happens where everything does that the engine can put right."""
+"""Events of a world in which everything breaks that the engine can repair."""
 CHANGING = (*ROUGH, Does.RESIZE, Does.CHANGE)
 """The same, and what runs grows beyond what is there."""
 

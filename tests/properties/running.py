@@ -37,7 +37,7 @@ from .random_cluster import NETWORK, Does, Step, World, changed, resized
 
 
 class Running:
-    """One world. `journal` is every event that was told, in order."""
+    """A running world. `journal` has every event in order."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -73,7 +73,7 @@ class Running:
             yield step
 
     def do(self, does: Does, which: int) -> None:
-        """One step; `which` chooses among those it could happen to."""
+        """Do one step; `which` chooses among the possible targets."""
         if does is Does.CYCLE:
             self.cycle()
         elif does is Does.SUBMIT:
@@ -150,7 +150,7 @@ class Running:
     # Cycles
 
     def cycle(self) -> Plan:
-        """One cycle: the plan, carried out."""
+        """Run a cycle, carry out its plan, and return it."""
         plan = decide(self.cluster, self.world.policy, self.now_s, self.cache)
         self.plans.append(plan)
         for look in self._looks:
@@ -197,7 +197,7 @@ def settled(world: World, cycles_most: int) -> Running:
 
 
 def pods_of(job: Job) -> list[Pod]:
-    """All pods of a job."""
+    """Return all pods of a job."""
     return [pod for group in job.pods for pod in group]
 
 

@@ -1,4 +1,4 @@
-"""What scenario files can't tell, since it needs a past: learned run times, exchange, usage, who was stopped for whom."""
+"""Decisions that need a past, which scenario files lack: run times, swaps, usage, earlier evictions."""
 
 from dataclasses import replace
 
@@ -47,14 +47,14 @@ def after_runs(
 
 
 def submit(running: Running, name: str, project: str = "team", devices: int = 1, **more: object) -> None:
-    """One more workload."""
+    """Submit one more workload."""
     running.tell(
         WorkloadSubmitted(single(name, project, devices, **more), float(more.get("submitted_s", 0.0)))
     )  # type: ignore[arg-type]
 
 
 def reported(running: Running, name: str) -> Reason | None:
-    """Why a workload waits."""
+    """Return the reason of a pending workload."""
     return pending_reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
 
 

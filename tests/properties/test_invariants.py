@@ -1,4 +1,4 @@
-"""What is always true (§9), over random worlds, asked after every step."""
+"""Invariants over random worlds, checked after every step."""
 
 from hypothesis import given
 
@@ -14,7 +14,7 @@ from .random_cluster import CHANGING, ROUGH, Does, World, plain_worlds, weighted
 from .running import Running, replayed
 
 REPLAYED_EACH = 3
-"""One in so many plans is made anew from all that happened: the longer the story, the more that costs."""
+"""Share of the plans that are recomputed from the whole journal: the longer it is, the more that costs."""
 
 
 @examples(36)

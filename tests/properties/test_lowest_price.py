@@ -58,7 +58,7 @@ class Victim:
 
     @property
     def price(self) -> float:
-        """What it loses, and a restart."""
+        """Return the loss of the victim and a restart."""
         return self.devices * self.since_s + RESTART
 
     def on(self, at: int) -> int:
@@ -121,7 +121,7 @@ def stopped(plan: Plan) -> set[str]:
 def price_of(
     scene: Scene, names: set[str], price: Callable[[Victim], float] = lambda victim: victim.price
 ) -> float:
-    """What a set of victims costs."""
+    """Return the price of a set of victims."""
     return sum(price(victim) for victim in scene.victims if victim.name in names)
 
 
@@ -130,7 +130,7 @@ AGES = st.integers(1, 60).map(lambda minutes: 60.0 * minutes)
 
 @st.composite
 def one_node(draw: st.DrawFn, most: int = 14) -> Scene:
-    """One full node of whole devices."""
+    """Draw one full node of whole devices."""
     sizes = draw(st.lists(st.sampled_from((1, 1, 1, 2, 2, 3, 4)), min_size=1, max_size=most))
     victims, first = [], 0
     for at, size in enumerate(sizes):
@@ -166,7 +166,7 @@ def test_on_one_node_the_price_is_the_least_with_the_credit_for_size(scene: Scen
 
 @st.composite
 def shared_node(draw: st.DrawFn) -> Scene:
-    """One full node on which some devices are shared.
+    """Draw one full node on which some devices are shared.
 
     At most ten victims: of more, where devices are shared, not every set is looked at.
     """

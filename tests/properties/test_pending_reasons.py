@@ -1,4 +1,4 @@
-"""Who waits, waits for a reason: nobody who fits, and no owner beside what it may take."""
+"""Reasons of pending workloads: no workload that fits waits, and no owner waits beside its victims."""
 
 import numpy as np
 from hypothesis import given
@@ -27,7 +27,7 @@ PLAIN = tuple(
 
 
 def waiting(cluster: Cluster) -> list[Job]:
-    """All jobs that wait."""
+    """Return all pending jobs."""
     return [job for of in cluster.waiting.values() for _, _, job in of.members]
 
 

@@ -44,8 +44,7 @@ def test_deciding_writes_nothing_into_the_cluster(world: World) -> None:
 @examples(8)
 @given(worlds(happens=CHANGING, topology=True))
 def test_a_policy_decided_under_before_changes_nothing(world: World) -> None:
-    """One memo goes through all policies in turn, on one cluster; each is held against a memo
-    and, every other time, a cluster of its own."""
+    """Compare one cache under all policies in turn with fresh caches and, every other time, a fresh cluster."""
     running = Running(world)
     shared = EngineCache()
 

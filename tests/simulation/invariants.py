@@ -1,4 +1,4 @@
-"""What is always true, asked after every step: of the world, and of the picture control has of it."""
+"""Invariants after every step: of the simulated cluster, and of control's state of it."""
 
 from collections import Counter
 
@@ -121,7 +121,7 @@ def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connecte
 
 
 def of_plan(plan: Plan, again: Plan) -> None:
-    """What the engine remembers only saves time: without it, it decides the same."""
+    """Check that the engine's cache only saves time: without it, the plan is the same."""
     for name in ("binds", "evictions", "nominations", "drops", "wake_s"):
         mine, theirs = getattr(plan, name), getattr(again, name)
         hold(mine == theirs, f"{name} of the plan are {mine}, without a memory {theirs}")

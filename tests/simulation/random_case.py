@@ -30,7 +30,7 @@ from .reference_scheduler import first_fit
 GPU_MEMORY = 16 << 30
 RACK = "rack"
 TIMED_EACH = 4
-"""One in so many simulations has time rules."""
+"""Share of the simulations that have time rules."""
 CROWDED = 0.2
 """The part of simulations with up to 24 jobs, not 12; they take most of the time."""
 MEASURED_EVERY_S = 40.0
@@ -38,7 +38,7 @@ MEASURED_EVERY_S = 40.0
 
 @dataclass(frozen=True)
 class Case:
-    """One random simulation."""
+    """A random simulation."""
 
     scenario: Scenario
     job_traces: tuple[JobTrace, ...]
@@ -192,7 +192,7 @@ def _request(draw: random.Random) -> Request:
 
 
 def _could_run(scenario: Scenario, workload: Workload) -> bool:
-    """Whether its gang fits the empty cluster, the limits and, if it can't be stopped, the quota."""
+    """Return True if its gang fits the empty cluster, the limits and, without preemption, the quota."""
     if workload.min_pods == 0:
         return False
     cluster = Cluster()

@@ -44,7 +44,7 @@ def first_fit(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache
 
 
 class Held:
-    """What the queues hold with what this plan binds."""
+    """Usage of the queues with the bindings of this plan."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.ledger = cluster.ledger
@@ -67,7 +67,7 @@ class Held:
         return True
 
     def copy(self) -> tuple[list[list[int]], list[list[int]]]:
-        """What is held, to come back to."""
+        """Return a copy of the usage to restore."""
         return [list(line) for line in self.allocated], [list(line) for line in self.fixed]
 
 

@@ -1,4 +1,4 @@
-"""One simulation from its seed to its end, under faults, held against what is always true.
+"""Simulation from its seed to its end, under faults, checked against the invariants.
 
 python -m tests.simulation.simulate SEED          replay one, with its story
 python -m tests.simulation.simulate --from N      one seed after another until one fails
@@ -37,7 +37,7 @@ class Story:
         self._tell = tell
 
     def note(self, text: str) -> None:
-        """One more line."""
+        """Add a line."""
         self.log.append(text)
         if self._tell is not None:
             self._tell(text)
@@ -65,7 +65,7 @@ class Story:
 
 
 class Simulation:
-    """One simulation."""
+    """A simulation, from its seed."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Simulation:
             invariants.of_waiting(self.control.cluster, self.case.policy, self.world.now_s)
 
     def _check_rebuilt(self) -> None:
-        """Where nothing happened since, the state is the one that was held against one from scratch."""
+        """Compare the state with one from scratch, unless nothing happened since the last comparison."""
         now = self.control, len(self.story.log)
         if now != self._rebuilt:
             invariants.of_rebuilt(self.control.cluster)

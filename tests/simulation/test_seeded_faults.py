@@ -31,7 +31,7 @@ def test_what_is_always_true(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS_OF_CONTROL)
 def test_control_with_the_simplest_engine(seed: int) -> None:
-    """What control and the world do by themselves doesn't hang on the engine."""
+    """Control and the simulated cluster work without the engine's decisions."""
     endure(seed, first_fit)
 
 

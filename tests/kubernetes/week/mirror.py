@@ -49,7 +49,7 @@ _GONE = 410
 
 
 class Mirror:
-    """All objects of some resources, as their watches last told of them.
+    """Mirror of all objects of some resources, from their watches.
 
     Args:
         plane: the control plane.

@@ -29,7 +29,7 @@ _CONFLICT, _NOT_FOUND = 409, 404
 
 
 class Operators:
-    """All of them, working when they are told to."""
+    """Simulated operators of a cluster, which act on request."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""Why a pod really waits, worked out from the API objects: an independent answer to hold Weir's reasons against.
+"""Oracle of pending pods, computed from the API objects: an independent answer to compare Weir's reasons with.
 
 The oracle only speaks where it is sure. Each check returns a sentence about what is false, or nothing.
 """
@@ -42,7 +42,7 @@ _ENDS_MEETING = {
 
 
 class Waiting:
-    """One gang with pods that wait, and the cluster around it."""
+    """A gang with pending pods, and the cluster around it."""
 
     def __init__(self, snapshot: Snapshot, gang: Gang, holdings: Holdings) -> None:
         self.snapshot = snapshot

@@ -29,7 +29,7 @@ _BYTES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodView:
-    """One version of a pod."""
+    """A version of a pod."""
 
     namespace: str
     name: str

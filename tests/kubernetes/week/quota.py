@@ -1,4 +1,4 @@
-"""What projects and departments hold, and what they may, counted from pods and the quota tree."""
+"""Usage and limits of projects and departments, counted from pods and the quota tree."""
 
 from collections import defaultdict
 from collections.abc import Mapping

@@ -12,7 +12,7 @@ from tools.controlplane.weir import Weir
 
 _HOOKS = "/apis/admissionregistration.k8s.io/v1"
 _BAD = re.compile(r"control_broken|Traceback|cannot \w+ resource|settings_refused|unreadable", re.IGNORECASE)
-"""What Weir's log doesn't contain while everything that people do is legal."""
+"""Words that Weir's log never contains while every action of people is legal."""
 
 
 class Standby(Weir):
@@ -30,7 +30,7 @@ class Standby(Weir):
 
 
 class Replicas:
-    """All instances of one installation; the API server calls the webhooks of one that runs.
+    """Instances of an installation; the API server calls the webhooks of one that runs.
 
     Args:
         plane: the control plane.

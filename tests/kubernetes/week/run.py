@@ -1,4 +1,4 @@
-"""One run: situations in random order, the invariants after each, and a log from which a failure can be read."""
+"""Run of situations in random order, with the invariants after each, and a log that explains a failure."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 
 PATIENCE_S = {GANG_PART: 120.0}
-"""How long a violation may last; the others have `Pace.patience_s`."""
+"""Time that a violation may last; the others have `Pace.patience_s`."""
 LEADS_S = 240.0
 NAMESPACE_S = 360.0
 """A Job's controller expects a pod that a leaving namespace refused for five minutes, and ends no Job meanwhile."""
@@ -53,7 +53,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did and found."""
+    """Actions and findings of a run."""
 
     seed: int
     steps: int = 0

@@ -1,4 +1,4 @@
-"""All situations, by name. A run goes through them in random order, again and again."""
+"""Table of all situations by name. A run goes through them in random order, again and again."""
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -157,4 +157,4 @@ MAKE_WORK = frozenset(
 }
 """Situations that are put off while enough waits."""
 COMMON = ("job: single", "job: gang", "job: fixed", "quota: urgent")
-"""What people do all the time, between the situations."""
+"""Common actions of people between the situations."""

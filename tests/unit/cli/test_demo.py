@@ -1,4 +1,4 @@
-"""What is pure of the tour: the screen, the sentences, the claims; and the job that can be stopped at any moment."""
+"""Pure parts of the tour: the screen, the sentences, the claims; and a job that may stop at any moment."""
 
 import importlib.util
 import sys
@@ -144,7 +144,7 @@ def done(loss: float) -> str:
 
 @pytest.fixture
 def facts() -> DemoOutcome:
-    """All of it came true."""
+    """Return the facts of a successful tour."""
     rows: list[EventRow] = []
 
     def happens(at_s: float, kind: str, name: str, **numbers: Any) -> None:

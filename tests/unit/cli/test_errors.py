@@ -1,4 +1,4 @@
-"""What goes wrong is one sentence on the error output that says what to do, and an exit code."""
+"""Errors: one sentence on the error output with the remedy, and an exit code."""
 
 import socket
 

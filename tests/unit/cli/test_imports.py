@@ -1,4 +1,4 @@
-"""What a command imports before it answers."""
+"""Imports of a command before it answers."""
 
 import json
 import os

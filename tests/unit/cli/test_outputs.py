@@ -1,4 +1,4 @@
-"""What programs read does nothing to a terminal either."""
+"""Outputs for programs contain no control codes for a terminal."""
 
 import json
 

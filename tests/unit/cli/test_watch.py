@@ -1,4 +1,4 @@
-"""What changes: painted again in place on a terminal, appended elsewhere; and words completed in a shell."""
+"""Watched output: repainted in place on a terminal, appended elsewhere; and words completed in a shell."""
 
 import io
 import json

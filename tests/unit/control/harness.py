@@ -44,7 +44,7 @@ class Scene:
         """Plans are the test's own."""
 
     def events(self) -> Iterable[Fact]:
-        """What the test told."""
+        """Yield the facts of the test."""
         facts, self._facts = self._facts, []
         return facts
 
@@ -74,7 +74,7 @@ class Scene:
         return [PodExited(pod, start, how, self.now_s) for pod, start in starts.items()]
 
     def job_holds(self, name: str) -> str:
-        """Why a workload is held; empty if it isn't."""
+        """Return the reason why a workload is suspended; empty if it isn't."""
         job = self.control.cluster.jobs[name]
         return job.held_why if job.held else ""
 

@@ -55,7 +55,7 @@ def goes_on(
 
 
 def kinds(scene: Scene) -> list[str]:
-    """What people were told, in order."""
+    """Return the kinds of notes for people, in order."""
     return [note.kind for note in scene.notes]
 
 

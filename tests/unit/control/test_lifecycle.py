@@ -93,7 +93,7 @@ def test_pauses_double_until_it_has_failed_too_often() -> None:
 
 
 def test_saved_state_forgives_earlier_failures() -> None:
-    """What makes progress between two failures isn't broken."""
+    """A checkpoint between two failures resets their count."""
     scene = Scene(gang(pods=1), rules=LifecyclePolicy(failures_most=1))
     for at_s in (100.0, 1000.0, 2000.0):
         scene.step(at_s=at_s)
@@ -282,7 +282,7 @@ def test_a_pause_that_another_clock_wrote_down_is_no_longer_than_the_rules_allow
 
 
 def test_stops_are_ordered_before_the_capacity_they_free_is_reserved_and_starts_come_last() -> None:
-    """So that breaking off after any of them loses nothing."""
+    """Breaking off after any of these effects loses nothing."""
     scene = Scene(gang("victim", 1), gang("asker", 1), gang("third", 1))
     (victim,) = scene.starts("victim")
     asker, third = PodKey("asker", 0, 0), PodKey("third", 0, 0)

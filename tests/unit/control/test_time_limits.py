@@ -28,7 +28,7 @@ from .harness import GROUND, Scene, gang
 
 
 def kinds(scene: Scene) -> list[str]:
-    """What people were told, in order."""
+    """Return the kinds of notes for people, in order."""
     return [note.kind for note in scene.notes]
 
 

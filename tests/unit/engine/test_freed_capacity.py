@@ -28,7 +28,7 @@ def rows(jobs: list[Job]) -> VictimPods:
 
 
 def may_all_go(jobs: tuple[Job, ...], over: list[float]) -> bool:
-    """Whether there is an order in which each begins while its project is over its quota: the largest last."""
+    """Return True if the jobs can stop in some order while each project is over its quota: the largest last."""
     for project, most in enumerate(over):
         sizes = sorted(sum(on.values()) for of, on in jobs if of == project)
         if sizes and sum(sizes[:-1]) >= most:

@@ -1,4 +1,4 @@
-"""What the published schemas of OLM ask of a bundle and of a file-based catalogue, as sentences about what is wrong.
+"""Rules of OLM's published schemas for a bundle and a file-based catalogue, as sentences about mistakes.
 
 From the definitions of operators.coreos.com/v1alpha1, the registry+v1 format and the schemas `olm.package`,
 `olm.channel` and `olm.bundle`.

@@ -38,7 +38,7 @@ TAINTS = ("NoSchedule", "NoExecute", "None")
 
 @dataclass
 class ClaimCase:
-    """One node with its slices, the claims of a pod and claims that were allocated before."""
+    """Node with its slices, the claims of a pod, and claims that were allocated before."""
 
     node: str
     slices: list[dict[str, Any]] = field(default_factory=list)

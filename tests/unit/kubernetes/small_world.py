@@ -218,7 +218,7 @@ class WatchProgress:
     # What control believes
 
     def pods(self) -> dict[str, tuple[str, str | None]]:
-        """How control takes each pod to be, and on which node."""
+        """Return each pod's state in control, and its node."""
         found: dict[str, tuple[str, str | None]] = {}
         cluster = self.control.cluster
         for name, job_ in cluster.jobs.items():
@@ -235,7 +235,7 @@ class WatchProgress:
         return found
 
     def state(self) -> dict[str, Any]:
-        """All that control believes, without what depends on the order in which it was told."""
+        """Return the state of control, without the parts that depend on the order of the facts."""
         cluster = self.control.cluster
         jobs = {}
         for name, job_ in cluster.jobs.items():

@@ -1,4 +1,4 @@
-"""Where a bound pod's devices come from: the Workload's status, then a sound annotation, then inference."""
+"""Sources of a bound pod's devices: the Workload's status, then a sound annotation, then inference."""
 
 from typing import Any
 

@@ -121,7 +121,7 @@ def _uid(thing: Any) -> str:
 
 
 def _differences(heard: list[Any], missed: list[Any]) -> list[Any]:
-    """What a list tells of: for each object how it is now, and first what is gone."""
+    """Return the changes of a list: removed objects first, and then each object as it is now."""
     known = {key: thing for key, thing, _ in heard}
     now = {key: thing for key, thing, _ in missed}
     gone = [
@@ -160,16 +160,16 @@ ACTS = st.tuples(
     st.integers(0, 11),
     st.integers(0, 3),
 )
-"""What happens."""
+"""Kinds of events."""
 HEARD = st.tuples(
     st.sampled_from(["nodes", "pods", "owners", "projects"]),
     st.sampled_from(["next", "next", "twice", "list", "step"]),
 )
-"""What is heard of next, and how."""
+"""Source of the next event, and its delivery."""
 
 
 def _heard(world: World, heard: list[Any]) -> WatchProgress:
-    """All that happened, heard of in this way."""
+    """Apply all events in this order of delivery."""
     streamed = WatchProgress()
     at: dict[str, int] = defaultdict(int)
     for resource, how in heard:

@@ -1,4 +1,4 @@
-"""What goes first, what waits for what, and how many go together: without a server."""
+"""Order, dependencies and concurrency of writes, without a server."""
 
 import asyncio
 import time
@@ -304,7 +304,7 @@ async def test_a_status_that_is_a_subresource_is_written_apart_from_its_object()
 
 
 async def test_a_stop_finishes_what_it_can_and_leaves_the_rest() -> None:
-    """One write is to be tried again much later, another is under way when the time is over, and fails."""
+    """The first write is to be tried again much later; the second is under way at the deadline, and fails."""
     server = Server()
     server.faults = [ApiUnreachable("gone", may_have_happened=False)]
     async with acting_on(server, Pace(in_flight=50, first_s=3600.0, most_s=3600.0)) as (writer, reported):

@@ -66,14 +66,14 @@ class Scene:
         self.backend.deliver("pods")([ObjectRemoved(f"team/{name}", f"u-{name}")])
 
     def step(self, after_s: float = 0.1) -> list[Any]:
-        """What is written in this step, but for what people read."""
+        """Return the writes of this step, except texts for people."""
         self.now_s += after_s
         self.writes.clear()
         self.control.step()
         return [each for each in self.writes if isinstance(each, Bind | Evict)]
 
     def reported(self) -> list[Any]:
-        """What people are told."""
+        """Return the texts for people."""
         self.writes.clear()
         self.backend.tell_people(self.now_s)
         return list(self.writes)

@@ -1,4 +1,4 @@
-"""What people are told while many pods start or stop at once: less, but why something waits in a few seconds."""
+"""Reports while many pods start or stop at once: fewer of them, but reasons within a few seconds."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ MANY = 40
 
 
 def crowd(pods: int, gpus: int = MANY, until: int = 0) -> Scene:
-    """So many Jobs of one pod on a node of so many devices, decided on, and their bindings carried out."""
+    """Decide on many Jobs of one pod on a large node, and carry out their bindings."""
     here = Scene()
     here.hear("nodes", node("n1", gpus=gpus))
     here.hear("projects", project("team", gpus=gpus))
@@ -38,7 +38,7 @@ def run(here: Scene, at: int, *, deleting: bool = False) -> None:
 
 
 def tell(here: Scene, after_s: float) -> dict[str, list[Any]]:
-    """What is written of workloads, by their objects."""
+    """Return the writes for workloads, by their objects."""
     here.now_s += after_s
     found: dict[str, list[Any]] = {}
     for each in here.reported():
@@ -267,7 +267,7 @@ def test_who_begins_anew_writes_nothing_that_is_there_already() -> None:
 
 
 def stated(words: Any) -> Any:
-    """What is left of a merge patch where nothing was."""
+    """Return the object that a merge patch makes of nothing."""
     if isinstance(words, dict):
         return {key: stated(value) for key, value in words.items() if value is not None}
     return words

@@ -16,7 +16,7 @@ OTHERS = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "n1"
 
 
 class Server:
-    """One claim, its version, and the writes that it took; `interferes` writes come first."""
+    """A claim, its version, and the writes that it took; `interferes` writes come first."""
 
     def __init__(self, *, interferes: int = 0, **status: Any) -> None:
         self.claim: dict[str, Any] = {"metadata": {"uid": "c1", "resourceVersion": "1"}, "status": status}

@@ -1,4 +1,4 @@
-"""What control is told of a cluster, and that nothing of it depends on when it was heard."""
+"""Facts about a cluster for control, independent of the order of the objects."""
 
 import pytest
 
@@ -199,7 +199,7 @@ def test_a_new_control_hears_of_everything() -> None:
 
 
 def gone_again(reported: WatchProgress, uid: str = "j1") -> None:
-    """One pod of a workload was there, and is gone."""
+    """Add a pod of a workload and remove it."""
     reported.see("pods", pod("train-0", owner=("train", uid)))
     reported.step()
     reported.gone("pods", "team/train-0", "u-train-0")

@@ -1,4 +1,4 @@
-"""How many writes are under way together, by how the API server answers."""
+"""Number of concurrent writes, by the answers of the API server."""
 
 import pytest
 

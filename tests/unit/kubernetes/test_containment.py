@@ -1,4 +1,4 @@
-"""One object that can't be taken in costs itself, and nothing else."""
+"""An unusable object affects itself, and nothing else."""
 
 import threading
 from typing import Any

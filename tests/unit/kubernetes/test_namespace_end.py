@@ -19,7 +19,7 @@ GOING = "2026-03-01T12:00:00Z"
 
 
 class Cluster:
-    """What is written of a cluster of one namespace."""
+    """Writes of a cluster of one namespace."""
 
     def __init__(self) -> None:
         self.leads = True

@@ -1,4 +1,4 @@
-"""What single pods come to, and what is read again when something changes."""
+"""Resolution of single pods, and of pods again when something changes."""
 
 from tests.unit.kubernetes.written import claim, storage_class, volume
 

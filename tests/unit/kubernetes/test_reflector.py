@@ -36,7 +36,7 @@ class Server:
             self.happen()
 
     def happen(self) -> None:
-        """One change, and perhaps a fault of memory."""
+        """Make one change, and perhaps a fault of memory."""
         self.version += 1
         name = f"o{self.chance.randrange(8)}"
         uid, _ = self.there.get(name, ("", ""))

@@ -1,4 +1,4 @@
-"""What a pod asks for."""
+"""Requests of pods."""
 
 from collections import Counter
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What is changed in objects and said of them, one review at a time."""
+"""Patches and answers of reviews, one at a time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is kept of each pod, in bytes: fifty thousand of them have to fit."""
+"""Bytes in memory for each pod: fifty thousand of them have to fit."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""Where a pod's volumes let it be, and what is written before it is bound."""
+"""Nodes allowed by a pod's volumes, and the writes before its binding."""
 
 import pytest
 from tests.unit.kubernetes.written import claim, pod, storage_class, volume

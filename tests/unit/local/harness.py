@@ -32,7 +32,7 @@ from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import Placement, PodKey
 
 LIMIT_S = 120.0
-"""How long a test waits for what must come; on an idle machine it comes in milliseconds."""
+"""Limit of waits in tests; on an idle machine, events come in milliseconds."""
 STOPPED = LifecycleCause(LifecycleRule.SUSPENDED, "A test stops it.")
 
 
@@ -82,7 +82,7 @@ class Memory:
 
 
 class Rig:
-    """One backend after the other over the same home and journal."""
+    """Backends, one after the other, over the same home and journal."""
 
     def __init__(self, home: Path, *, devices: int = 4, control_groups: bool = False) -> None:
         self.home = home
@@ -205,7 +205,7 @@ def kill(pid: int) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process is no more, or only waits to be taken note of."""
+    """Return True if a process is gone, or is a zombie."""
     fields = pod_files.stat_of(pid)
     return fields is None or fields[0] in {b"Z", b"X"}
 

@@ -1,4 +1,4 @@
-"""What is killed or full, and what is found again afterwards."""
+"""Killed processes and full disks, and the state after recovery."""
 
 import errno
 import os

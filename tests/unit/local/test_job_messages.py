@@ -1,4 +1,4 @@
-"""What jobs say: saved states, reports, and lines that mean nothing."""
+"""Messages of jobs: saved states, reports, and invalid lines."""
 
 import json
 import os

@@ -61,7 +61,7 @@ def test_ports_are_given_once() -> None:
 
 
 class Nothing(Exception):
-    """What the driver says where it knows nothing."""
+    """The driver doesn't know."""
 
 
 class Driver:

@@ -1,4 +1,4 @@
-"""What is kept of a pod's output, and how it is read on while its middle is given back."""
+"""Output of a pod: the kept parts, and reading on while the middle is freed."""
 
 from pathlib import Path
 

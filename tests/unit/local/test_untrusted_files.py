@@ -1,4 +1,4 @@
-"""What is believed of a start's directories, and what isn't."""
+"""Trust in the directories of a start."""
 
 import errno
 import json

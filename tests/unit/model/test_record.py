@@ -1,4 +1,4 @@
-"""What is made by the million is as good as a frozen dataclass to those who use it."""
+"""Classes for millions of objects behave like frozen dataclasses."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file is told all at once: the line, what it is, and what would be right."""
+"""Mistakes of a file are reported all at once: the line, the mistake and the correction."""
 
 import pytest
 from tests.unit.scenario_io.mistakes import reported

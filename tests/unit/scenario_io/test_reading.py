@@ -1,4 +1,4 @@
-"""What isn't written has the default the format promises, and what is written means what it says."""
+"""Omitted fields have their defaults, and written fields their meaning."""
 
 import re
 from pathlib import Path

@@ -35,7 +35,7 @@ class Stage:
         self.world.events()
 
     def until(self, at_s: float) -> list[str]:
-        """What happens until then, in short."""
+        """Return the events until then, in short."""
         reported = []
         while (next_s := self.world.next_s()) is not None and next_s <= at_s:
             self.world.advance_to(next_s)

@@ -195,7 +195,7 @@ def test_philly(tmp_path: Path) -> None:
 
 
 def test_shipped_weeks() -> None:
-    """What the demo replays: ten teams, in time order, from its first second."""
+    """Check the trace of the demo: ten teams, in time order, from its first second."""
     with as_file(files("weir.data").joinpath("itp-three-weeks.csv.gz")) as path:
         job_traces = read_itp(path, projects([f"team {number}" for number in range(1, 11)]))
     submitted_s = [job_trace.workload.submitted_s for job_trace in job_traces]

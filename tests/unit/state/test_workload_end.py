@@ -1,4 +1,4 @@
-"""What stays of a workload that is over: what was learned from it, and nothing else."""
+"""State after the end of a workload: only learned run times stay."""
 
 import gc
 

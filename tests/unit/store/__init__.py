@@ -1,1 +1,1 @@
-"""What is written down, and what becomes of it when things go wrong."""
+"""Stored data, and its fate when things go wrong."""

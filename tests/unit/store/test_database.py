@@ -1,4 +1,4 @@
-"""What the database promises: kill -9, a full disk, two servers, other versions."""
+"""Promises of the database: kill -9, a full disk, two servers, other versions."""
 
 import sqlite3
 import subprocess
@@ -114,7 +114,7 @@ def full_disk(store: Store, home: Path) -> Iterator[None]:
 
 
 def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> None:
-    """Those before it are there, those after it are not, and with space again it goes on."""
+    """Earlier writes are there, later ones aren't, and with free space it goes on."""
     with opened(tmp_path) as store:
         with full_disk(store, tmp_path):
             done = 0
@@ -215,7 +215,7 @@ def test_work_that_was_given_up_isnt_done(store: Store) -> None:
 
 
 def test_closed_store_refuses(tmp_path: Path) -> None:
-    """What was queued before is written."""
+    """Queued work is written first."""
     store = Store(None, tmp_path)
     store.events.record([HistoryEvent(NOW_S, "noted", "x")])
     store.samples.add(UsageSamples(NOW_S, NOW_S + 60, [UsageSample("p", "", "ann", "train", "n", 60.0)]))

@@ -38,7 +38,7 @@ def test_events_are_paged_newest_first(store: Store) -> None:
 
 
 def test_events_are_found_by_what_they_are_about(store: Store) -> None:
-    """Those of a name are those of all workloads that had it."""
+    """Events of a name are those of all workloads that had it."""
     uids = []
     for at in range(2):
         uids.append(store.workloads.submit(submitted("train", at_s=NOW_S + 100 * at)).result().launch.uid)
@@ -87,7 +87,7 @@ def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
 
 
 def test_listener_that_fails_disturbs_nobody(store: Store) -> None:
-    """What is committed stays committed, once, and the next one hears of it."""
+    """Committed events stay committed, once, and the next listener gets them."""
     heard: list[HistoryEvent] = []
 
     def fails(_: Sequence[HistoryEvent]) -> None:

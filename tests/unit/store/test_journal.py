@@ -1,4 +1,4 @@
-"""What the backend has written down, found again."""
+"""Stored records of the backend, found again."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What everything held, integrated: a few events, and what came of them."""
+"""Usage over time, integrated from a few events."""
 
 from dataclasses import replace
 
@@ -109,7 +109,7 @@ def test_over_quota_is_what_is_above_it() -> None:
 
 
 def test_use_counts_for_the_time_since_it_was_measured() -> None:
-    """What wasn't measured isn't known."""
+    """Unmeasured use is unknown."""
     metered = Metered()
     metered.submit("job", request=Request(devices=2))
     metered.start("job", 0, 1, at_s=10.0)
@@ -153,7 +153,7 @@ def test_time_counts_for_the_state_that_was_measured() -> None:
 
 
 def test_shares_count_as_shares() -> None:
-    """Of the device, too."""
+    """A share of a device counts as a share."""
     metered = Metered()
     for name in ("a", "b"):
         metered.submit(name, request=Request(devices=1, share_milli=250))

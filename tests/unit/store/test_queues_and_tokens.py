@@ -22,7 +22,7 @@ def test_the_tree_has_parents_before_children(store: Store) -> None:
 
 
 def test_tree_stays_a_tree(store: Store) -> None:
-    """What would make it something else is refused, and changes nothing."""
+    """Other changes are refused, and change nothing."""
     before = store.queues()
     for queue in (
         Queue("new", "nobody"),
@@ -53,7 +53,7 @@ def test_queue_that_is_used_cant_be_deleted(store: Store) -> None:
 
 
 def test_token_is_known_by_its_text_alone(tmp_path: Path) -> None:
-    """Of which only the hash is in the database."""
+    """Only the hash of a token is in the database."""
     with opened(tmp_path) as store:
         admin, text = store.tokens.make("ann", "admin")
         member, other = store.tokens.make("bob", "member", ["vision"])

@@ -22,7 +22,7 @@ KEEP = Retention(minutes_s=6 * HOUR, hours_s=3 * DAY, days_s=30 * DAY)
 
 
 def use(project: str = "vision", node: str = "node", **words: float) -> UsageSample:
-    """What a project used on a node."""
+    """Return a sample of a project's use on a node."""
     return UsageSample(project, "lab", "ann", "train", node, **words)  # type: ignore[arg-type]
 
 

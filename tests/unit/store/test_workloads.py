@@ -22,7 +22,7 @@ def names(store: Store, wanted: WorkloadFilter | None = None, **words: object) -
 
 
 def test_what_was_submitted_is_found_as_it_was_said(store: Store) -> None:
-    """All of it, with a number of its own."""
+    """Find a submission again with all fields, and a number of its own."""
     asked = submitted("train-1")
     kept = store.workloads.submit(asked, {"project": "vision"}).result()
     found = store.workloads.newest("train-1")
@@ -70,7 +70,7 @@ def test_number_is_never_given_again(tmp_path: Path) -> None:
 
 
 def test_people_stop_suspend_and_resume(store: Store) -> None:
-    """What they said is kept, and told back; the first withdrawal counts."""
+    """Orders are stored and delivered; the first withdrawal counts."""
     store.workloads.submit(submitted("train")).result()
     assert store.workloads.suspend("train", "by ann").result().suspended == "by ann"
     reason = store.workloads.page(WorkloadFilter()).items[0].reason
@@ -105,7 +105,7 @@ def test_many_threads_submit_at_once(store: Store) -> None:
 
 
 def test_pages_stay_as_they_are_while_workloads_come(store: Store) -> None:
-    """What comes meanwhile is newer than what was asked for: nothing is shown twice or left out."""
+    """Workloads that come meanwhile are newer than the page: none is shown twice or left out."""
     for at in range(25):
         store.workloads.submit(submitted(f"train-{at}")).result()
     seen, after = [], None

@@ -1,4 +1,4 @@
-"""What happens to nodes: cordons, drains, taints, losses, replacements, labels and devices that change."""
+"""Situations of nodes: cordons, drains, taints, losses, replacements, changes of labels and devices."""
 
 from tests.kubernetes.week.environment import GPUS, RACK, SHARED, Environment
 from tests.kubernetes.week.objects import job

@@ -1,4 +1,4 @@
-"""What administrators do: quotas, projects, departments, namespaces, priorities and settings."""
+"""Situations of administrators: quotas, projects, departments, namespaces, priorities and settings."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

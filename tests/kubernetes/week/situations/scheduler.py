@@ -1,4 +1,4 @@
-"""What happens to Weir itself: it is killed, restarted, upgraded, fails over, and isn't there for a while."""
+"""Situations of Weir itself: it is killed, restarted, upgraded, fails over, and is away for a while."""
 
 from tests.kubernetes.week.environment import Environment
 

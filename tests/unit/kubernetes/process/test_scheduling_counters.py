@@ -1,4 +1,4 @@
-"""What a scheduler in a cluster counts, logs and tells of projects, held against what happened."""
+"""Counts, logs and project numbers of a scheduler in a cluster, compared with the events."""
 
 import json
 from collections.abc import Sequence

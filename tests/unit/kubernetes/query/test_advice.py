@@ -1,4 +1,4 @@
-"""How to follow a suggestion on a cluster: in the words of the object that makes the pods."""
+"""Remedies on a cluster, in the words of the object that makes the pods."""
 
 import pytest
 

@@ -29,7 +29,7 @@ def index() -> EventIndex:
 
 
 def test_long_texts_are_kept_in_part() -> None:
-    """Who may create Events in a namespace could fill the memory of Weir otherwise."""
+    """Anyone with the right to create Events could fill the memory of Weir otherwise."""
     events = index()
     long = "x" * 1_000_000
     regarding = {"kind": "Pod", "namespace": "ns", "name": long}

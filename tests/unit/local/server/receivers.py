@@ -40,7 +40,10 @@ class Received:
 
 
 class Receivers(ThreadingHTTPServer):
-    """One server. The path, without its query, chooses what becomes of a request: /ok, /slow, /failing, /hanging or a status."""
+    """Server of webhooks.
+
+    The path of a request chooses its outcome: /ok, /slow, /failing, /hanging or a status.
+    """
 
     daemon_threads = True
     request_queue_size = 256

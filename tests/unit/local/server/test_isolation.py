@@ -1,4 +1,4 @@
-"""Who may see and do what: tokens of one project are nobody in another."""
+"""Rights of people: a token of one project has none in another."""
 
 import stat
 

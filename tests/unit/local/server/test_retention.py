@@ -1,4 +1,4 @@
-"""What is kept of workloads that are over, and for how long."""
+"""Retention of ended workloads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Why: the reason, the place in the line, and suggestions, each of which holds when it is followed."""
+"""Answers of why: the reason, the position in the queue, and suggestions that hold when they are followed."""
 
 from getpass import getuser
 from pathlib import Path
