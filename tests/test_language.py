@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PYTHON = ("src", "tools", "bench", "examples", "docs")
+PYTHON = ("src", "tests", "tools", "bench", "examples", "docs")
 DATA = ("tests", "bench")
 """Folders whose strings are data: an account `nobody`, a text of a user. Their docstrings are checked all the same."""
 PROSE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")

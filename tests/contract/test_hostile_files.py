@@ -76,7 +76,7 @@ def neighbours_are_right(pool: Pool, began_s: float, *names: str) -> None:
 
 
 def stop_all(pool: Pool, names: list[str]) -> None:
-    pool.control.step()  # a control that has just begun takes what it is told for part of the whole picture
+    pool.control.step()  # a control that has just begun takes its facts for part of the whole state
     for name in names:
         if pool.ended(name) is None:
             pool.backend.tell(CancelRequested(name, time.time()))
@@ -127,7 +127,7 @@ def test_any_thing_in_place_of_its_directory(pool: Pool) -> None:
 
 
 def test_any_file_in_place_of_a_record(pool: Pool) -> None:
-    """A job is told nothing of the records, but runs as the same user: then it loses, and no other job."""
+    """A job knows nothing of the records, but runs as the same user: then it loses, and no other job."""
     cases = {f"h{at}": kind for at, kind in enumerate(FILES)}
     began_s = time.time()
     directories = hostile(pool, list(cases))

@@ -48,7 +48,7 @@ def test_it_fails_and_is_tried_again(pool: Pool) -> None:
     assert lines(f"{saved}/runs") == ["run"] * 3
 
 
-def test_a_gang_whose_third_process_crashes_starts_anew_as_a_whole(pool: Pool) -> None:
+def test_a_gang_whose_third_process_crashes_restarts_as_a_whole(pool: Pool) -> None:
     script = """
         cd "$WEIR_CHECKPOINT_DIR"
         trap 'echo $RANK >> stopped; exit 0' TERM
@@ -104,7 +104,7 @@ def test_a_lender_gives_way_at_once_and_goes_on_where_it_stopped(pool: Pool) -> 
     resumed = max((pool.home / "jobs" / str(victim + 1)).iterdir())
     assert (resumed / "log").read_text() == f"from {step}\n"
     other = list((pool.home / "pods" / str(2 - victim)).iterdir())
-    assert len(other) == 1  # nobody stopped it
+    assert len(other) == 1  # it was never stopped
 
 
 def test_a_killed_supervisor_s_job_is_started_once_more(pool: Pool) -> None:

@@ -1,4 +1,4 @@
-"""The examples of the manual do what it says: stopped for somebody else, they go on at the very step."""
+"""The examples of the manual: evicted for another workload, they go on at the very step."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ PLAIN, TORCH = (ROOT / "examples" / name for name in ("checkpoints_plain.py", "c
 
 
 def alone(example: Path, place: Path, *words: str, path: Path | None = None) -> str:
-    """Its output where nobody disturbs it."""
+    """Return its output without a disturbance."""
     place.mkdir()
     paths = os.pathsep.join(str(each) for each in (path, ROOT / "src") if each is not None)
     env = {**os.environ, "WEIR_CHECKPOINT_DIR": str(place), "PYTHONPATH": paths}

@@ -5,7 +5,7 @@ event:
 
 - no pod that Weir binds makes it more devices than the node has: with all of Weir's own pods there that are not
   over, and with those of other schedulers that Weir had surely been told of before it asked for the binding
-  (`told.py`; if two bind in the same moment nobody can know, and pods that others bind are the others' matter);
+  (`told.py`; two bindings at the same moment are undecidable, and pods that others bind are the others' matter);
 - no two pods that Weir bound have the same device;
 - no two pods of a workload that are there have the same start number;
 - a gang of which some pods are bound and not as many as it needs becomes whole or nothing again in time.

@@ -198,7 +198,7 @@ class Churn:
             self.cluster.api.post(f"/api/v1/namespaces/{self.theirs}/pods/{name}/binding", body)
 
     def _node_for(self, gpus: int) -> str:
-        """Return a node on which so many GPUs are free, unless others have enough already."""
+        """Return a node with this number of free GPUs, unless others have enough already."""
         there = self.cluster.pods()
         self._sweep(there)
         held = [one for one in there if one["spec"].get("nodeName") and one["status"]["phase"] not in OVER]
@@ -218,7 +218,7 @@ class Churn:
         self.nodes.turn_daemons()
 
     def _sweep(self, there: Sequence[Object]) -> None:
-        """Nobody else deletes bare pods that are over."""
+        """Delete bare pods that are over, since no controller does."""
         for one in there:
             if _is_theirs(one) and one["status"]["phase"] in OVER:
                 self.cluster.api.delete(f"/api/v1/namespaces/{self.theirs}/pods/{one['metadata']['name']}")

@@ -1,4 +1,4 @@
-"""A real control plane for tests: one for each process that comes to them, emptied after every test.
+"""A real control plane for tests: one for each process that uses it, emptied after every test.
 
 It is up in about 7 s on two cores (where its programs have to be built first, once, in about 9
 minutes); emptying it takes 0.1 to 2 s. Where there are neither programs nor Go the tests are left

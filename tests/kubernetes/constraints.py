@@ -43,7 +43,7 @@ class Team:
         return [running[name] for name in names]
 
     def lands(self, name: str, gpus: int = 1, **more: Any) -> str:
-        """The node a new pod comes to run on."""
+        """Return the node on which a new pod runs."""
         self.submit(name, gpus, **more)
         return self.land(name)[0]
 

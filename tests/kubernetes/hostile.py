@@ -1,4 +1,4 @@
-"""Objects that nobody should write and an API server may accept: by a seed, as plain dictionaries.
+"""Invalid objects that an API server may accept: by a seed, as plain dictionaries.
 
 They stay off the nodes of those who behave: they tolerate none of their taints, and what is bound there requests
 nothing. So whatever they say, the pods of others have to be scheduled.
@@ -41,7 +41,7 @@ class Hostile:
         self.made = 0
 
     def objects(self, count: int) -> list[tuple[str, Object]]:
-        """Return so many, each with the resource it is of."""
+        """Return this number of objects, each with its resource."""
         makers = {
             ("pods", self.pod): 20,
             ("jobs", self.job): 1,

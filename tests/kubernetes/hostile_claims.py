@@ -1,4 +1,4 @@
-"""Resource claims, slices, device classes and pod groups that nobody should write and an API server may accept."""
+"""Invalid resource claims, slices, device classes and pod groups that an API server may accept."""
 
 from random import Random
 from typing import Any

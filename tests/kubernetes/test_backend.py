@@ -222,7 +222,7 @@ def test_what_runs_counts_for_its_deleted_project_after_a_restart_too(place: Pla
     path = f"/apis/weir.dev/v1alpha1/projects/{place.team}"
     place.api.delete(path)
     if place.api.maybe(path) is not None:
-        place.api.patch(path, {"metadata": {"finalizers": None}})  # somebody forces it away
+        place.api.patch(path, {"metadata": {"finalizers": None}})  # a person deletes it by force
     place.weir.start()
     place.api.create(job(other, "later", 4))
     place.until(lambda: len(place.cluster.running(other)) == 1, "the other has its quota")

@@ -26,9 +26,9 @@ async def test_a_binding_brings_its_annotations_along(cluster: Cluster, weir_kub
     within = cluster.namespace()
     binds = make(cluster, within, 3)
     other = Bind(within, "p1", "another-uid", "x", about="other")
-    nobody = Bind(within, "nobody", "u", "x", about="nobody")
+    missing = Bind(within, "nobody", "u", "x", about="nobody")
     async with acting_on(weir_kubeconfig) as (writer, reported):
-        writer.submit([other, nobody, binds[0]])
+        writer.submit([other, missing, binds[0]])
         await until(lambda: len(reported.final) == 3)
         writer.submit([Bind(within, "p0", binds[0].uid, "elsewhere", about="again")])
         await until(lambda: len(reported.final) == 4)
@@ -161,7 +161,7 @@ async def test_nothing_is_sent_by_one_who_does_not_lead(cluster: Cluster, proxy:
         assert reported.of("p2") == reported.of("p3") == [WriteDone()]
 
 
-async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProxy) -> None:
+async def test_the_state_is_checked_right_before(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     binds = make(cluster, within, 2)
     full: set[str] = set()

@@ -203,7 +203,7 @@ def say_what_is_wrong(run: Run) -> None:
         assert len(err.strip().splitlines()) == 1, err
 
 
-def test_somebody_of_one_namespace_sees_that(
+def test_a_person_of_one_namespace_sees_that_one(
     run: Run, weir: Weir, teams: Cluster, plane: ControlPlane
 ) -> None:
     rbac = "rbac.authorization.k8s.io"

@@ -170,12 +170,12 @@ async def test_faults_say_whether_a_write_may_have_happened(cluster: Cluster, pr
         assert late.value.may_have_happened
 
 
-async def test_nobody_there_is_surely_nothing_done(tmp_path: Path) -> None:
+async def test_without_a_server_surely_nothing_is_done(tmp_path: Path) -> None:
     async with ApiClient(Kubeconfig(kubeconfig(tmp_path, "http://127.0.0.1:9", {"token": "s3cret"}))) as api:
-        with pytest.raises(ApiUnreachable) as nobody:
+        with pytest.raises(ApiUnreachable) as refused:
             await api.post("/api/v1/pods", {}, KubePod)
-        assert not nobody.value.may_have_happened
-        assert "s3cret" not in f"{nobody.value!r} {nobody.value} {api!r} {api.__dict__} {api._access!r}"
+        assert not refused.value.may_have_happened
+        assert "s3cret" not in f"{refused.value!r} {refused.value} {api!r} {api.__dict__} {api._access!r}"
 
 
 async def test_a_token_that_ran_out_is_read_again(

@@ -133,7 +133,7 @@ def zones(team: Team) -> None:
     add(team, a1={ZONE: "a"}, a2={ZONE: "a"}, b1={ZONE: "b"}, b2={ZONE: "b"})
 
 
-def test_pod_affinity_follows_and_waits_where_there_is_nobody(team: Team) -> None:
+def test_pod_affinity_follows_its_pods_and_waits_without_any(team: Team) -> None:
     zones(team)
     team.submit("early", affinity=pod_affinity(near=(to(ZONE, app="cache"),)))
     assert team.waits("early")

@@ -200,7 +200,7 @@ def test_the_port_answers_nothing_to_other_users_and_other_sites(
         assert own.client.get("/api/v1/workloads").status_code == 401
 
 
-def test_an_api_of_weir_that_is_away_is_told_and_comes_back(
+def test_an_api_of_weir_that_is_away_is_reported_and_comes_back(
     weir: Installed, cluster: Cluster, plane: ControlPlane
 ) -> None:
     cluster.add_nodes(1, gpus=2)

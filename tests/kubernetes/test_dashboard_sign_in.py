@@ -221,7 +221,7 @@ def test_a_sign_in_is_renewed_until_the_provider_ends_it(
         assert "sign in again" in answer.json()["detail"]
 
 
-def test_an_api_server_that_is_away_is_told_and_the_page_goes_on_after_it(
+def test_an_api_server_that_is_away_is_reported_and_the_page_goes_on_after_it(
     weir: Installed, cluster: Cluster, plane: ControlPlane, identities: TlsProvider, tmp_path: Path
 ) -> None:
     a, _ = teams(cluster)

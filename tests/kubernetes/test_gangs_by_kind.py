@@ -185,7 +185,7 @@ def test_ray_starts_with_its_head_and_its_least_workers(team: Team) -> None:
     )
 
 
-def test_a_kind_nobody_knows_starts_pod_by_pod_or_as_it_says(team: Team) -> None:
+def test_an_unknown_kind_starts_pod_by_pod_or_as_it_says(team: Team) -> None:
     site = Owner(team, "Website", "site", {})
     site.pod("site-0")
     team.land("site-0")

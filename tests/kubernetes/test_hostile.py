@@ -63,7 +63,7 @@ class Crowd:
         self.weir.check()
 
     def owners(self, count: int) -> list[dict[str, Any]]:
-        """References to so many objects that own pods, as their controllers would write them."""
+        """References to many objects that own pods, as their controllers would write them."""
         made = [
             {
                 "apiVersion": "v1",
@@ -183,7 +183,7 @@ def _pod(crowd: Crowd, name: str, gpus: int, gives: dict[str, str], **spec: Any)
     return pod(crowd.bad, name, gpus, annotations=annotations, **spec)
 
 
-def test_an_annotation_of_a_pod_that_bound_itself_stops_nobody(crowd: Crowd) -> None:
+def test_an_annotation_of_a_pod_that_bound_itself_stops_no_other(crowd: Crowd) -> None:
     lies = ({"gpus": "99"}, {"gpus": "9" * 30}, {"gpus": "0", "start": "9" * 5000})
     liars = [_pod(crowd, f"liar-{at}", 0, gives, nodeName=crowd.quiet[0]) for at, gives in enumerate(lies)]
     crowd.api.create(*liars)

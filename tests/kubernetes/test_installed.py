@@ -196,14 +196,14 @@ def bound(role: str, user: str) -> Object:
 
 
 RARELY = {
-    ("get", "pods"),  # after a binding nobody answered
+    ("get", "pods"),  # after a binding without an answer
     ("patch", "persistentvolumeclaims"),  # of a pod whose volumes wait for its node
     ("patch", "persistentvolumes"),
     ("patch", "nodes"),  # of a node that is set aside for shares
     ("create", "secrets"),  # its own one, after a deletion
     ("create", "sharednodes"),  # what a patch of an absent object is authorized by, too
     ("delete", "apiservices"),  # when its namespace is deleted
-    ("create", "tokenreviews"),  # of whoever asks for metrics
+    ("create", "tokenreviews"),  # of readers of metrics
     ("create", "subjectaccessreviews"),
     ("patch", "topologies/status"),
     ("patch", "resourceclaims/binding"),  # what the API server checks for the status of a claim, too
@@ -231,7 +231,7 @@ def right_of(asked: Asked) -> tuple[str, str]:
     return ("watch" if asked.watch else "get" if len(parts) > 1 else "list"), resource
 
 
-def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlane) -> None:
+def test_no_unused_right_is_given(cluster: Cluster, plane: ControlPlane) -> None:
     used: set[tuple[str, str]] = set()
 
     def note(asked: Asked) -> bool:

@@ -160,7 +160,7 @@ async def test_a_server_that_hangs_is_no_reason_to_go_on(
         assert watchman.last(0) - began_s < QUICK.lease_s, "before anybody else may begin"
 
 
-async def test_faults_that_pass_cost_nobody_the_lease(cluster: Cluster, proxy: FaultProxy) -> None:
+async def test_faults_that_pass_cost_no_leader_the_lease(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     patient = LeaseTiming(lease_s=90, renew_deadline_s=60, retry_s=0.1)
     async with taking_part(proxy.kubeconfig, within, "a", patient) as (first, _):
@@ -185,7 +185,7 @@ async def test_a_lease_that_is_deleted_is_made_again(cluster: Cluster, weir_kube
 async def test_who_was_asleep_does_not_write(cluster: Cluster, weir_kubeconfig: Path) -> None:
     slept_s = 0.0
     async with ApiClient(Kubeconfig(weir_kubeconfig), BRISK) as api:
-        clock = lambda: time.monotonic() + slept_s  # noqa: E731 - sleeps when it is told to
+        clock = lambda: time.monotonic() + slept_s  # noqa: E731 - sleeps on request
         election = LeaderElection(api, namespace=cluster.namespace(), identity="a", timing=QUICK, clock=clock)
         running = asyncio.create_task(election.run())
         await asyncio.wait_for(election.won(), LATE_S)

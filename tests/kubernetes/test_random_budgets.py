@@ -115,7 +115,7 @@ class Site:
         status = (self.cluster.api.maybe(path) or {}).get("status") or {}
         return str((status.get("reason") or {}).get("sentence"))
 
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         return f"PodDisruptionBudget {self.team}/half protects" in self.sentence()
 
     def guarded_left(self) -> int:
@@ -145,7 +145,7 @@ def go_through(sites: list[Site], cluster: Cluster, chance: random.Random) -> li
         site.ask()
     for site, is_possible in zip(sites, possible, strict=True):
         if not is_possible:
-            cluster.until(site.is_told, WAIT_S, site.sentence)
+            cluster.until(site.is_reported, WAIT_S, site.sentence)
             assert not cluster.running(site.owner)
             assert site.guarded_left() >= len(site.guarded) - site.allowed
             site.unprotect()

@@ -266,7 +266,7 @@ async def test_unreadable_objects_are_reported_as_such(cluster: Cluster, weir_ku
         await until(lambda: f"{within}/theirs" not in cluster_state.there)
 
 
-async def test_the_api_server_may_start_anew(cluster: Cluster, weir_kubeconfig: Path) -> None:
+async def test_the_api_server_may_restart(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
     cluster.api.create(pod(within, "a"))

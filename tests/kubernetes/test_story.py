@@ -88,9 +88,9 @@ def test_an_evicted_workload_has_an_event_with_the_cause(story: Story) -> None:
     story.until(story.runs, "team-b", "second")
     path = f"/apis/events.k8s.io/v1/namespaces/{story.teams['team-a']}/events"
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         return any(
             story.teams["team-b"] in (each.get("note") or "") for each in story.cluster.api.items(path)
         )
 
-    story.cluster.until(is_told, GONE_S, "an event that names the other team")
+    story.cluster.until(is_reported, GONE_S, "an event that names the other team")

@@ -163,7 +163,7 @@ def test_a_claim_that_one_pod_at_a_time_may_use(team: Team) -> None:
     team.land("third")
 
 
-def test_a_node_takes_only_so_many_volumes_of_a_driver(team: Team) -> None:
+def test_a_node_takes_a_limited_number_of_volumes_of_a_driver(team: Team) -> None:
     storage_class(team, "made", "disk.example.com")
     for at in range(4):
         claim(team, f"data-{at}", "made")

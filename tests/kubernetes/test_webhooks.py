@@ -272,7 +272,7 @@ def test_queues_go_together(hooked: tuple[Cluster, Replica]) -> None:
     cluster.api.delete(f"{path}/departments/below")
 
 
-def test_a_dead_weir_keeps_nobody_from_anything(hooked: tuple[Cluster, Replica]) -> None:
+def test_a_dead_weir_blocks_no_request(hooked: tuple[Cluster, Replica]) -> None:
     cluster, _ = hooked
     within = bound(cluster, "vision")
     client = {"url": "https://127.0.0.1:1"}
@@ -362,8 +362,8 @@ def test_metrics_are_for_whom_the_server_vouches_for(
     assert asked(running, "/metrics", bundle, "nonsense")[0] == 401
     within = cluster.namespace()
     token = "/api/v1/namespaces/{}/serviceaccounts/{}/token"
-    nobody = cluster.api.post(token.format(within, "default"), {"spec": {}})["status"]["token"]
-    assert asked(running, "/metrics", bundle, nobody)[0] == 403
+    without_right = cluster.api.post(token.format(within, "default"), {"spec": {}})["status"]["token"]
+    assert asked(running, "/metrics", bundle, without_right)[0] == 403
     account = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -386,5 +386,5 @@ def test_metrics_are_for_whom_the_server_vouches_for(
         "subjects": [who],
     }
     cluster.api.apply(account, may, binding)
-    somebody = cluster.api.post(token.format(within, "prometheus"), {"spec": {}})["status"]["token"]
-    cluster.until(lambda: asked(running, "/metrics", bundle, somebody) == (200, "weir_up 1\n"), 90)
+    with_right = cluster.api.post(token.format(within, "prometheus"), {"spec": {}})["status"]["token"]
+    cluster.until(lambda: asked(running, "/metrics", bundle, with_right) == (200, "weir_up 1\n"), 90)

@@ -12,7 +12,7 @@ EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 
 
 def examples(number: int) -> settings:
-    """Settings for a property: so many examples in a run of all tests."""
+    """Return the settings for a property, with its number of examples in a run of all tests."""
     return settings(
         max_examples=number * EFFORT if EFFORT > 1 else max(1, number // 4),
         derandomize=EFFORT == 1,

@@ -12,7 +12,7 @@ from .running import key_of, pods_of
 
 
 def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
-    """Everything the engine goes by; without `history` only what follows from how things are now."""
+    """Everything on which the engine decides; without `history` only what follows from how things are now."""
     found = {
         "room": _columns(cluster, cluster.free_capacity),
         "releasing": _columns(cluster, cluster.releasing),

@@ -32,7 +32,7 @@ class Floor:
             self.memory[device] -= sign * request.memory_on(self.node.gpu_memory)
 
     def choices(self, request: Request) -> list[tuple[int, ...]]:
-        """The devices a pod could take, one choice of each kind; none if it has no room."""
+        """The devices a pod could take, one choice of each kind; none if it has too little capacity."""
         wanted = {"cpu": request.cpu_milli, "memory": request.memory, "pods": 1, **dict(request.further)}
         if any(self.free.get(name, 0) < amount for name, amount in wanted.items() if amount):
             return []

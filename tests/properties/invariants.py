@@ -21,7 +21,7 @@ def everyone(cluster: Cluster) -> list[Pod]:
     return [pod for job in cluster.jobs.values() for pod in pods_of(job)]
 
 
-# Room
+# Capacity
 
 
 def nothing_is_overcommitted(cluster: Cluster) -> None:
@@ -127,7 +127,7 @@ def fixed_work_is_in_quota(cluster: Cluster) -> None:
 
 
 def placed(job: Job) -> list[int]:
-    """Pods of each group that run or have room promised."""
+    """Return the pods of each group that run or have a nomination."""
     return [
         sum(pod.phase is Phase.RUNNING or pod.nomination is not None for pod in group) for group in job.pods
     ]

@@ -64,7 +64,7 @@ class World:
     tick_s: float = 1.0
 
     def __repr__(self) -> str:
-        """As a page somebody can read: hypothesis prints it where a property fails."""
+        """Return it as readable text: hypothesis prints it when a property fails."""
         lines = ["a world of"]
         lines += [f"  {_told(each)}" for each in (*self.nodes, *self.queues)]
         for each in self.workloads:
@@ -266,7 +266,7 @@ POD_RULES = (
     PodAffinityRule("spread", "m1", HOSTNAME, max_skew=2, min_domains=3),
     PodAffinityRule("spread", "m0", HOSTNAME, weight=10),
 )
-"""Equal for all pods of a workload, so that none of them comes to stand where another forbids it."""
+"""Equal for all pods of a workload, so that none of them is placed where another forbids it."""
 
 TOPOLOGIES = (
     TopologyRequest("network", required="rack"),

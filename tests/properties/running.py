@@ -207,7 +207,7 @@ def key_of(pod: Pod) -> PodKey:
 
 
 def replayed(journal: list[Event], times: int = 1) -> Cluster:
-    """The cluster a journal makes, each event told so many times."""
+    """Return the cluster of a journal, with each event applied this number of times."""
     cluster = Cluster()
     for event in journal:
         for _ in range(times):

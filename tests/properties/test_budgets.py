@@ -195,7 +195,7 @@ def _breaks_no_budget(cluster: Cluster, plan: Plan) -> None:
 
 
 def _allowed_victims_suffice(running: Refusing, owner: Workload) -> bool:
-    """Return True if some set of victims that quotas and budgets allow makes room for the owner."""
+    """Return True if some set of victims that quotas and budgets allow frees capacity for the owner."""
     cluster = running.cluster
     wanted = [owner.groups[0].request] * owner.groups[0].count
     victims = [

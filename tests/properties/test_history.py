@@ -256,7 +256,7 @@ def test_a_suspended_workload_waits_with_a_reason() -> None:
 # What is remembered
 
 
-def test_a_gang_without_room_stands_for_its_queue_neither_before_nor_after_that_is_known() -> None:
+def test_a_gang_without_capacity_stands_for_its_queue_neither_before_nor_after_that_is_known() -> None:
     """With it the other queue would come first, for it asks for more than there is."""
     queues = (Queue("a", quota={"gpu": 0}), Queue("b", quota={"gpu": 0}, created_s=60.0))
     running = Running(World((node("n0", 4),), queues, ()))

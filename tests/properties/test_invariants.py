@@ -19,7 +19,7 @@ REPLAYED_EACH = 3
 
 @examples(36)
 @given(worlds() | weighted_worlds())
-def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
+def test_capacity_limits_quotas_and_gangs_hold(world: World) -> None:
     running = Running(world)
     for does, _ in running.run():
         invariants.nothing_is_overcommitted(running.cluster)
@@ -31,7 +31,7 @@ def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
 
 @examples(24)
 @given(worlds(happens=ROUGH, topology=True))
-def test_room_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
+def test_capacity_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
     running = Running(world)
     for _ in running.run():
         invariants.nothing_is_overcommitted(running.cluster)
@@ -41,7 +41,7 @@ def test_room_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
 
 @examples(24)
 @given(worlds(happens=ROUGH, topology=True))
-def test_nobody_is_stopped_who_may_not_be_or_for_nothing(world: World) -> None:
+def test_no_pod_is_stopped_against_a_rule_or_without_need(world: World) -> None:
     running = Running(world)
     running.before(lambda plan: invariants.plan_is_sound(running.cluster, plan))
     for _ in running.run():
@@ -50,7 +50,7 @@ def test_nobody_is_stopped_who_may_not_be_or_for_nothing(world: World) -> None:
 
 @examples(32)
 @given(worlds(happens=ROUGH, topology=True, rules=True))
-def test_no_pod_comes_to_stand_against_a_rule_of_its(world: World) -> None:
+def test_no_pod_is_placed_against_its_affinity(world: World) -> None:
     running = Running(world)
     running.before(lambda plan: invariants.pod_rules_hold(running.cluster, plan))
     for _ in running.run():

@@ -1,4 +1,4 @@
-"""Nothing goes round in circles: without news the cluster comes to rest, however slowly stops are carried out."""
+"""Nothing goes round in circles: without news the cluster becomes quiet, however slowly stops are carried out."""
 
 from collections import Counter
 
@@ -82,7 +82,7 @@ def test_victims_that_stop_at_different_times_dont_come_back_in_between() -> Non
     assert invariants.is_complete(running.cluster.jobs["gang"])
 
 
-def test_room_promised_to_a_lower_workload_doesnt_hold_up_a_higher_one_that_has_room_elsewhere() -> None:
+def test_a_nomination_of_a_lower_workload_doesnt_hold_up_a_higher_one_that_fits_elsewhere() -> None:
     # kubernetes-sigs/kueue#7301: while the lower waited for its victims nothing else of its queue was looked at.
     world = World(
         nodes=(node("n0", 2), node("n1", 1)),

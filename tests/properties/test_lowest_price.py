@@ -102,7 +102,7 @@ class Scene:
         return cluster
 
     def free(self, at: int) -> int:
-        """Devices of a node nobody is on."""
+        """Devices of a node without pods."""
         taken = {
             device
             for victim in self.victims

@@ -33,7 +33,7 @@ def waiting(cluster: Cluster) -> list[Job]:
 
 @examples(32)
 @given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
-def test_nothing_waits_that_fits_into_free_room(world: World) -> None:
+def test_no_workload_waits_that_fits_free_capacity(world: World) -> None:
     running = settled(world, 60)
     cluster = running.cluster
     for job in waiting(cluster):
@@ -74,8 +74,8 @@ def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: Worl
                 left = amounts[name, "gpu"] - elastic_milli(victim)
                 over = left > quota[name].get("gpu", 1 << 62)
                 if over and victim.spec.preemptible and victim.spec.name not in job.stopped_for:
-                    room = fits(cluster, wanted, floors(cluster, without=[victim]))
-                    assert not room, f"{job.spec.name} waits beside {victim.spec.name} of {name}"
+                    fits_now = fits(cluster, wanted, floors(cluster, without=[victim]))
+                    assert not fits_now, f"{job.spec.name} waits beside {victim.spec.name} of {name}"
 
 
 @examples(24)
@@ -115,9 +115,9 @@ def test_a_gang_that_can_be_arranged_is(world: World) -> None:
     running.submit()
     job = running.cluster.jobs["gang"]
     (wanted,) = next_steps(job)
-    room = fits(running.cluster, wanted, floors(running.cluster))
+    fits_now = fits(running.cluster, wanted, floors(running.cluster))
     running.cycle()
-    assert (job.started_s is not None) is room
+    assert (job.started_s is not None) is fits_now
 
 
 @examples(30)

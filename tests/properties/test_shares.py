@@ -107,7 +107,7 @@ def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> No
 
 @examples(60)
 @given(overlay() | overlay(whole=True))
-def test_shares_add_up_and_nobody_has_more_than_it_wants(of: Books) -> None:
+def test_shares_add_up_and_no_queue_has_more_than_its_demand(of: Books) -> None:
     share, demand = of.fair_shares(), demand_of(of)
     for have, siblings in families(of):
         unlimited = sum(guarantee_of(queue, demand) for queue in siblings if "gpu" not in queue.quota)
@@ -145,7 +145,7 @@ def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of
 
 @examples(60)
 @given(overlay())
-def test_the_surplus_goes_by_priority_and_nothing_wanted_is_left_over(of: Books) -> None:
+def test_the_surplus_follows_priority_and_nothing_wanted_is_left_over(of: Books) -> None:
     share, demand = of.fair_shares(), demand_of(of)
     for have, siblings in families(of):
         if sum(guarantee_of(queue, demand) for queue in siblings) > have + NEAR:
@@ -213,14 +213,14 @@ def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Seq
         for at in open_:
             if wanted[at] <= level * weights[at] + 1e-7:
                 fixed[at] = wanted[at]
-        if len(fixed) == before:  # nobody is satisfied: all stand at the level
+        if len(fixed) == before:  # no queue is satisfied: all stand at the level
             fixed.update({at: level * weights[at] for at in open_})
     return [fixed[at] for at in range(count)]
 
 
 @examples(40)
 @given(overlay(whole=True))
-def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -> None:
+def test_whole_devices_are_divided_whole_and_no_queue_loses_one_by_it(of: Books) -> None:
     exact = replace(
         of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)
     ).fair_shares()

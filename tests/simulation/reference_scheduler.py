@@ -1,4 +1,4 @@
-"""The simplest engine that can be: first come, first served, first fit, gangs whole. It takes from nobody.
+"""The simplest engine that can be: first come, first served, first fit, gangs whole. It preempts nothing.
 
 For tests of the world and the control loop: what they show doesn't depend on the real engine.
 """

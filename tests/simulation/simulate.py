@@ -28,7 +28,7 @@ END_S_MOST = 40 * 86400.0
 
 
 class Story:
-    """A reader that remembers everything, for whoever looks into a failure."""
+    """A reader that remembers everything, for the reader of a failure."""
 
     def __init__(self, tell: Callable[[str], None] | None) -> None:
         self.ended: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class Story:
         self.note(f"    {event}")
 
     def _noted(self, event: NoteAdded) -> None:
-        """Nobody is ended for idling, or for the age of a session, who wasn't warned."""
+        """No workload is ended for idling, or for the age of a session, that wasn't warned."""
         invariants.hold(bool(event.sentence), f"{event.kind} of {event.workload} without a sentence")
         if event.kind in ("idle", "lifetime"):
             warned = (event.workload, f"{event.kind}_warning") in self.reported
@@ -125,7 +125,7 @@ class Simulation:
         )
 
     def _instant(self) -> None:
-        """Step until this instant comes to rest."""
+        """Step until nothing happens at this instant."""
         for step in count():
             invariants.hold(step < STEPS_AN_INSTANT_MOST, f"{self.world.now_s} s never comes to rest")
             self._step()

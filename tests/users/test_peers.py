@@ -97,7 +97,7 @@ class TestInstalled:
         assert {line["outcome"] for line in mine} == {"refused"}
 
     def test_user_of_another_namespace_is_no_one(self, pool: Installed) -> None:
-        """The number that stands for all of them may be the account `nobody`."""
+        """The overflow uid may belong to an account."""
         overflow = int(Path("/proc/sys/kernel/overflowuid").read_text())
         assert pool.who(overflow)[0] == 401
 

@@ -13,7 +13,7 @@ from tools.controlplane.api import Object
 Metrics = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 GANG_PART = "gang in part"
 NEAR = 0.002
-NEEDS_ROOM = (
+NEEDS_CAPACITY = (
     "Unschedulable",
     "QuotaExceeded",
     "LimitExceeded",
@@ -82,7 +82,7 @@ def _workload_statuses(snapshot: Snapshot, _held: Holdings) -> Iterator[Violatio
     for key, workload in snapshot.workloads.items():
         gang = gangs.pop(key, None)
         if gang is None and not _has_owner(snapshot, key[0], workload):
-            continue  # it goes with its owner, when the garbage collector comes to it
+            continue  # it goes with its owner, when the garbage collector reaches it
         status, about = workload.get("status") or {}, "/".join(key)
         running = (
             [] if gang is None else [pod for pod in gang.pods if pod.phase == "Running" and not pod.deleting]
@@ -203,7 +203,7 @@ def _pending_counts(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
             project = workload["spec"].get("project", "")
             most[project] = most.get(project, 0) + 1
     for gang in snapshot.gangs.values():
-        if gang.waiting and not gang.holding and all(pod.condition in NEEDS_ROOM for pod in gang.waiting):
+        if gang.waiting and not gang.holding and all(pod.condition in NEEDS_CAPACITY for pod in gang.waiting):
             project = snapshot.project_of(gang)
             least[project] = least.get(project, 0) + 1
     for name, queue in snapshot.projects.items():

@@ -52,7 +52,7 @@ def asks(pods: list[PodView]) -> int:
 
 
 def needed(gang: Gang) -> list[PodView]:
-    """Return the waiting pods that start next: the missing minimum of a gang, or else one pod."""
+    """Return the pending pods that start next: the missing minimum of a gang, or else one pod."""
     there = sum(pod.holds and not pod.deleting for pod in gang.pods)
     missing = gang.needs - there
     waiting = sorted(gang.waiting, key=lambda pod: pod.name)

@@ -249,7 +249,7 @@ class NodeView:
 
     @property
     def gpus_held(self) -> int:
-        """Return whole devices that pods hold, whoever placed them."""
+        """Return the whole devices of all pods, of any scheduler."""
         return sum(pod.gpus for pod in self.pods)
 
     def share_milli(self, pod: PodView) -> int:

@@ -107,9 +107,7 @@ def test_what_the_pool_cant_do_now_stands_beside_what_is_shown(
     assert trouble in (answer.err if command == "list" else answer.out)
 
 
-def test_several_are_stopped_and_one_refusal_keeps_nobody(
-    fake: Fake, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_are_stopped_despite_one_refusal(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fake.on("POST", "/workloads/a/stop", row("a", status="stopping"))
     fake.on("POST", "/workloads/b/stop", problem(409, "b is over already."))
     fake.on("POST", "/workloads/c/stop", row("c", status="stopped", ended_s=1.0))

@@ -253,7 +253,7 @@ def run(digits: ModuleType, capsys: pytest.CaptureFixture[str], kept: Path, step
     return capsys.readouterr().out
 
 
-def test_a_stopped_job_ends_as_if_nobody_had_stopped_it(
+def test_a_stopped_job_ends_as_without_the_stop(
     digits: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undisturbed = run(digits, capsys, tmp_path / "one.npz", 12)

@@ -22,7 +22,7 @@ class _Terminal(io.StringIO):
 
 
 def _on_terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
-    """From now on; pytest takes the output anew before each test."""
+    """From now on; pytest replaces the output before each test."""
     out = _Terminal()
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setenv("COLUMNS", "60")

@@ -210,7 +210,7 @@ async def test_the_same_without_waiting(fake: Fake) -> None:
 # Finding it
 
 
-def test_nobody_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_pool_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("WEIR_URL", raising=False)
     monkeypatch.setenv("WEIR_HOME", str(tmp_path))
     with pytest.raises(Unreachable, match="start one with `weir up`"):

@@ -18,7 +18,7 @@ from weir.cli.completion import complete
 from weir.client import AsyncPool, Pool, Unreachable, listener
 from weir.client.address import find
 
-NOBODY = 65534
+OTHER_UID = 65534
 IS_ROOT = os.getuid() == 0
 _LISTENS = """
 import os, socket, sys
@@ -41,9 +41,9 @@ def stranger(
 ) -> Iterator[tuple[int, list[str]]]:
     """A program of another user that listens: its port, and what it was sent once it is over.
 
-    Only root can start one; for anyone else this process takes itself for somebody else.
+    Only root can start one; for anyone else this process takes itself for another user.
     """
-    uid = NOBODY if IS_ROOT else os.getuid()
+    uid = OTHER_UID if IS_ROOT else os.getuid()
     if not IS_ROOT:
         monkeypatch.setattr(os, "getuid", lambda: uid + 1)
     heard: list[str] = []
@@ -73,7 +73,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def test_nothing_is_sent_to_a_port_that_somebody_else_has_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_to_a_port_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEIR_SERVER_USER", raising=False)
     with stranger(monkeypatch) as (port, heard):
         for host in ("127.0.0.1", "localhost", "127.0.1", "2130706433"):
@@ -105,7 +105,7 @@ def test_nothing_is_sent_while_a_word_is_completed(
 
 
 def test_who_runs_the_pool_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for named in (str(NOBODY if IS_ROOT else os.getuid()), "any"):
+    for named in (str(OTHER_UID if IS_ROOT else os.getuid()), "any"):
         monkeypatch.setenv("WEIR_SERVER_USER", named)
         with (
             stranger(monkeypatch) as (port, heard),
@@ -225,9 +225,7 @@ def test_the_socket_of_a_long_home_is_asked(home: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can have files of others made")
 class TestOthers:
-    def test_a_socket_somebody_else_put_there_gets_nothing(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_socket_of_another_user_gets_nothing(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (home / "weir.sock").unlink()
         with tempfile.TemporaryDirectory() as directory:
             open_to_all = Path(directory, "home")
@@ -243,13 +241,13 @@ class TestOthers:
                 pool.status()
         assert not any("secret" in each for each in heard)
 
-    def test_what_somebody_else_wrote_into_a_home_does_not_count(
+    def test_files_of_another_user_in_a_home_do_not_count(
         self, home: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("WEIR_URL")
         monkeypatch.setenv("WEIR_HOME", str(home))
         (home / "server.json").write_text(f'{{"pid": 1, "url": "{fake.url}"}}')
-        os.chown(home / "server.json", NOBODY, NOBODY)
+        os.chown(home / "server.json", OTHER_UID, OTHER_UID)
         with pytest.raises(Unreachable, match="no file of the pool but of user nobody"):
             find()
         (home / "server.json").unlink()
@@ -257,15 +255,15 @@ class TestOthers:
         with pytest.raises(Unreachable, match="can't be read"):
             find()
 
-    def test_a_home_of_somebody_else_is_asked_only_if_they_run_the_pool(
+    def test_a_home_of_another_user_is_asked_only_if_they_run_the_pool(
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for each in (home, home / "server.json", home / "token"):
-            os.chown(each, NOBODY, NOBODY)
+            os.chown(each, OTHER_UID, OTHER_UID)
         with pytest.raises(Unreachable, match="belongs to user nobody"):
             find()
         monkeypatch.setenv("WEIR_SERVER_USER", "nobody")
-        assert find().uids == {NOBODY}
+        assert find().uids == {OTHER_UID}
 
 
 def test_a_client_without_a_token_learns_how_to_get_one(

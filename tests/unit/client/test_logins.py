@@ -109,7 +109,7 @@ def test_a_login_is_kept_in_a_file_of_its_user_alone(elsewhere: Elsewhere, state
     assert logins.login_of(POOL) is None
 
 
-def test_it_polls_as_it_is_told(elsewhere: Elsewhere) -> None:
+def test_it_polls_at_the_stated_interval(elsewhere: Elsewhere) -> None:
     pending, slower = {"error": "authorization_pending"}, {"error": "slow_down"}
     elsewhere.answers[f"{ISSUER}/token"] = [pending, slower, pending, {"id_token": token()}]
     slept: list[float] = []

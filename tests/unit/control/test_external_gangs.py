@@ -33,7 +33,7 @@ def _asking(pods: int, least: int = 1) -> Workload:
 
 
 def test_what_is_finished_is_forgotten() -> None:
-    """Whoever makes the pods says when it is over; control remembers nothing of it."""
+    """The owner of the pods reports the end; control remembers nothing of it."""
     scene = Scene(gang())
     starts = scene.starts("job", 2)
     lost = scene.exits(starts, PodExit.LOST)
@@ -95,8 +95,8 @@ def test_pods_that_are_no_more_are_forgotten() -> None:
     assert start.start > max(starts.values())
 
 
-def test_somebody_else_ends_a_pod() -> None:
-    """A pod that is being deleted holds its capacity until it is gone, and nobody stops it once more."""
+def test_another_program_ends_a_pod() -> None:
+    """A pod that is being deleted holds its capacity until it is gone, and it isn't stopped once more."""
     scene = Scene(gang(pods=1))
     ((pod, start),) = scene.starts("job").items()
     assert scene.step(PodStopping(pod, 1.0), at_s=1.0) == []

@@ -31,7 +31,7 @@ def wait(scene: Scene, until_s: float) -> list[str]:
     return found
 
 
-def test_work_is_told_to_stop_so_that_its_grace_is_over_at_the_beginning() -> None:
+def test_work_gets_its_notice_so_that_its_grace_is_over_at_the_beginning() -> None:
     scene = Scene(gang("job"), rules=RULES)
     scene.starts("job", 2)
     scene.step(out_of_service(Outage(1000.0, 2000.0, sentence="maintenance (new disks)")))
@@ -42,7 +42,7 @@ def test_work_is_told_to_stop_so_that_its_grace_is_over_at_the_beginning() -> No
     assert note.sentence == "job is stopped: node has maintenance (new disks)."
 
 
-def test_work_that_starts_after_the_announcement_is_told_too() -> None:
+def test_work_that_starts_after_the_announcement_gets_a_notice_too() -> None:
     scene = Scene(out_of_service(Outage(1000.0, 2000.0)), gang("job"), rules=RULES)
     scene.starts("job", 2)
     assert wait(scene, 970.0) == ["job", "job"]

@@ -1,4 +1,4 @@
-"""Head-room for sessions: learned by hour and weekday, bounded, and unmoved by single weeks."""
+"""Headroom for sessions: learned by hour and weekday, bounded, and unmoved by single weeks."""
 
 import random
 

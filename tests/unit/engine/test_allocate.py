@@ -1,4 +1,4 @@
-"""Serving from free room: what is free beside room that is promised while it is being freed."""
+"""Allocation of free capacity, beside capacity that is nominated while it is being freed."""
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide

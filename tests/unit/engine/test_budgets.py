@@ -128,7 +128,7 @@ def test_override_waits_for_the_grace_period_and_says_so_of_the_eviction() -> No
     assert eviction.overrides
 
 
-def test_override_is_for_what_no_allowed_victim_makes_room_for() -> None:
+def test_override_applies_only_without_an_allowed_victim() -> None:
     policy = Policy.model_validate({"budgets": {"borrowed": "override", "grace": 0}})
     running = scene(("ta/e0", 0, E0), policy=policy)
     (eviction,) = running.cycle().evictions

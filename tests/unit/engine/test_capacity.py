@@ -27,9 +27,9 @@ def test_largest_free_blocks_by_the_devices_held_on_each_node(
             group = PodGroup("0", Request(devices=devices), 1, 1)
             reduce(cluster, WorkloadSubmitted(Workload(name, "p", (group,), 1, 0.0), 0.0))
             reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), name, tuple(range(devices))), 0.0))
-    room = Capacity.of(cluster)
-    room.whole = room.whole[: len(held)]  # columns have space for further nodes
-    assert room.totals.largest_free_blocks() == blocks
+    capacity = Capacity.of(cluster)
+    capacity.whole = capacity.whole[: len(held)]  # columns have space for further nodes
+    assert capacity.totals.largest_free_blocks() == blocks
 
 
 def test_totals_follow_every_change_and_rollback() -> None:

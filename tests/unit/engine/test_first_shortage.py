@@ -1,4 +1,4 @@
-"""The reason names what is really short before it says that nobody may be evicted, and calls the impossible so."""
+"""The reason names the real shortage before missing victims, and says if a request is impossible."""
 
 from dataclasses import replace
 

@@ -64,54 +64,56 @@ def potential(cluster: Cluster, shapes: list[RequestShape]) -> FragmentationScor
 
 
 def placed_at_random(
-    cluster: Cluster, shapes: list[RequestShape], room: Capacity, chance: random.Random
+    cluster: Cluster, shapes: list[RequestShape], capacity: Capacity, chance: random.Random
 ) -> None:
     shape = chance.choice(shapes)
-    open_ = np.flatnonzero(fits(room, shape, np.arange(len(cluster.nodes))))
+    open_ = np.flatnonzero(fits(capacity, shape, np.arange(len(cluster.nodes))))
     if len(open_):
         node = int(chance.choice(open_.tolist()))
-        room.allocate(node, shape, devices_for(room, shape, node, ()))
+        capacity.allocate(node, shape, devices_for(capacity, shape, node, ()))
 
 
 @pytest.mark.parametrize("most", [0, 1 << 14])
-def test_all_at_once_one_by_one_and_anew(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_at_once_and_one_by_one_equal_a_fresh_score(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("weir.engine.node_states._MOST_FIRST", most)
     monkeypatch.setattr("weir.engine.node_states._MOST_PER_NODE", 1)
     chance = random.Random(7)
-    cluster, shapes, room = pool(12)
+    cluster, shapes, capacity = pool(12)
     kept = potential(cluster, shapes)
     for _ in range(60):
-        placed_at_random(cluster, shapes, room, chance)
+        placed_at_random(cluster, shapes, capacity, chance)
         shape = chance.choice(shapes)
-        nodes = np.flatnonzero(fits(room, shape, np.arange(len(cluster.nodes))))
-        costs, devices = kept.costs(room, shape, nodes)
-        one_by_one = [kept.cost_on(room, shape, int(node)) for node in nodes]
-        anew = potential(cluster, shapes).costs(room, shape, nodes)
+        nodes = np.flatnonzero(fits(capacity, shape, np.arange(len(cluster.nodes))))
+        costs, devices = kept.costs(capacity, shape, nodes)
+        one_by_one = [kept.cost_on(capacity, shape, int(node)) for node in nodes]
+        fresh = potential(cluster, shapes).costs(capacity, shape, nodes)
         assert one_by_one == list(zip(costs.tolist(), devices.tolist(), strict=True))
-        assert (anew[0] == costs).all()
-        assert (anew[1] == devices).all()
+        assert (fresh[0] == costs).all()
+        assert (fresh[1] == devices).all()
 
 
 def test_nodes_alike_are_in_one_state_whichever_device_is_held() -> None:
-    _, shapes, room = pool(4)
-    states = NodeStateTable(np.zeros(room.columns.free.shape[1], np.int64))
-    first = states.of(room)[[1, 2]].tolist()
+    _, shapes, capacity = pool(4)
+    states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
+    first = states.of(capacity)[[1, 2]].tolist()
     assert first[0] == first[1]
-    room.allocate(1, shapes[0], (0,))
-    assert states.of(room)[1] != first[0]
-    room.allocate(2, shapes[0], (3,))
-    assert states.of(room)[1] == states.of(room)[2]
+    capacity.allocate(1, shapes[0], (0,))
+    assert states.of(capacity)[1] != first[0]
+    capacity.allocate(2, shapes[0], (3,))
+    assert states.of(capacity)[1] == states.of(capacity)[2]
 
 
 def test_a_trial_given_up_leaves_the_states_as_they_were() -> None:
-    _, shapes, room = pool(4)
-    states = NodeStateTable(np.zeros(room.columns.free.shape[1], np.int64))
-    before = states.of(room).tolist()
-    room.begin()
-    room.allocate(0, shapes[3], (0,))
-    assert states.of(room).tolist() != before
-    room.rollback()
-    assert states.of(room).tolist() == before
+    _, shapes, capacity = pool(4)
+    states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
+    before = states.of(capacity).tolist()
+    capacity.begin()
+    capacity.allocate(0, shapes[3], (0,))
+    assert states.of(capacity).tolist() != before
+    capacity.rollback()
+    assert states.of(capacity).tolist() == before
 
 
 def test_states_after_releases_are_those_of_the_freed_nodes() -> None:
@@ -126,7 +128,7 @@ def test_states_after_releases_are_those_of_the_freed_nodes() -> None:
     states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
     now = states.of(capacity).tolist()
     reduce(cluster, PodStopping(PodKey("w1", 0, 0), 1.0, EvictionCause(EvictionRule.SWAP, None, "", {})))
-    capacity.allocate(3, shapes[3], (0,))  # seen by nobody yet
+    capacity.allocate(3, shapes[3], (0,))  # not seen yet
     after = capacity.after_releases(cluster)
     fresh = Capacity(after.columns.copy(), after.device_memory)
     assert states.of(after).tolist() == states.of(fresh).tolist()

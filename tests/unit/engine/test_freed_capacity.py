@@ -37,7 +37,7 @@ def may_all_go(jobs: tuple[Job, ...], over: list[float]) -> bool:
 
 
 def pods_found(free: list[int], each: int, open_: list[bool], jobs: list[Job], over: list[float]) -> int:
-    """The most pods there is room for, whoever goes."""
+    """Return the most pods that fit with any set of victims."""
     best = 0
     for going in chain.from_iterable(combinations(jobs, count) for count in range(len(jobs) + 1)):
         if may_all_go(going, over):

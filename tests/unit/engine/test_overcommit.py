@@ -28,7 +28,7 @@ AFTER_S = 1000.0
         (2, 0, [(tuple(range(7)), 7, 1000)], 7000, 7000),  # a device plugin took devices back
         (2, 5, [], 0, 5000),
         (1, 0, [((0,), 1, 600), ((0,), 1, 600)], 1200, 1200),
-        (1, 0, [((), 1, 500)], 500, 1000),  # nobody knows on which device
+        (1, 0, [((), 1, 500)], 500, 1000),  # on an unknown device
         (4, 0, [((3, 3), 2, 1000), ((3,), 1, 1000)], 3000, 3000),  # the kubelet gives each its own
     ],
 )

@@ -16,7 +16,7 @@ ZONES = {"a0": "a", "a1": "a", "b0": "b", "c0": "c", "d0": None}
 
 
 def cluster_with(there: dict[str, int]) -> Cluster:
-    """Four zones' nodes, one without a zone; so many pods that bear the mark on each."""
+    """Four zones' nodes, one without a zone; a number of pods with the label set on each."""
     cluster = Cluster()
     for name, zone in ZONES.items():
         labels = {} if zone is None else {"zone": zone}
@@ -28,7 +28,9 @@ def cluster_with(there: dict[str, int]) -> Cluster:
 def open_nodes(there: dict[str, int], request: Request) -> str:
     cluster = cluster_with(there)
     shape = cluster.shapes.of(request)
-    reduce(cluster, NodeSet(Node("d0", 4, 16 << 30, CAPACITY)))  # room for marks only rules name
+    reduce(
+        cluster, NodeSet(Node("d0", 4, 16 << 30, CAPACITY))
+    )  # capacity for label sets that only rules name
     open_ = PodAffinityRules(cluster).open_to(cluster.free_capacity, shape)
     return " ".join(name for name, at in cluster.node_at.items() if open_[at])
 
@@ -102,10 +104,10 @@ def test_a_pod_may_stay_where_only_it_bears_the_mark() -> None:
 def test_wishes_order_nodes_and_shut_none(wish: PodAffinityRule, first: str) -> None:
     cluster = cluster_with({"a0": 1, "b0": 3, "d0": 1})
     shape = cluster.shapes.of(Request(devices=1, nodes=("a0", "b0", "c0"), pod_rules=(wish,)))
-    room, size = Capacity.of(cluster), cluster.free_capacity.free.shape[1]
+    capacity, size = Capacity.of(cluster), cluster.free_capacity.free.shape[1]
     mask, wishes = _named(cluster, ("b0", "c0")), 0 * cluster.free_capacity.free[0]
-    ranking = NodeScores(room, shape, mask, wishes, ~mask & mask, None)
-    rank = PodAffinityRules(cluster).ranked(room.columns, shape, ranking.follow(room))
+    ranking = NodeScores(capacity, shape, mask, wishes, ~mask & mask, None)
+    rank = PodAffinityRules(cluster).ranked(capacity.columns, shape, ranking.follow(capacity))
     assert len(rank) == size
     assert (rank != INFEASIBLE).sum() == 2
     assert cluster.node_names[int(rank.argmin())] == first

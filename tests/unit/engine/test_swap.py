@@ -106,6 +106,6 @@ def test_a_gang_that_waits_for_one_domain_doesnt_come_to_several(
     assert {eviction.pod.workload for eviction in plan.evictions} == ({"long"} if goes else set())
 
 
-def test_a_gang_that_asks_for_a_topology_there_isnt_changes_places_with_nobody() -> None:
+def test_a_gang_with_an_unknown_topology_is_never_swapped() -> None:
     plan = decide(_racks("a", topology="nowhere"), Policy(preset="throughput"), 3600.0, EngineCache())
     assert not plan.evictions

@@ -1,4 +1,4 @@
-"""A workload that names a topology there isn't: it waits and is told why, and nobody else notices."""
+"""A workload with an unknown topology waits with a reason, and affects no other."""
 
 import pytest
 from tests.properties.random_cluster import HOSTNAME, World, node
@@ -36,16 +36,16 @@ def _told(running: Running, name: str) -> tuple[ReasonCode, str]:
 
 @pytest.mark.parametrize("asked", UNKNOWN)
 @pytest.mark.parametrize("policy", [Policy(), Policy(preset="throughput"), Policy(reserve_after=5)])
-@pytest.mark.parametrize("lent", [0, 4])
+@pytest.mark.parametrize("borrowed", [0, 4])
 def test_it_waits_with_a_reason_and_the_others_go_on(
-    asked: TopologyRequest, policy: Policy, lent: int
+    asked: TopologyRequest, policy: Policy, borrowed: int
 ) -> None:
     running = Running(World(NODES, QUEUES, (), policy))
-    for at in range(lent):  # it may not take from these either
+    for at in range(borrowed):  # it may not take from these either
         running.tell(WorkloadSubmitted(_gang(f"lent-{at}", "lent", None, 1), 0.0))
     running.cycle()
     running.tell(WorkloadSubmitted(_gang("lost", "team", asked), 0.0))
-    for _ in range(12):  # longer than room would be reserved after
+    for _ in range(12):  # longer than the wait for a reservation
         assert not running.cycle().acts
     what = "topology nowhere" if asked.name == "nowhere" else "level block of topology network"
     assert _told(running, "lost") == (

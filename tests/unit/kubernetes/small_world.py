@@ -1,4 +1,4 @@
-"""A small cluster for pictures: objects as the API has them, and a control that is told and decides nothing."""
+"""A small cluster for pictures: objects as the API has them, and a control that gets facts and decides nothing."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -241,7 +241,7 @@ class WatchProgress:
         for name, job_ in cluster.jobs.items():
             gang = self.cluster_state.registry.named[name]
             if not gang.count:
-                continue  # it waits for pods of its owner, which nobody knows who comes later
+                continue  # it waits for pods of its owner, unknown to a control that starts later
             spec = job_.spec
             jobs[name] = (spec.project, gang.needed, spec.priority, spec.type, job_.held, job_.held_why)
         nodes = {

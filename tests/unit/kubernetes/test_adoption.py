@@ -144,7 +144,7 @@ def test_a_workload_whose_owner_is_gone_or_over_is_not_kept() -> None:
     assert not restarted(ended).cluster_state.registry.gangs
 
 
-def test_what_somebody_else_wrote_makes_no_workload() -> None:
+def test_objects_of_another_account_make_no_workload() -> None:
     _, body = paused()
     for change in ({"owner": {}}, {"owner": {**body["spec"]["owner"], "name": "other"}}):
         forged = {**body, "spec": {**body["spec"], **change}}

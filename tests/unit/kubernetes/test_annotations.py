@@ -1,4 +1,4 @@
-"""Labels and annotations: what is said, whose word holds, and what a mistake is told."""
+"""Labels and annotations: their values, their precedence, and the messages on mistakes."""
 
 import pytest
 

@@ -158,7 +158,7 @@ def test_refused_bindings_are_tried_again_with_longer_and_longer_pauses() -> Non
     assert pauses == [0.3, 0.5, 0.9, 1.7]  # with the step in which it was heard of
 
 
-def test_a_binding_of_which_nobody_knows_is_found_out_or_tried_again() -> None:
+def test_an_unknown_binding_is_found_out_or_tried_again() -> None:
     here = scene()
     (bind,) = here.step()
     here.backend.take_outcome(bind, WriteUnknown("The connection was cut."))
@@ -170,7 +170,7 @@ def test_a_binding_of_which_nobody_knows_is_found_out_or_tried_again() -> None:
     assert again.about[1] == 2
 
 
-def test_a_pod_that_comes_to_ask_for_something_else_while_it_is_being_bound() -> None:
+def test_a_pod_whose_request_changes_while_it_is_being_bound() -> None:
     """Its start has another number since, and its binding is still its binding."""
     for outcome, phase in ((WriteDone(), "RUNNING"), (WriteRefused(409, "no"), "ABSENT")):
         here = scene(2)
@@ -296,7 +296,7 @@ def test_memory_of_devices_counts_as_the_part_of_a_device_that_it_is() -> None:
 
 
 def test_a_new_control_takes_over_what_was_ordered() -> None:
-    """The picture knows what it has asked for, whoever asked."""
+    """The state knows its writes, also those of an earlier leader."""
     here = scene()
     (bind,) = here.step()
     here.connect()
@@ -308,7 +308,7 @@ def test_a_new_control_takes_over_what_was_ordered() -> None:
 
 
 def test_a_nomination_without_an_ordered_eviction_is_forgotten() -> None:
-    """Weir was killed between the promise and the evictions: it is decided anew."""
+    """Weir was killed between the promise and the evictions: the decision is made again."""
     for deleting in (True, False):
         here = scene()
         here.hear("owners", job("holds", "j2"))
@@ -355,7 +355,7 @@ def test_a_nomination_ends_when_its_workload_is_refused() -> None:
     assert not here.control.cluster.nominated
 
 
-def test_what_is_heard_while_nobody_leads_does_not_pile_up() -> None:
+def test_changes_without_a_leader_do_not_pile_up() -> None:
     here = scene()
     assert [bind.name for bind in here.step()] == ["train-0"]
     here.backend.leave()

@@ -82,7 +82,7 @@ def test_ordered_evictions_count_before_the_status_shows_them(site: Site) -> Non
     assert site.allowed() == {"ta/b": 1}
 
 
-def test_eviction_is_not_sent_once_nobody_needs_it(site: Site) -> None:
+def test_eviction_is_not_sent_once_it_is_not_needed(site: Site) -> None:
     site.asks()
     (evict,) = site.step()
     assert site.backend.check(evict) == ""

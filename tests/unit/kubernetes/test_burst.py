@@ -94,7 +94,7 @@ def test_the_reason_of_a_pending_workload_is_written_in_a_burst_too() -> None:
     names = [name.partition("/")[2] for name in waiting]
     assert tell(here, 0.1) == tell(here, 3.0) == {}
     assert [*tell(here, 2.1)] == names[:1]
-    assert [*tell(here, 10.0)] == names[1:]  # that it waits at all, though nobody knows yet why
+    assert [*tell(here, 10.0)] == names[1:]  # that it waits at all, though the reason is unknown
 
 
 def whys(here: Scene, free: int) -> list[str]:
@@ -239,7 +239,7 @@ def test_an_object_that_is_there_is_changed_and_not_made_again(uid: str, there: 
     assert writes[0].there is there
 
 
-def test_who_begins_anew_writes_nothing_that_is_there_already() -> None:
+def test_a_restart_writes_nothing_that_is_there_already() -> None:
     placed = ObjectCondition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:07Z")
 
     def begun(object_there: WorkloadObject | None) -> dict[str, list[Any]]:
@@ -274,7 +274,7 @@ def stated(words: Any) -> Any:
 
 
 @pytest.mark.parametrize("with_pods", [False, True])
-def test_an_object_that_somebody_deletes_is_written_again_unless_its_pods_go_too(with_pods: bool) -> None:
+def test_a_deleted_object_is_written_again_unless_its_pods_go_too(with_pods: bool) -> None:
     here = crowd(1)
     run(here, 0)
     here.step()

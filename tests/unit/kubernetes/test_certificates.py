@@ -1,4 +1,4 @@
-"""Certificates are renewed in time, and whoever trusts the bundle trusts what is served, before and after."""
+"""Certificates are renewed in time, and callers that trust the bundle trust the served certificate, before and after."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -77,7 +77,7 @@ def test_few_former_authorities_are_trusted_however_often_there_are_new_ones() -
 
 
 def test_over_years_no_call_fails() -> None:
-    """Whoever still serves the certificate before is trusted, whoever still trusts the bundle before too."""
+    """Replicas with the former certificate are trusted, and callers with the former bundle trust the new one."""
     held, authorities = first(NAMES, NOW), set()
     for day in range(0, 2000, 5):
         now = days(day)

@@ -17,7 +17,7 @@ from weir.kubernetes.admission.webhook_server import WebhookServices, applicatio
 
 class Silent(TokenReviewer):
     def __init__(self) -> None:
-        """Nobody's token is asked for."""
+        """Review no token."""
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -27,7 +27,7 @@ async def test_a_port_that_closes_loses_no_connection_that_it_accepted(turns: in
     )
     port = await serve(application(services), tls_context(), "127.0.0.1", 0)
     clients = [socket.create_connection(("127.0.0.1", port.port)) for _ in range(3)]
-    for _ in range(turns):  # by then they are in the queue of the kernel, or accepted, or begun with
+    for _ in range(turns):  # now they are in the queue of the kernel, or accepted, or begun with
         await asyncio.sleep(0)
     await port.cleanup()
     for transport in list(asyncio.get_running_loop()._transports.values()):  # type: ignore[attr-defined]

@@ -156,7 +156,7 @@ def test_who_begins_after_a_project_was_deleted_counts_what_runs_for_it(object_f
     reported.see("pods", pod("train-1", owner=("train", "j1")))
     reported.step()
     if not object_first:
-        assert reported.state()["nodes"]["n1"][3] == 1  # nobody knows yet whose it is
+        assert reported.state()["nodes"]["n1"][3] == 1  # its workload is unknown
         reported.see("workloads", thing)
         reported.step()
     assert reported.state()["queues"]["gone"] == (None, {"gpu": 0})

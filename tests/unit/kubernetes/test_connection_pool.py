@@ -144,7 +144,7 @@ async def ask(lines: ConnectionPool, method: str = "GET", body: bytes | None = N
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(120):
-        while not true():  # noqa: ASYNC110 - what is waited for is told to nobody
+        while not true():  # noqa: ASYNC110 - the awaited state has no event
             await asyncio.sleep(0.01)
 
 
@@ -293,7 +293,7 @@ async def test_renewed_connections_are_new_ones() -> None:
     assert server.connections == 2
 
 
-async def test_nobody_there() -> None:
+async def test_no_server_at_the_address() -> None:
     lines = ConnectionPool(Endpoint("http://127.0.0.1:9"))
     with pytest.raises(RequestNotSent, match=r"127\.0\.0\.1:9 can't be reached"):
         await ask(lines)

@@ -93,7 +93,7 @@ def test_a_workload_that_breaks_the_telling_is_left_out_and_says_so(monkeypatch:
     assert "can't read" in status_of(answer)["reason"]["sentence"]
 
 
-def test_a_workload_that_breaks_control_is_left_out_when_control_begins_anew(
+def test_a_workload_that_breaks_control_is_left_out_when_control_restarts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = begun()

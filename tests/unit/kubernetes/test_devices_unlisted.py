@@ -61,7 +61,7 @@ def recorded(name: str, here: Scene) -> None:
 
 @pytest.mark.parametrize("is_recorded", [False, True])
 @pytest.mark.parametrize("node_first", [False, True])
-def test_a_pod_whose_devices_are_no_longer_listed_stops_nobody(is_recorded: bool, node_first: bool) -> None:
+def test_a_pod_whose_devices_are_no_longer_listed_stops_no_other(is_recorded: bool, node_first: bool) -> None:
     here = Unlisted()
     here.hear("projects", project("team", gpus=16))
     if is_recorded:

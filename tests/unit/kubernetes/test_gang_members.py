@@ -106,7 +106,7 @@ def test_the_order_of_owners_and_members_does_not_matter(order: tuple[int, ...])
     assert workload_of(gang(reported)).min_pods == 2
 
 
-def test_members_of_other_schedulers_are_known_after_control_begins_anew() -> None:
+def test_members_of_other_schedulers_are_known_after_control_restarts() -> None:
     reported = node_states()
     reported.see("owners", MPI, LAUNCHER_JOB)
     reported.see("pods", worker(0), worker(1), launcher(scheduler="other", on="n1", phase="Running"))

@@ -139,7 +139,7 @@ def _begin() -> Served:
 
 
 def _held_once(here: Served) -> None:
-    """Nobody's claim gives a pod more than it requests, or a device that another one has."""
+    """No claim of a tenant gives a pod more than it requests, or a device that another one has."""
     cluster_state, taken = here.backend.cluster_state, {}
     for gang in cluster_state.registry.named.values():
         for tracked in gang.pods() if gang.reported is not None else ():

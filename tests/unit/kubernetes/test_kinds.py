@@ -83,7 +83,7 @@ def test_a_bare_pod_is_a_workload_by_itself():
     assert KINDS.derive(pod(phase="Succeeded")).over is WorkloadOutcome.SUCCEEDED
 
 
-def test_a_kind_nobody_knows_starts_its_pods_one_by_one():
+def test_an_unknown_kind_starts_its_pods_one_by_one():
     owner = obj("Website", "example.com/v1")
     derived = KINDS.derive(pod(owner=owner), [])
     assert (derived.owner.kind, derived.owner.name, derived.min_pods, derived.pods) == (

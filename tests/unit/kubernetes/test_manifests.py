@@ -188,7 +188,7 @@ def test_the_account_of_weir_alone_writes_its_kinds() -> None:
         each["metadata"]["name"] for each in roles if any(map(writes_own_kinds, each.get("rules", ())))
     }
     assert writing == {"weir", "weir-edit", "weir-project-admin"}
-    writing.remove("weir-project-admin")  # bound to nobody: it is for people
+    writing.remove("weir-project-admin")  # without a binding: it is for people
     (edit,) = (each for each in roles if each["metadata"]["name"] == "weir-edit")
     assert [rule["resources"] for rule in edit["rules"]] == [["sweeps"]], "as people make Jobs"
     writing.remove("weir-edit")

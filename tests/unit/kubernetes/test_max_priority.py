@@ -58,6 +58,6 @@ def test_the_workload_says_that_its_priority_counts_as_another() -> None:
 
 
 def test_caps_by_user_are_no_field_of_a_project_on_a_cluster() -> None:
-    """Controllers make the pods, so nobody knows whose they are."""
+    """Controllers make the pods, so their person is unknown."""
     assert "maxPriority" in project_fields()
     assert not {"maxPriorityOf", "personLimits", "personLimitsOf"} & set(project_fields())

@@ -87,7 +87,7 @@ def test_a_namespace_that_is_made_again_is_another() -> None:
     assert not cluster.written
 
 
-def test_an_instance_that_comes_to_lead_writes_what_is_missing() -> None:
+def test_a_new_leader_writes_what_is_missing() -> None:
     cluster = Cluster()
     cluster.leads = False
     cluster.namespace()

@@ -156,7 +156,7 @@ def test_every_node_has_every_port() -> None:
     assert ports == {"n1": [0, 1], "n2": [ADDRESSES_MOST, 1]}
 
 
-def test_a_node_takes_only_so_many_volumes_of_a_driver_and_others_any_number() -> None:
+def test_a_node_limits_the_volumes_of_a_driver_and_others_any_number() -> None:
     node_states, disks = NodeStates(DeviceResources()), "attached-volumes/disk"
     node_states.limit("n1", {disks: 2})
     for name in ("n1", "n2"):
@@ -177,7 +177,7 @@ def test_a_node_takes_only_so_many_volumes_of_a_driver_and_others_any_number() -
     assert node_states.refusal("ours", place) == ""
 
 
-def test_a_node_nobody_is_on_is_forgotten() -> None:
+def test_a_node_without_pods_is_forgotten() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.foreign("p", held())
     node_states.foreign("p", None)

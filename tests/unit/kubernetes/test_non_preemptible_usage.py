@@ -28,7 +28,7 @@ def specs(here: Scene) -> dict[str, tuple[bool, bool]]:
     return {each.name.rpartition("/")[2]: (each.spec.preemptible, each.spec.overrun) for each in jobs}
 
 
-def test_a_pod_that_bound_itself_past_the_quota_gives_way_to_whoever_is_within_theirs() -> None:
+def test_a_pod_that_bound_itself_past_the_quota_gives_way_to_work_in_quota() -> None:
     here = begun()
     here.hear("pods", *(fixed(f"self-{at}", gpus=8, on=f"n{at}", phase="Running") for at in (1, 2)))
     here.hear("pods", fixed("mine", "others", gpus=4))

@@ -36,7 +36,7 @@ def spread(key="zone", *, skew=1, must=True, selector=IS_WEB, **more):
     }
 
 
-def test_pods_nobody_asks_about_stay_equal():
+def test_pods_that_no_rule_selects_stay_equal():
     marks = tracked(pod("a", labels={"pod": "1"}), pod("b", labels={"pod": "2"}))
     assert of(marks, "a") == of(marks, "b") == PodAffinities()
     assert marks.of("uid-unknown") == PodAffinities()
@@ -108,7 +108,7 @@ def test_several_terms_of_nearness_count_those_pods_that_all_of_them_match():
     assert {(rule.mark, rule.topology) for rule in of(marks, "a").rules} == {(name, "zone"), (name, "host")}
 
 
-def test_nearness_to_nobody_cannot_be_had_and_distance_from_nobody_is_nothing():
+def test_affinity_to_no_pod_fails_and_anti_affinity_to_no_pod_holds():
     marks = tracked(
         pod("a", affinity=affinity(near=[term(None)], apart=[term(None)])), pod("web", labels=WEB)
     )
@@ -305,7 +305,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
-def test_whoever_reads_again_only_those_that_are_named_knows_all(steps):
+def test_reading_only_the_named_pods_again_suffices(steps):
     """The known neighbours stay right, and are those a fresh look would find, but for marks that say nothing."""
     marks, pods, spaces, known = PodSelectors(), {}, {}, {}
     for what, *rest in steps:

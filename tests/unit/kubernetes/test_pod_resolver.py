@@ -30,7 +30,7 @@ def test_a_pod_of_a_job_is_part_of_the_job() -> None:
     assert reading.wait == ""
 
 
-def test_a_claim_that_one_pod_at_a_time_may_use_keeps_its_users_apart_whoever_places_them() -> None:
+def test_a_claim_for_one_pod_at_a_time_keeps_pods_of_all_schedulers_apart() -> None:
     resolver = gathered(using(pod("ours"), "data"), using(pod("free"), "shared"))
     theirs = using(pod("theirs", scheduler="another"), "data")
     assert resolver.see_foreign("team/theirs", theirs) == ((), ())
@@ -49,7 +49,7 @@ def test_a_claim_that_one_pod_at_a_time_may_use_keeps_its_users_apart_whoever_pl
     assert resolver.remarked == set()
 
 
-def test_volumes_take_of_a_node_where_their_driver_takes_only_so_many() -> None:
+def test_volumes_count_on_a_node_whose_driver_limits_them() -> None:
     resolver = gathered(using(pod("ours"), "data"), using(pod("free"), "other"))
     resolver.see_foreign("team/theirs", using(pod("theirs", scheduler="another"), "data"))
     resolver.see_claim("team", "data", claim("data", volume="pv", phase="Bound"))

@@ -64,7 +64,7 @@ def test_whose_pods_they_become(thing: dict[str, Any], ours: bool) -> None:
     assert scheduler(thing, "elsewhere") == ""
 
 
-def test_the_only_project_is_written_where_nobody_else_can_say_it() -> None:
+def test_the_only_project_is_written_where_no_owner_can_state_it() -> None:
     def label(thing: dict[str, Any], queues: QuotaTree = ONE) -> list[str]:
         return [
             op["value"]
@@ -141,7 +141,7 @@ def test_an_indexed_job_pauses_for_each_index_by_itself_and_fails_as_before() ->
         assert added(**(indexed | odd)) == {}
 
 
-def test_the_person_who_makes_a_pod_or_a_job_is_written_and_nobody_else() -> None:
+def test_the_creator_of_a_pod_or_a_job_is_written_and_no_other_person() -> None:
     def named(thing: dict[str, Any], kind: str = "Pod", user: str = "mia@example.com") -> list[Any]:
         ops = defaulting_patch(asked(thing, kind, userInfo={"username": user}), ONE, READING)
         return [(op["path"], op["value"]) for op in ops if op["path"].startswith("/metadata/annotations")]

@@ -58,7 +58,7 @@ async def test_project_of_a_department_that_was_just_made_is_taken(tmp_path: Pat
     assert refused["status"]["message"] == "there is no department none; write one of lab"
 
 
-async def test_pod_of_a_project_that_was_just_made_comes_to_weir(tmp_path: Path) -> None:
+async def test_pod_of_a_project_that_was_just_made_gets_weir_as_its_scheduler(tmp_path: Path) -> None:
     asks = {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
     patched = await asked(tmp_path, Lists(NOW), "mutate", review("Pod", "a", asks, "team"))
     assert "weir" in base64.b64decode(patched["patch"]).decode()

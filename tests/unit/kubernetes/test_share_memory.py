@@ -128,7 +128,7 @@ def test_a_pod_that_uses_a_device_that_it_wasnt_given_is_named() -> None:
 
 def test_an_agent_cant_speak_of_pods_of_other_nodes() -> None:
     site = Site()
-    site.report("n2", a=70, b=70, nobody=70)
+    site.report("n2", a=70, b=70, unknown=70)
     assert site.excesses() == {}
     site.report("n9", a=70)
     assert site.excesses() == {}

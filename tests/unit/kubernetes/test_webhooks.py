@@ -42,7 +42,7 @@ REVIEW = {
 }
 
 
-class Nobody(TokenReviewer):
+class NoTokenReviewer(TokenReviewer):
     """No API server to ask."""
 
     def __init__(self) -> None:
@@ -54,7 +54,11 @@ class Nobody(TokenReviewer):
 
 def served(known: QuotaTree | None, **more: Any) -> WebhookServices:
     return WebhookServices(
-        lambda: known, PodRules("weir", {"nvidia.com/gpu"}.__contains__), Nobody(), lambda: KEY, **more
+        lambda: known,
+        PodRules("weir", {"nvidia.com/gpu"}.__contains__),
+        NoTokenReviewer(),
+        lambda: KEY,
+        **more,
     )
 
 
@@ -170,7 +174,7 @@ async def test_reviews_without_the_key_of_the_path_are_refused(tmp_path: Path) -
     paths = ["/validate", "/validate/", f"/validate/{'1' * 32}", f"/mutate/{KEY[1:]}", f"/mutate/{KEY}"]
     found = await answers(served(QuotaTree()), [("POST", path, body) for path in paths], tmp_path)
     assert [status for status, _ in found] == [403, 404, 403, 403, 200]
-    not_yet = WebhookServices(QuotaTree, PodRules("weir", bool), Nobody(), lambda: "")
+    not_yet = WebhookServices(QuotaTree, PodRules("weir", bool), NoTokenReviewer(), lambda: "")
     found = await answers(not_yet, [("POST", "/mutate", body)], tmp_path)
     assert found[0][0] == 503
 
@@ -185,7 +189,7 @@ async def test_the_event_loop_answers_while_a_review_is_worked_on(tmp_path: Path
         return ["held"]
 
     known = QuotaTree(projects={"p": QueueObject("p", {"namespaces": ["x"]}, 1.0)})
-    what = WebhookServices(lambda: known, PodRules("weir", bool, refusals), Nobody(), lambda: KEY)
+    what = WebhookServices(lambda: known, PodRules("weir", bool, refusals), NoTokenReviewer(), lambda: KEY)
     body = json.dumps(padded(0)).encode()
     async with port(what, tmp_path) as (session, caller):
 

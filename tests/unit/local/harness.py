@@ -122,7 +122,7 @@ class Rig:
         end_all(self.backend)
 
     def submit(self, *command: str, name: str = "job", pods: int = 1, **how: object) -> WorkloadRecord:
-        """A workload of so many pods, one device each unless `request` says otherwise."""
+        """A workload with a number of pods, one device each unless `request` says otherwise."""
         self.uids += 1
         request = how.pop("request", Request(devices=1, memory=0))
         group = PodGroup("worker", request, pods, pods)

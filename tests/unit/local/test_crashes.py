@@ -60,7 +60,7 @@ def test_a_running_pod_is_found_again_and_can_be_stopped(rig: Rig) -> None:
     assert rig.exit(pod).how is PodExit.STOPPED
 
 
-def test_an_end_nobody_saw_is_found(rig: Rig) -> None:
+def test_an_unseen_end_is_found(rig: Rig) -> None:
     os.mkfifo(rig.home / "go")
     pod = rig.run("sh", "-c", "echo ready; read x < go; exit 4")
     rig.says(pod, "ready")
@@ -85,7 +85,7 @@ def test_a_stop_asked_for_before_the_crash_goes_on(rig: Rig) -> None:
     assert rig.exit(pod).how is PodExit.STOPPED
 
 
-def test_a_supervisor_killed_while_nobody_watches_is_settled(rig: Rig) -> None:
+def test_a_supervisor_killed_without_a_server_is_settled(rig: Rig) -> None:
     pod = rig.run(*WAITS)
     rig.says(pod, "ready")
     born = pod_files.signed(str(rig.directory(pod)))
@@ -304,7 +304,7 @@ def test_a_disk_full_for_a_while_loses_no_end(small_disk: Path) -> None:
         leader = pod_files.read_object(directory, pod_files.RUNNING)["leader"]
         (small_disk / "go").write_text("go\n")
         until(lambda: gone(leader))
-        assert rig.backend.pods()  # it can't say how it ended, so nobody takes it for over
+        assert rig.backend.pods()  # it can't say how it ended, so it doesn't count as over
         assert pod_files.take_lock(directory) is None
         filler.unlink()
         assert rig.exit(pod).how is PodExit.FAILED

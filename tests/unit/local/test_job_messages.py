@@ -49,7 +49,7 @@ def test_saved_states_and_reports_reach_the_pool_at_once(rig: Rig) -> None:
     assert "stopping" in rig.log(pod)
 
 
-def test_a_state_saved_while_nobody_listens_comes_before_the_end(rig: Rig) -> None:
+def test_a_state_saved_without_a_listener_comes_before_the_end(rig: Rig) -> None:
     pod = rig.run(
         *job("import os", "os.environ['WEIR_NOTES'] = ''", "weir.checkpointed(step=1)", "sys.exit(1)"),
     )

@@ -233,7 +233,7 @@ def test_the_watch_sleeps_when_nothing_happens(rig: Rig) -> None:
 def test_a_job_hears_all_signals_however_the_pool_was_started(rig: Rig) -> None:
     pod = rig.run("sh", "-c", "grep -E 'SigBlk|SigIgn' /proc/self/status")
     rig.exit(pod)
-    of_the_library = 3 << 31  # signals 32 and 33 are its own, and nobody's to set
+    of_the_library = 3 << 31  # signals 32 and 33 belong to the C library
     assert not any(int(line.split()[1], 16) & ~of_the_library for line in rig.log(pod).splitlines())
 
 

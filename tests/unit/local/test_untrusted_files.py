@@ -231,7 +231,7 @@ def test_the_last_lines_of_one_endless_line_are_its_end(
     assert tail_of(str(path), 5) == 0
 
 
-def test_a_supervisor_killed_with_its_lock_taken_by_nobody_is_lost_once(rig: Rig) -> None:
+def test_a_supervisor_killed_with_a_free_lock_is_lost_once(rig: Rig) -> None:
     pod = rig.run(*WAITS)
     rig.says(pod, "\n")
     born = pod_files.signed(str(rig.directory(pod)))

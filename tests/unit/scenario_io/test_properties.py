@@ -1,4 +1,4 @@
-"""Whatever is written comes to a scenario or to mistakes; and a scenario is written so that it reads back."""
+"""Every text becomes a scenario or mistakes; and a scenario is written so that it reads back."""
 
 import json
 from collections.abc import Iterator

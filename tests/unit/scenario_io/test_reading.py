@@ -256,7 +256,7 @@ projects:
     )
 
 
-def test_devices_that_are_not_written_are_the_lowest_nobody_is_on() -> None:
+def test_devices_that_are_not_written_are_the_lowest_free_ones() -> None:
     scenario = read("""
 cluster: {nodes: [{name: a, gpus: 5}]}
 projects: [{name: p}]

@@ -92,7 +92,7 @@ def test_a_copy_decides_alike(seed: int) -> None:
     )
 
 
-def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
+def test_a_copy_has_the_same_mix_of_requests() -> None:
     """Once enough was asked for, decisions go by what is usual, with the capacity there was then."""
     cluster, now_s = build_cluster(parse_scenario(WORLD, "world")), 1000.0
     for at in range(80):

@@ -42,7 +42,7 @@ def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-async def test_trials_go_on_while_nobody_waits_and_serve_all_who_ask() -> None:
+async def test_trials_go_on_without_a_waiter_and_serve_all_requesters() -> None:
     kept, trials = KeptSuggestions(), Trials()
     assert await kept.find("a", 1, trials, 0.0) is None
     waits = [asyncio.create_task(kept.find("a", 1, trials, LONG_S)) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Deviation from fair shares: counted by hand, and in replays in which somebody has too much for a while."""
+"""Deviation from fair shares: counted by hand, and in replays in which a project has too much for a while."""
 
 import pytest
 

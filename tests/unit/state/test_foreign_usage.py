@@ -1,4 +1,4 @@
-"""Devices that others than Weir use: nobody is placed on them, and nobody has a share of them."""
+"""Devices that others than Weir use: no pod is placed on them, and no queue has a share of them."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_the_closest_kind_of_which_enough_have_ended_is_believed():
     assert times.remaining_s(one, 104.5) == pytest.approx(sum(range(105, 110)) / 5 - 104.5)
 
 
-def test_what_was_learned_of_one_is_asked_anew_when_it_no_longer_holds():
+def test_a_learned_run_time_is_asked_again_when_it_no_longer_holds():
     times = RuntimeHistory()
     for run_s in (*[100.0] * MIN_SAMPLES, 200.0, 300.0):
         times.ended(RuntimeKey(((),)), run_s)

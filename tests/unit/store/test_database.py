@@ -52,7 +52,7 @@ with opened(Path(sys.argv[1])) as store:
 
 
 def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    """Whoever was answered finds it; an end has one event, and an event of an end its end."""
+    """Answered writes are there; an end has one event, and an event of an end its end."""
     submitted_, ended = set(), set()
     for turn in range(3):
         process = subprocess.Popen(
@@ -204,7 +204,7 @@ def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None
 
 
 def test_work_that_was_given_up_isnt_done(store: Store) -> None:
-    """Whoever cancelled it in time isn't surprised by it."""
+    """A write that was cancelled in time isn't done."""
     cancelled = Event()
     store._database.write(lambda _: cancelled.wait(120))
     future = store.workloads.submit(submitted("train"))
@@ -231,7 +231,7 @@ def test_closed_store_refuses(tmp_path: Path) -> None:
 
 
 def test_one_server_has_the_database(tmp_path: Path) -> None:
-    """A second one is told to wait; nothing outlives the first."""
+    """A second server has to wait; nothing outlives the first."""
     opens = "import sys; from pathlib import Path; from weir.store import Store; Store(None, Path(sys.argv[1])).close()"
     command = [sys.executable, "-c", opens, str(tmp_path)]
     with opened(tmp_path):

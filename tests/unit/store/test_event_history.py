@@ -86,7 +86,7 @@ def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
     assert store.events.page().items[0].sentence == "thing 2", "it is recorded after the listener left"
 
 
-def test_listener_that_fails_disturbs_nobody(store: Store) -> None:
+def test_listener_that_fails_disturbs_no_other(store: Store) -> None:
     """Committed events stay committed, once, and the next listener gets them."""
     heard: list[HistoryEvent] = []
 

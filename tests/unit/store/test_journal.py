@@ -37,7 +37,7 @@ STATUS = WorkloadProgress(4, 3, 1, 12.5, 99.0, 2)
 
 
 def test_everything_is_found_again(tmp_path: Path) -> None:
-    """By whoever opens the database next."""
+    """The next server that opens the database finds it."""
     with opened(tmp_path) as store:
         store.workloads.submit(submitted("train")).result()
         store.workloads.submit(submitted("other")).result()
@@ -60,7 +60,7 @@ def test_everything_is_found_again(tmp_path: Path) -> None:
 
 
 def test_end_is_written_once_with_its_event(store: Store) -> None:
-    """However often it is told."""
+    """Repeated reports change nothing."""
     uid = store.workloads.submit(submitted("train")).result().launch.uid
     cause = LifecycleCause(LifecycleRule.IDLE, "It idled.", {"idle_s": 600.0})
     over = end(

@@ -190,7 +190,7 @@ def test_gang_is_preempted_once_each_time() -> None:
     assert of_node(metered.meter.take(60.0)).preempted == 2
 
 
-def test_what_ran_while_nobody_looked_is_counted_once() -> None:
+def test_work_during_a_break_of_the_server_is_counted_once() -> None:
     """From where the last one stopped counting, though it started before."""
     metered = Metered(since_s=1000.0)
     metered.submit("job", 500.0)

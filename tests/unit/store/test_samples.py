@@ -212,7 +212,7 @@ def _overlap(at_s: float, long_s: float, since_s: float, until_s: float) -> floa
 
 
 def test_old_sums_and_events_are_forgotten(tmp_path: Path) -> None:
-    """The finer the sooner; in small steps, so that nobody waits for it."""
+    """Finer samples go sooner, in small steps that block no other work."""
     with opened(tmp_path, KEEP) as store:
         store.workloads.submit(submitted("old", at_s=FIRST_S)).result()
         store.journal.keep([end("old", FIRST_S + 60)], {})

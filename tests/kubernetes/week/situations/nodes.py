@@ -56,7 +56,7 @@ def _taint(env: Environment, effect: str) -> str:
 
 
 def taint(env: Environment) -> str:
-    """Taint a node so that nothing new comes to it."""
+    """Taint a node so that no new pod starts on it."""
     return _taint(env, "NoSchedule")
 
 

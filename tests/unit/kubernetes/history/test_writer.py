@@ -208,7 +208,7 @@ def test_the_end_that_the_next_leader_stored_outlasts_a_late_write_of_the_one_be
     assert stored(reader) == {"ns/gone": "stopped"}
 
 
-def test_changes_wait_for_a_database_that_is_away_and_a_gap_is_told(
+def test_changes_wait_for_a_database_that_is_away_and_a_gap_is_reported(
     make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unstored_module, "REMOVED_MAX", 3)

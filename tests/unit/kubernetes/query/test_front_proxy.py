@@ -75,8 +75,8 @@ def test_headers_name_the_person(tmp_path: Path) -> None:
     groups = ("team-a", "system:authenticated")
     extra = (("scopes.example.org/a", ("one", "two")),)
     assert found.identity(headers, headers.getall) == Identity("ann", groups, "7", extra)
-    nobody = CIMultiDict([("X-Remote-Group", "system:masters")])
-    assert found.identity(nobody, nobody.getall) is None
+    groups_alone = CIMultiDict([("X-Remote-Group", "system:masters")])
+    assert found.identity(groups_alone, groups_alone.getall) is None
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def _told(run: RunningPod) -> list[str]:
     return told
 
 
-def test_fetching_is_told_once_however_often_a_job_says_so(run: RunningPod) -> None:
+def test_fetching_is_reported_once_however_often_a_job_says_so(run: RunningPod) -> None:
     announcement.announce(FETCHES)
     own = os.environ["WEIR_POD_DIRECTORY"]
     line = json.dumps({"kind": FETCHES, "at_s": time.time()}) + "\n"

@@ -96,7 +96,7 @@ class Standing:
             await asyncio.sleep(min(0.2, 0.02 + waited_s / 10))
 
 
-async def connect_anew(stands: Standing) -> None:
+async def reconnect(stands: Standing) -> None:
     """Have another control take over, and wait until it has read the whole state."""
     thread = stands.pool.control_thread
     thread._control = None

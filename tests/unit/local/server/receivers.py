@@ -64,7 +64,7 @@ class Receivers(ThreadingHTTPServer):
         return [each for each in self.confirmed if each.path == path]
 
     def until(self, count: int, path: str = "/ok", within_s: float = 120.0) -> list[Received]:
-        """Wait until a path has confirmed so many requests."""
+        """Wait until a path has confirmed this number of requests."""
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.of(path)) >= count, within_s), self.attempts
         return self.of(path)

@@ -63,7 +63,7 @@ class Serving:
     def ask(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
         if time.monotonic() > self._fresh_until_s:
-            self._connection.close()  # it is opened anew; the server ends those that are idle
+            self._connection.close()  # it is opened again; the server ends those that are idle
         self._fresh_until_s = time.monotonic() + FRESH_S
         self._connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = self._connection.getresponse()

@@ -68,7 +68,7 @@ def trained(folder: Path, trial: int) -> list[int]:
 
 
 def check_promotions(stands: Standing, sweep: dict[str, Any]) -> None:
-    """Each promotion was of one of the best of those that had reached the rung by then, as recorded."""
+    """Each promotion was of one of the best of those that had reached the rung before, as recorded."""
     record = stands.pool.store.sweeps.of(sweep["name"])
     assert record is not None
     recorded = stands.pool.store.sweeps.results(record.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from weir.local.server.array_feed import PENDING_MAX
 
-from .in_process_server import Standing, connect_anew, standing
+from .in_process_server import Standing, reconnect, standing
 
 SCRIPT = "echo $WEIR_ARRAY_INDEX/$WEIR_ARRAY_COUNT/$WEIR_ARRAY_MIN/$WEIR_ARRAY_MAX/$WEIR_ARRAY_STEP"
 
@@ -67,7 +67,7 @@ async def test_each_index_runs_once_with_its_variables_and_its_own_log(stands: S
     assert (refused.status_code, refused.json()["detail"][:18]) == (409, "sweep is an array:")
 
 
-async def test_only_so_many_run_at_once_and_the_list_has_one_row(stands: Standing) -> None:
+async def test_a_limited_number_runs_at_once_and_the_list_has_one_row(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="sweep", array="0-199%3")
     row = await stands.until_true(lambda row: row["array"]["running"] == 3, "workloads/sweep")
     assert (row["status"], row["devices"], row["array"]["pending"]) == ("running", 3, 197)
@@ -151,7 +151,7 @@ async def test_suspended_array_queues_nothing(stands: Standing) -> None:
     await act(stands, "sweep/suspend")
     row = await stands.until_true(lambda row: row["array"]["running"] == 0, "workloads/sweep")
     assert row["status"] == "pending"
-    await connect_anew(stands)
+    await reconnect(stands)
     why = await stands.until_true(lambda row: row["reason"] is not None, "workloads/sweep")
     assert why["reason"]["why"] == "suspended"
     await act(stands, "sweep/resume")

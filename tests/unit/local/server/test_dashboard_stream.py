@@ -1,4 +1,4 @@
-"""The live stream: the list once, then changes; a slow reader begins again; nobody reads others' events."""
+"""The live stream: the list once, then changes; a slow reader begins again; no person reads others' events."""
 
 import asyncio
 import json

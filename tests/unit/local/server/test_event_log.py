@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from .in_process_server import Standing, connect_anew, standing
+from .in_process_server import Standing, reconnect, standing
 
 
 async def reported(pool: Standing, name: str) -> list[dict[str, Any]]:
@@ -47,12 +47,12 @@ async def test_what_leads_to_an_end_stands_before_it(tmp_path: Path) -> None:
         assert kinds(await reported(pool, "stopped")) == ["submitted", "started", "withdrawn", "ended"]
 
 
-async def test_a_control_that_connects_anew_doesnt_repeat_why_something_ends(tmp_path: Path) -> None:
+async def test_a_restarted_control_doesnt_repeat_the_reason_of_an_end(tmp_path: Path) -> None:
     async with standing(tmp_path / "home", gpus=1) as pool:
         script = f'trap "" TERM; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done'
         await pool.submit("sh", "-c", script, name="bounded", max_runtime="1s", grace=300)
         await pool.until_true(lambda page: "max_runtime" in kinds(page["items"]), "events")
-        await connect_anew(pool)
+        await reconnect(pool)
         (tmp_path / "go").touch()
         await pool.until("bounded", "stopped")
         assert kinds(await reported(pool, "bounded")).count("max_runtime") == 1

@@ -99,7 +99,7 @@ async def test_who_was_cut_off_goes_on_where_it_was(stands: Standing) -> None:
     assert rows[0]["status"] == "pending"
 
 
-async def test_who_comes_from_another_life_begins_anew() -> None:
+async def test_a_reader_of_an_earlier_server_begins_again() -> None:
     stream = EventStream(epoch=2)
     stream.open(asyncio.get_running_loop())
     texts, task, reader = await texts_of(stream, last="1-17")

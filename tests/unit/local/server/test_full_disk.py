@@ -13,7 +13,7 @@ import pytest
 from weir.local import disk_reserve
 from weir.store import StoreFailed
 
-from .in_process_server import Standing, connect_anew, standing
+from .in_process_server import Standing, reconnect, standing
 
 FILLS = {
     "and waits": "cat /dev/zero; exec sleep 600",
@@ -112,7 +112,7 @@ async def test_a_stop_that_cant_be_written_is_carried_out_and_written_later(
         assert reserve.restore()
 
 
-async def test_a_control_that_connects_anew_still_knows_of_the_stop(
+async def test_a_restarted_control_still_knows_of_the_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with standing(tmp_path / "home", gpus=1) as pool:
@@ -127,7 +127,7 @@ async def test_a_control_that_connects_anew_still_knows_of_the_stop(
         await pool.until("job", "running")
         assert (await pool.admin.post("/api/v1/workloads/job/stop")).status_code == 200
         assert "job" in str((await pool.get("workloads"))["trouble"])
-        await connect_anew(pool)
+        await reconnect(pool)
         (tmp_path / "go").touch()
         await pool.until("job", "stopped")
         full = False

@@ -16,7 +16,7 @@ from weir.local.running_pods import RunningPod
 from weir.local.server.utilization import UtilizationTask
 from weir.model.policy import DurationByType, LifecyclePolicy, Policy
 
-from .in_process_server import Standing, connect_anew, standing
+from .in_process_server import Standing, reconnect, standing
 
 RULES = LifecyclePolicy(
     idle_window=300.0,
@@ -229,7 +229,7 @@ async def test_position_on_the_ladder_survives_another_control(scene: Scene) -> 
     await stands.until("job", "running")
     await scene.goes_on(1800)
     assert await scene.kinds("job") == ["idle_warning", "protection_lost"]
-    await connect_anew(stands)
+    await reconnect(stands)
     await stands.until_true(
         lambda row: row["activity"] is not None and row["activity"]["unprotected"], "workloads/job"
     )

@@ -19,7 +19,7 @@ async def test_unknown_callers_learn_nothing(stands: Standing) -> None:
     ):
         async with httpx.AsyncClient(
             transport=stands.transport, base_url="http://pool", headers=headers
-        ) as nobody:
+        ) as anonymous:
             for path in (
                 "status",
                 "workloads",
@@ -29,13 +29,13 @@ async def test_unknown_callers_learn_nothing(stands: Standing) -> None:
                 "stream",
                 "tokens",
             ):
-                answer = await nobody.get(f"/api/v1/{path}")
+                answer = await anonymous.get(f"/api/v1/{path}")
                 assert answer.status_code == 401, path
                 assert answer.headers["content-type"] == "application/problem+json"
-            assert (await nobody.get("/metrics")).status_code == 401
-            assert (await nobody.post("/api/v1/workloads", json={})).status_code == 401
-            assert (await nobody.get("/healthz")).status_code == 200
-            assert (await nobody.get("/readyz")).status_code == 200
+            assert (await anonymous.get("/metrics")).status_code == 401
+            assert (await anonymous.post("/api/v1/workloads", json={})).status_code == 401
+            assert (await anonymous.get("/healthz")).status_code == 200
+            assert (await anonymous.get("/readyz")).status_code == 200
 
 
 async def test_a_member_sees_rows_of_others_and_no_more(stands: Standing) -> None:

@@ -100,7 +100,7 @@ async def test_a_long_key_is_shortened_in_the_message(stands: Standing) -> None:
     assert len(answer.content) < 5000
 
 
-async def test_a_file_system_that_hangs_holds_up_nobody_else(
+async def test_a_file_system_that_hangs_holds_up_no_other_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, real = threading.Event(), Path.is_dir

@@ -129,7 +129,7 @@ async def test_windows_are_kept_over_a_restart(tmp_path: Path) -> None:
         assert not (tmp_path / "home" / FILE).exists()
 
 
-async def test_an_unreadable_file_of_windows_is_told(tmp_path: Path) -> None:
+async def test_an_unreadable_file_of_windows_is_reported(tmp_path: Path) -> None:
     async with standing(tmp_path / "home"):
         pass
     (tmp_path / "home" / FILE).write_text('{"windows": [{"name": 3}]}')

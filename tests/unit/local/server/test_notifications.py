@@ -203,7 +203,7 @@ async def test_the_desktop_gets_each_message_until_it_confirms(stands: Standing)
     assert (await mia.get(f"{PATH}/desktop")).json()["items"] == []
 
 
-async def test_maintenance_is_told_to_people(stands: Standing, hooks: Receivers) -> None:
+async def test_people_are_notified_of_maintenance(stands: Standing, hooks: Receivers) -> None:
     mia = await stands.member("default")
     body = {"channel": "slack", "target": f"{hooks.origin}/ok", "on": ["maintenance"]}
     assert (await mia.post(PATH, json=body)).status_code == 201

@@ -136,7 +136,9 @@ async def test_suspended_schedule_runs_nothing_and_catches_nothing_up(tmp_path: 
         assert (await stands.admin.delete("/api/v1/schedules/nightly")).status_code == 404
 
 
-async def test_person_has_so_many_schedules(stands: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_person_has_a_limited_number_of_schedules(
+    stands: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Refuse a person more schedules than one may have."""
     monkeypatch.setattr(schedule_service, "PER_PERSON_MAX", 1)
     body = {"cron": "0 2 * * *", "workload": {"project": "default", "command": ["true"], "gpus": 0, **SMALL}}

@@ -8,7 +8,7 @@ import pytest
 from weir.control.session_headroom import WEEK_S, WEEKS_MAX, SessionStart
 from weir.local.server.session_headroom import summer_times_s
 
-from .in_process_server import Standing, connect_anew, standing
+from .in_process_server import Standing, reconnect, standing
 
 
 def has_history(stands: Standing, monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
@@ -43,7 +43,7 @@ async def test_borrowers_leave_learned_headroom_to_sessions(
         await stands.submit(project="guests", name="c")
         why = await stands.until_true(lambda answer: answer["reason"] is not None, "workloads/c")
         assert why["reason"]["why"] == "capacity_reserved"
-        await connect_anew(stands)
+        await reconnect(stands)
         assert (await stands.get("workloads/c"))["status"] == "pending"
         await stands.submit(project="team", name="s", type="build")
         await stands.until("s", "running")

@@ -5,7 +5,7 @@ import itertools
 import time
 from pathlib import Path
 
-from .in_process_server import Standing, connect_anew, standing
+from .in_process_server import Standing, reconnect, standing
 
 PREVIEW = "/api/v1/previews"
 
@@ -157,7 +157,7 @@ async def test_conditions_survive_another_control(stands: Standing) -> None:
     await stands.submit("true", name="train", after_ok=["data"])
     await stands.submit("true", name="alarm", after_not_ok=["data"])
     await stands.submit("true", name="night", begin=time.time() + 3600)
-    await connect_anew(stands)
+    await reconnect(stands)
     assert (await why_of(stands, "train"))[0] == "dependency"
     assert (await why_of(stands, "night"))[0] == "begin_time"
     await stands.admin.post("/api/v1/workloads/data/stop")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from weir.local.server.sweeps import requests
 
-from .in_process_server import SMALL, Standing, connect_anew, standing
+from .in_process_server import SMALL, Standing, reconnect, standing
 from .sweep_cases import begin, check_promotions, let_go, trained, until_over
 
 
@@ -114,7 +114,7 @@ async def test_control_that_connects_and_server_that_starts_again_go_on(tmp_path
     async with standing(tmp_path / "home", end_jobs=False) as stands:
         await begin(stands, tmp_path / "trained", workload={"step_s": "0.1"})
         await stands.until_true(lambda sweep: sweep["parked"] >= 2, "sweeps/s")
-        await connect_anew(stands)
+        await reconnect(stands)
         await stands.until_true(lambda sweep: sweep["trials"] >= 6, "sweeps/s")
     async with standing(tmp_path / "home") as again:
         sweep = await until_over(again)
@@ -195,7 +195,7 @@ async def test_sweep_that_cannot_be_read_hides_no_other(stands: Standing, tmp_pa
     assert rows[1]["sentence"].startswith("It can't be read.")
 
 
-async def test_person_has_so_many_sweeps_that_go_on(
+async def test_person_has_a_limited_number_of_running_sweeps(
     stands: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "LIVE_PER_PERSON_MAX", 1)

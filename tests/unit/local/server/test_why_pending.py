@@ -291,7 +291,7 @@ async def test_what_runs_or_is_over_waits_for_nothing(stands: Standing, tmp_path
 
 
 async def test_failed_workload_says_when_it_is_tried_again(stands: Standing) -> None:
-    """Nobody has suspended it, so nobody needs to resume it."""
+    """It isn't suspended, so it needn't be resumed."""
     await stands.submit("sh", "-c", "exit 3", name="fails", retries=5)
     row = await stands.until_true(
         lambda row: row["reason"] is not None and row["reason"]["why"] == "retrying", "workloads/fails"
