@@ -283,5 +283,8 @@ def test_a_pool_of_others_is_not_advised_to_be_started(monkeypatch: pytest.Monke
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # so that no one else can listen there
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        with Pool(url, "secret") as pool, pytest.raises(Unreachable, match="ask who runs it to start it"):
+        with (
+            Pool(url, "secret") as pool,
+            pytest.raises(Unreachable, match="ask its administrator to start it"),
+        ):
             pool.status()

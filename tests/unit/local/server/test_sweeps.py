@@ -33,7 +33,7 @@ async def test_sweep_halves_and_trains_no_step_twice(stands: Standing, tmp_path:
             assert result["value"] == pytest.approx(abs(row["params"]["lr"] - 0.3) + 1 / result["rung"])
     best = min((row for row in rows if len(row["results"]) == 3), key=lambda row: row["results"][-1]["value"])
     assert sweep["best_trial"] == best["number"]
-    assert f"s-{best['number']} is the best" in sweep["sentence"]
+    assert f"The best is s-{best['number']}" in sweep["sentence"]
     assert Counter(row["state"] for row in rows) == {
         "succeeded": sweep["rung_rows"][2]["reached"],
         "stopped": 9 - sweep["rung_rows"][2]["reached"],
