@@ -38,7 +38,7 @@ def up(
     """Serve this machine's GPUs as a pool, until it is interrupted. Running workloads continue without it.
 
     Its state is in $WEIR_HOME, or ~/.weir. With --on kubernetes it schedules pods with schedulerName weir in
-    a cluster, and all its state is in the API server; a history may be in a database.
+    a cluster, and all its state is in the API server. A history may be in a database.
 
     Parameters
     ----------

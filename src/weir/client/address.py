@@ -37,7 +37,7 @@ _FILE_BYTES_MAX = 1 << 16
 class Address:
     """A pool's URL, a token, and the users that its server may run as.
 
-    `home` is set if requests go through the socket in the home of this machine's pool; it is the directory
+    `home` is set if requests go through the socket in the home of this machine's pool. It is the directory
     of the machine's socket for an installed pool. `ssh` is set for a pool on another machine; `home` is then
     the directory of the socket that ssh forwards.
     """

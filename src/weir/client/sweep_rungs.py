@@ -4,8 +4,8 @@ A trial has reached a rung with its first report of the metric at the rung's ste
 save its state and leave. A script that asks `weir.stopping()` leaves by itself. Any other one waits, once its
 state is saved, for the notice to stop: it would train steps that nothing keeps.
 
-On a cluster the results go into the termination message of the container, and no notice comes: a trial that
-is saved at a rung and doesn't ask ends by itself, and so does one that trains on after the last rung.
+On a cluster the results go into the termination message of the container, and no notice comes. A trial
+that is saved at a rung and doesn't ask ends by itself, and so does one that trains on after the last rung.
 
 This module uses only the standard library: a job must never fail because of its pool.
 """

@@ -1,15 +1,15 @@
 """The life of workloads: what becomes of one when a pod of it exits, and the time rules.
 
-A workload's pods start, fail and end together. So nothing is concluded from a single exit: when the
-last of its pods that are alive is gone, the outcome follows from the exits of all of them.
+A workload's pods start, fail and end together. So nothing is concluded from a single exit. When the last
+live pod is gone, the outcome follows from the exits of all of them.
 
 - All that its gang needs are done: it succeeded.
 - One failed: the others are stopped, and it is tried again after a pause that doubles, up to a limit.
 - It ran longer than it may, or was withdrawn: it ends as stopped.
 - Otherwise it was taken, or its node is gone: it waits again, with the run it saved.
 
-A gang left incomplete by a lost node isn't judged here: whether it can be completed is the
-engine's to know, and `gang_grace` is its rule.
+A gang left incomplete by a lost node isn't judged here. The engine knows if it can be completed, and
+`gang_grace` is its rule.
 """
 
 from collections.abc import Callable, Iterable

@@ -2,7 +2,7 @@
 
 What it holds is a picture and can be lost: a new one is built from the backend's relist. Its own
 events (a pod is assigned, is being stopped, capacity is nominated) become true the moment the effect is
-ordered, so that the next decision doesn't order it twice; what really came of it comes back as a fact.
+ordered, so that the next decision doesn't order it twice. What really came of it comes back as a fact.
 """
 
 from collections.abc import Callable, Sequence

@@ -103,7 +103,7 @@ def _guarantees(siblings: Siblings, row: int, have: float, wanted: Sequence[int]
 def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Divide `amount`: each share rises in proportion to its weight until its demand is met.
 
-    The level at which one is satisfied is wanted ÷ weight; in that order each either gets all it
+    The level at which one is satisfied is wanted ÷ weight. In that order each either gets all it
     wants or the rest is divided at one level. Weight 0 gets nothing.
     """
     given = [0.0] * len(wanted)

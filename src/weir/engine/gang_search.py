@@ -14,7 +14,7 @@ from weir.state.shapes import RequestShape
 class BacktrackingSearch:
     """Backtracking over the pods of a gang whose groups block one another, bounded in steps.
 
-    Pods of the scarcest shape first; each tries the nodes it fits on, best first, one per state of
+    Pods of the scarcest shape first. Each tries the nodes it fits on, best first, one per state of
     a node, and there, if it shares devices, one of each kind of choice among them. Equal pods go to
     nodes in rising order, so that no arrangement is tried twice.
     """

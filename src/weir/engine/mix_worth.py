@@ -2,7 +2,7 @@
 
 A node's worth counts, over the kinds of requests of the recent past, how much of its free devices copies of
 them could still use given its CPU and memory, in equal parts with how much is free for them at all (the
-fragment measure of Weng et al., ATC'23), scarcer kinds counting more; and for each device the use that what
+fragment measure of Weng et al., ATC'23), scarcer kinds counting more. And for each device the use that what
 is left of it is likely to find.
 """
 

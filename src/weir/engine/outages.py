@@ -1,7 +1,7 @@
 """Outages: nodes and devices that a workload may not use, because it would run into a time out of service.
 
 Work with a longest run starts only where it ends before an outage begins. Preemptible work without one starts
-up to LEAST_RUN_S before the notice to stop; so does preemptible work that has kept a checkpoint, whatever its
+up to LEAST_RUN_S before the notice to stop. So does preemptible work that has kept a checkpoint, whatever its
 longest run. Where running work isn't stopped at the beginning, a longest run is always needed.
 """
 

@@ -99,7 +99,7 @@ class PreemptionRules:
     def by_quota(self, level: int) -> bool:
         """Return True if its queue at that level stays within its quota, and its own queue allows it.
 
-        The quota of a department is a guarantee: its projects claim it within their shares without patience,
+        The quota of a department is a guarantee. Its projects claim it within their shares without patience,
         but not before an older workload of the project that claims the project's own quota.
         """
         if self._fixed:

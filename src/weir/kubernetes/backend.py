@@ -1,7 +1,7 @@
 """The cluster behind the backend port: what its objects come to, and the writes that carry effects out.
 
 Two threads meet here. Reflectors and outcomes of writes come in on the thread that talks to the API
-server and wait in the inbox; control asks and orders on its own. The picture is behind one lock, which is
+server and wait in the inbox. Control asks and orders on its own. The picture is behind one lock, which is
 never held for longer than some hundreds of changes take, because the last look before a binding is sent
 takes it too.
 """

@@ -23,8 +23,8 @@ _GPU_MEMORY = "dmem"
 _OWN = "weir-pool"
 """Group of the pool itself inside a version 2 group that it divides: a divided group has no processes."""
 _SERVICE = ".service"
-"""End of the name of a service's group. The pool doesn't divide it: systemd puts the pool into it again at a
-restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in
+"""End of the name of a service's group. The pool doesn't divide it. systemd puts the pool into it again at
+a restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in
 a group below by `DelegateSubgroup`. With earlier ones the groups of pods lie beside it, where systemd has
 enabled the controllers for the service and touches no group that isn't its own."""
 

@@ -22,8 +22,8 @@ def conclude_start(
     """Return the outcome of the start in this directory; None if it isn't over.
 
     An outcome counts only if this process has the lock, and its supervisor signed it and is gone. A start
-    whose supervisor is gone without a word, or whose records can't be read, is ended here and now, and
-    declared lost: a supervisor that should still come finds that it is over.
+    whose supervisor is gone without a word, or whose records can't be read, is ended at once, and declared
+    lost. A supervisor that still comes finds that it is over.
 
     Raises:
         OSError: processes remain, or the machine lacks resources.

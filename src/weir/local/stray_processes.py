@@ -1,6 +1,6 @@
 """End processes of workloads that the database doesn't know, before the pool uses their devices again.
 
-They exist after a backup was restored, or after a pool was recreated over a used home: workloads submitted
+They exist after a backup was restored, or after a pool was recreated over a used home. Workloads submitted
 since then may still run under their supervisors.
 """
 

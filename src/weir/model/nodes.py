@@ -68,7 +68,7 @@ class Node:
 
     `capacity` holds every countable resource but the devices: `cpu` in thousandths of a core,
     `memory` in bytes, `pods` and any further one in units. `links` lists sets of device indices
-    that are close to one another, in any order; a pod's devices come from the smallest set that
+    that are close to one another, in any order. A pod's devices come from the smallest set that
     holds them. `foreign_devices` are devices in use by pods that Weir doesn't schedule, and
     `foreign_marks` counts these pods by label set. `capacity` is without their other resources.
     `outages` are present and future times out of service.

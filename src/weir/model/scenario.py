@@ -50,7 +50,7 @@ class Expectation:
 
     `status` and `node` hold for each pod (a node for the running ones only); `running`, `pending`
     and `nodes` count where pods are interchangeable. `nodes` without a repetition are the nodes its
-    running pods are on, all of them and no other; with one, they name a node for each running pod.
+    running pods are on, all of them and no other. With one, they name a node for each running pod.
     """
 
     status: Status | None = None

@@ -80,8 +80,8 @@ class Request:
 
     `share_milli` is of each of `devices`, 1000 = whole devices; with `gpu_memory` (bytes on each
     device) it is 0 and follows from the device. `further` are other countable resources.
-    `assumed_cpu_milli` and `assumed_memory` stand for amounts that the submission left open: quotas are
-    charged with them, nodes don't reserve them, so they never keep a pod off a node.
+    `assumed_cpu_milli` and `assumed_memory` stand for amounts that the submission left open. Quotas are
+    charged with them. Nodes don't reserve them, so they never keep a pod off a node.
     """
 
     devices: int = 0

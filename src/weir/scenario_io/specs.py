@@ -246,7 +246,7 @@ class PodsEntry(Entry):
 class GroupEntry(PodsEntry):
     """Identical pods of a workload, and where those are that already run; `absent` ones aren't made yet.
 
-    `assumed_cpu` and `assumed_memory` are charged to quotas and not reserved on nodes: a pool writes them
+    `assumed_cpu` and `assumed_memory` are charged to quotas and not reserved on nodes. A pool writes them
     into its snapshot for work that left its CPU or memory open. `gpu_weight` is the part of a GPU that each
     of its devices counts as in quotas, such as 1/7.
     """

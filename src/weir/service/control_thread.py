@@ -4,8 +4,8 @@
 waits don't count the time for which the machine is suspended, and because regular checks show that the
 thread is alive.
 
-Only this thread touches the cluster. A failed step (the disk is full, a bug) costs the state, not the pool:
-after a pause a new control begins with the whole state again.
+Only this thread touches the cluster. A failed step (the disk is full, a bug) costs the state, not the
+pool. After a pause a new control begins with the whole state again.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """Run a scenario cycle by cycle: the small cluster of every engine test.
 
-The engine sees the state and returns a plan; every bound pod runs at once, an evicted pod is pending again
+The engine sees the state and returns a plan. Every bound pod runs at once, an evicted pod is pending again
 at the end of the cycle, a nominated one waits. Then the clock advances by the tick. There is no control
 loop in between, so a scenario shows the engine alone.
 """

@@ -1,7 +1,7 @@
 """Branches of the cluster state: the consequences of a few events, while the state stays as it is.
 
 A branch is a cluster of its own. It shares with the state all that these events don't change, so making one
-takes a few milliseconds, however much runs; a new quota tree alone changes every workload. Its log of changed
+takes a few milliseconds, however much runs. A new quota tree alone changes every workload. Its log of changed
 nodes begins where it branches. The state must not change while a branch of it is in use.
 """
 

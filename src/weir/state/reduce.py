@@ -1,6 +1,6 @@
 """The one reducer: an event in, the cluster changed. Nothing else changes it.
 
-Events come late, twice and out of order; one that no longer applies (a pod that isn't there, a
+Events come late, twice and out of order. One that no longer applies (a pod that isn't there, a
 workload that ended) changes nothing, so that applying it again is harmless.
 """
 

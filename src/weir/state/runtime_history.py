@@ -1,6 +1,6 @@
 """Run times learned from workloads that ended: never from those that still run.
 
-A workload is like another of the same project, user, name stem and size; while too few of the
+A workload is like another of the same project, user, name stem and size. While too few of the
 closest kind have ended, coarser likenesses stand in (Smith's "back off" of history-based prediction).
 """
 

@@ -5,8 +5,8 @@ its durability: FULL where a caller was promised it, NORMAL for events and sampl
 be cheaper (a NORMAL commit doesn't wait for the disk anyway) and could not put the end of a workload and
 its event in one transaction.
 
-All writes go through one thread. Requests queued during a commit share the next one: with disk flushes of
-some milliseconds that is the difference between a hundred and some thousand submissions a second.
+All writes go through one thread. Requests queued during a commit share the next one. With disk flushes of
+some milliseconds, that makes some thousand submissions a second instead of a hundred.
 """
 
 import fcntl

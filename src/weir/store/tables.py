@@ -2,7 +2,7 @@
 
 Times are seconds of the server's timeline (`weir.control.clock`): since the epoch, unless the wall clock
 was set. Values that are only read back whole are JSON. The columns of a list are apart from the launch
-specs: rows that change often stay small, and a page of a list never reads an environment.
+specs. So rows that change often stay small, and a page of a list never reads an environment.
 """
 
 from sqlalchemy import (

@@ -16,9 +16,9 @@ FAILED, INTERRUPTED = 1, 130
 def demo() -> int:
     """Take a tour in a temporary pool with real training, in about a minute.
 
-    Eight virtual GPUs and three projects, in a temporary home: a sweep borrows what is idle, an owner comes
-    back, the cheapest are stopped and go on later at the very step. Everything that is claimed is checked; it
-    ends with 1 if something did not come true. Nothing of it is left afterwards.
+    Eight virtual GPUs and three projects, in a temporary home. A sweep borrows idle GPUs, and an owner comes
+    back. The cheapest victims are stopped, and go on later at the very step. Everything that is claimed is
+    checked; it ends with 1 if something did not come true. Nothing of it is left afterwards.
     """
     from weir.cli.demo.checks import checks
     from weir.cli.demo.demo_pool import DemoFailed, DemoPool, Interrupted, missing

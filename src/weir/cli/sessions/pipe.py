@@ -1,7 +1,7 @@
 """`weir session pipe`: sshd on the standard input and output, inside a workload.
 
-ssh starts it as its ProxyCommand. So the stream goes from ssh to sshd through two pipes of the same user:
-there is no port and no socket, and the server, which let this process in, isn't part of it.
+ssh starts it as its ProxyCommand. So the stream goes from ssh to sshd through two pipes of the same user.
+There is no port and no socket, and the server, which let this process in, isn't part of it.
 """
 
 import grp

@@ -1,7 +1,7 @@
 """Rotation of the webhooks' certificates: read from their Secret, renewed there, trusted, and then served.
 
-The order keeps every call working: first the Secret is written, then the authority in the
-webhook configurations, and only then is the new certificate served. A replica that loses a race for the
+The order keeps every call working. First the Secret is written, then the authority in the webhook
+configurations. Only then is the new certificate served. A replica that loses a race for the
 Secret uses what the winner wrote.
 """
 

@@ -2,7 +2,7 @@
 
 An authority of our own signs what is served, so nothing else has to be installed. It signs one certificate,
 and its key is kept nowhere: a reader of the Secret can't sign for other names. Each renewal makes a new
-authority. All replicas use what the Secret holds; the replica that finds something due renews it, and the
+authority. All replicas use what the Secret holds. The replica that finds something due renews it, and the
 resource version of the Secret decides between two replicas. A new authority is trusted beside the old one
 before anybody serves what it signed, and the old one stays trusted until what it signed has run out: no call
 fails while they change.

@@ -4,7 +4,7 @@ The token is for Weir alone (its audience), and for one account. So an agent spe
 
 Every pod of the cluster may reach the port, with tokens of its own making. Those that don't even claim to be
 an agent's are refused at no cost. The others cost the API server a review each, so they have rates, of their
-address and of all; tokens of agents that are known have none, and no other token can push them out of memory.
+address and of all. Tokens of agents that are known have none, and no other token can push them out of memory.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Webhook configurations: the objects that the API server sends, and its choice without an answer.
 
 `failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
-nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
+nothing depends on having been asked. The scheduler reads every object for itself. For the same reason only
 objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs, and pods
 whose owner or claims may ask for GPUs. The latter have webhooks of their own, so that many of them delay no
 others.

@@ -1,8 +1,8 @@
 """The one module that talks to the API server.
 
 A thin client: bytes go over the wire (wire.py), and are decoded into the narrow structs they are asked for
-as. Every request has a time limit, which for writes goes to the server too, so that what has timed out
-here isn't carried out there much later. Whatever goes wrong is an `ApiError` (answers.py).
+as. Every request has a time limit. For writes it goes to the server too, so that a write that has timed
+out here isn't carried out there much later. Whatever goes wrong is an `ApiError` (answers.py).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Unexpected answers of the API server, as exceptions by the reaction of a caller.
 
-A caller decides by type alone: it lists again after `ResourceExpired`, waits as long as it was told to after
-`TooManyRequests`, reads again after `Conflict`, and tries again after `ApiUnreachable`. A write for which
+A caller decides by type alone. It lists again after `ResourceExpired`, and waits for the stated time after
+`TooManyRequests`. It reads again after `Conflict`, and tries again after `ApiUnreachable`. A write for which
 `may_have_happened` holds is looked up before anything else is done about it.
 """
 

@@ -1,7 +1,7 @@
 """The parts of the API's objects that Weir reads, and nothing else of them.
 
-Narrow structs, so that a list of a hundred thousand pods decodes in a second and stays small: what
-isn't named here is skipped by the decoder, never built. Field names are the API's own, in its case.
+Narrow structs, so that a list of a hundred thousand pods decodes in a second and stays small. The decoder
+skips fields that aren't named here. Field names are the API's own, in its case.
 """
 
 from typing import Literal

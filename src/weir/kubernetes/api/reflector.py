@@ -1,7 +1,7 @@
 """A picture of one resource as the API server has it, kept up to date: a list, then a watch from there on.
 
-Receivers of the changes can rely on this: applied in order to an empty state they give what the
-server has, nothing is missed and nothing comes twice. In particular
+Receivers of the changes can rely on this: applied in order to an empty state, they give the state of the
+server. Nothing is missed, and nothing comes twice. In particular
 
 - a watch that breaks off goes on after the last event that was taken in;
 - where the server has forgotten what came after it (410), everything is listed again and compared, so

@@ -2,7 +2,7 @@
 
 Weir evaluates device selectors itself. The Python libraries for CEL lack the optional fields, `cel.bind`,
 quantities and semantic versions of Kubernetes' device expressions, and none of them bounds the cost of an
-evaluation: users write these expressions, and one of them must not stop the scheduler.
+evaluation. Users write these expressions, and one of them must not stop the scheduler.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Department and Project objects become the quota tree.
 
-Nothing here refuses the whole for the fault of one: the webhook may have been away when an object came,
-a parent may have been deleted under its children, and what runs has to go on. What can't be used is left
+Nothing here refuses the whole for the fault of one. The webhook may have been away when an object came, or
+a parent may have been deleted under its children. Running work has to go on. What can't be used is left
 out, what can be used otherwise than it says is used so, and each says it in its status.
 """
 

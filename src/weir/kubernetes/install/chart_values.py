@@ -230,7 +230,7 @@ class ChartValues(_Values):
     """Weir's own pods."""
     may_call: Destinations = []
     """Destinations that the NetworkPolicy lets Weir call besides the API server, such as monitoring:9090
-    for a Prometheus server; each is a namespace or an address range, and a port."""
+    for a Prometheus server. Each is a namespace or an address range, and a port."""
     shared_nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Maximum number of nodes that Weir reserves for GPU fractions while they need them."""
     overcommit_grace: Span = "5m"

@@ -1,6 +1,6 @@
 """The Deployment of the dashboard, and the objects around its pod.
 
-The pod has no token of the cluster and its account no right: the API server is asked with the token of each
+The pod has no token of the cluster and its account no right. The API server is asked with the token of each
 person who signs in. Sessions are in memory, so there is one replica.
 """
 

@@ -1,6 +1,6 @@
 """Everything an installation consists of, as objects for `kubectl apply -f -`.
 
-Two replicas, one of which leads; they need no rights on their node and no fixed user, so that
+Two replicas, one of which leads. They need no rights on their node and no fixed user, so that
 restricted profiles take them as they are. What the account may do is what some part of Weir does, each rule
 with the one that needs it.
 """

@@ -93,7 +93,7 @@ def policy_object(
     """Return a policy: what it matches, when it applies, and what must hold, or what is refused.
 
     `refused` costs the API server a third of `expression` on each request that is allowed, because it is
-    one more condition: validations and their messages each convert the object and the old object again.
+    one more condition. Validations and their messages each convert the object and the old object again.
     A policy with parameters allows everything while the API server doesn't know their kind. It would refuse
     every pod of the cluster otherwise, those without GPUs too.
     """

@@ -25,7 +25,7 @@ class NamespaceAges:
     def began_s(self, namespace: str) -> float:
         """Return the time from which the past of a namespace is its own; infinity for one that isn't there.
 
-        It may have been made again a moment ago, by another tenant: only those who may read all namespaces
-        see the past of one that isn't known.
+        It may have been made again a moment ago, by another tenant. Only people with the right to read all
+        namespaces see the past of an unknown one.
         """
         return self._created_s.get(namespace, inf) if namespace else 0.0

@@ -2,7 +2,7 @@
 
 Nodes, and pods on nodes, come in any order: what is held on a node that isn't known yet is remembered.
 Devices that others hold have no numbers that could be read, so they count as the highest ones
-that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
+that none of our pods holds. An entry stays as it was chosen for as long as its pod is there.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Services: inference workloads that say how many replicas they keep, and borrow the others.
 
 Replicas start one by one. As many of the running ones as the service keeps are its minimum, which is stopped
-last; those above are elastic: they may use more than the quota, and are trimmed one at a time. No minimum is
+last. Those above are elastic: they may use more than the quota, and are trimmed one at a time. No minimum is
 larger than the quota covers: what is borrowed stays elastic.
 """
 

@@ -248,7 +248,7 @@ def means_something(name: str) -> bool:
 def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, tuple[str, ...]]:
     """Return the annotations of a pod and its owners, lowest first, and the mistakes in them.
 
-    What a pod takes is the pod's word first; what the workload is, the topmost owner's: that is what
+    What a pod takes is the pod's word first. The workload's fields are the topmost owner's: that is what
     people write, while a pod is made from a template.
     """
     annotations, mistakes = read_one(pod)

@@ -1,6 +1,6 @@
 """Pods near to or apart from other pods, as marks that pods bear and rules that count them.
 
-A rule of the API names others by a selector in namespaces. Each such selector becomes a mark; a pod bears the
+A rule of the API names others by a selector in namespaces. Each such selector becomes a mark. A pod bears the
 marks of those selectors that match it and that some rule in the cluster uses, so that equal pods stay equal
 where no rule asks. Some rules work both ways (anti-affinity, preferences): a pod that has one
 bears a mark of its own, and all pods that its selector matches have the same rule about it.

@@ -1,7 +1,7 @@
 """Use of devices and states of workloads, made of measurements of pods. One thread calls.
 
 The classifier is that of one machine. A cluster has fewer signals, so a workload is idle only if its
-processors and its network were measured, too: otherwise its devices may be quiet because it is starved.
+processors and its network were measured, too. Otherwise its devices may be quiet because it is starved.
 Keys and connections of people are never known here.
 """
 

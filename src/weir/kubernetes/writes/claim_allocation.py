@@ -1,6 +1,6 @@
 """Allocation of a resource claim for a pod that is about to be bound, as a scheduler has to write it.
 
-The finalizer comes first, so that no claim with devices is removed; then the devices and the pod for which
+The finalizer comes first, so that no claim with devices is removed. Then the devices and the pod for which
 they are reserved, in one write. Each write names the version that was read: another scheduler's allocation is
 never replaced. Sending it again after a lost answer changes nothing.
 """

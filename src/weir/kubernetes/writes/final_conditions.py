@@ -1,6 +1,6 @@
 """Final ends of workloads: their pods are stopped with a condition that asks for no replacement.
 
-Weir changes no owner. A Job with the failure policy of the webhook fails by the condition; what other owners
+Weir changes no owner. A Job with the failure policy of the webhook fails by the condition. What other owners
 do with their stopped pods is their own affair, and new pods of an ended workload aren't placed.
 """
 

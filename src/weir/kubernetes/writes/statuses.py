@@ -1,6 +1,6 @@
 """Reports to people: `Workload` objects, conditions of pending pods, and Events.
 
-Nothing of it decides anything. What is written is the difference to what was written before; an object that
+Nothing of it decides anything. What is written is the difference to what was written before. An object that
 changes often is written as often as the rate limit allows, with its newest state.
 """
 

@@ -1,7 +1,7 @@
 """Launch of a pod in a container: what its leader becomes instead of the submitted command.
 
 The leader becomes `entry`, which runs as the pod's user. The variable SPEC says what it needs. Variables for
-the container are in its own environment under their names, so that no other user reads their values; only
+the container are in its own environment under their names, so that no other user reads their values. Only
 names that the runtime itself obeys are written apart.
 """
 

@@ -1,9 +1,9 @@
 """Rules of the kernel that keep a pod to the device files of its own GPUs.
 
 Version 1 of control groups has a controller for devices. Version 2 asks a program instead, of the type
-BPF_PROG_TYPE_CGROUP_DEVICE (linux/bpf.h). Where neither is allowed, a pod gets mounts of its own. All refuse
-the GPUs that the pod doesn't hold, and nothing else: which other devices a job needs, such as InfiniBand, is
-not for Weir to guess.
+BPF_PROG_TYPE_CGROUP_DEVICE (linux/bpf.h). Where neither is allowed, a pod gets mounts of its own. All
+refuse the GPUs that the pod doesn't hold, and nothing else. Weir can't guess which other devices a job
+needs, such as InfiniBand.
 """
 
 import ctypes

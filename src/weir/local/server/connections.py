@@ -1,7 +1,7 @@
 """Bounded connections: their number, the time a request may take to arrive, and the choice of one to close.
 
 Anyone on the machine can connect. Only connections that carry a request with a valid token are certain to
-stay; of all others the one that has been silent longest makes way for a new one. So half-open connections,
+stay. Of all others the one that has been silent longest makes way for a new one. So half-open connections,
 however many, don't keep others out.
 """
 

@@ -1,6 +1,6 @@
 """Readiness: every part of the server that has to make progress, and a sentence for each that doesn't.
 
-Threads report from memory. Writes to disk and database have a thread of their own: a disk that doesn't
+Threads report from memory. Writes to disk and database have a thread of their own. A disk that doesn't
 answer blocks only that thread, and a request is answered after PROBE_S_MOST.
 """
 

@@ -1,7 +1,8 @@
 """Output of pods: complete, its last lines, or as it comes.
 
-A job may have replaced its output by anything, and a disk may be slow: files are opened and read in threads
-of their own, never on the event loop. If the client disconnects, the reader stops after its current step.
+A job may have replaced its output by anything, and a disk may be slow. So files are opened and read in
+threads of their own, never on the event loop. If the client disconnects, the reader stops after its current
+step.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """View of the pool: a row for each workload that isn't over, kept current by events.
 
 Observes control, and the facts and effects between control and the backend. The control thread keeps
-mutable views of workloads and, once a step, makes rows of the changed ones; rows are immutable, so any
+mutable views of workloads and, once a step, makes rows of the changed ones. Rows are immutable, so any
 thread may read them without waiting. Pending reasons are kept beside them, one for all equivalent workloads
 (`PendingReasons`).
 """

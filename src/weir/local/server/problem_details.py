@@ -1,7 +1,7 @@
 """Refusals as problem details (RFC 9457): errors by field, each with a correction.
 
 Every failed request gets such an answer, never a stack trace. pydantic parses a body directly from its
-bytes; error messages are those of scenario files.
+bytes. Error messages are those of scenario files.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Public traces of GPU clusters, read by name.
 
-Missing values aren't invented: where a format names no team, the cluster must have exactly one project, and
-a job that never ran is left out. No format has checkpoints; the ITP trace is replayed with a checkpoint
+Missing values aren't invented. If a format names no team, the cluster must have exactly one project. A job
+that never ran is left out. No format has checkpoints; the ITP trace is replayed with a checkpoint
 every hour, as its literature does.
 """
 

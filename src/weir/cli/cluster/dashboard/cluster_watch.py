@@ -1,7 +1,7 @@
 """Live view of a cluster with the rights of one person: watches, polls, and the frames of the page.
 
 Workloads, projects and departments are watched. Nodes, events and the status come from Weir's API every few
-seconds, while a page is open. A watch that breaks off ends its readers' streams; the next reader begins
+seconds, while a page is open. A watch that breaks off ends its readers' streams. The next reader begins
 another one, so a page never shows what is older than its connection.
 """
 

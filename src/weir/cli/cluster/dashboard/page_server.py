@@ -1,6 +1,6 @@
 """Server of a cluster's dashboard: the page, its sessions, the live stream, and REST.
 
-Other people reach the port too, and so do other sites in a person's browser: each request has to name the
+Other people reach the port too, and so do other sites in a person's browser. Each request has to name the
 right host, and each of REST needs the cookie and the proof of a session. `Visitors` says who has one.
 """
 

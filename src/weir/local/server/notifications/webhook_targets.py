@@ -1,7 +1,7 @@
 """Targets of webhooks: the URLs that the administrator allows, and the network addresses that are refused.
 
-A name is resolved for each request, every address is checked, and the connection goes to the checked address:
-a name can't change its address in between. Redirects aren't followed.
+A name is resolved for each request, every address is checked, and the connection goes to the checked
+address. So a name can't change its address in between. Redirects aren't followed.
 """
 
 import ipaddress

@@ -1,6 +1,6 @@
 """Schedules of a pool: kept, and run when they are due. Belongs to the event loop.
 
-A run that was missed, as the server was down or the clock was set forward, is caught up once; several missed
+A run that was missed, as the server was down or the clock was set forward, is caught up once. Several missed
 runs give one workload. Times are those of the wall clock.
 """
 

@@ -1,8 +1,8 @@
 """Record the rungs that trials reach, and park the trials there, before control learns of it.
 
 A result and the suspension of its trial are one transaction, on the control thread, ahead of the facts that
-follow from them. So a trial that leaves its GPU at a rung is parked and hasn't ended, whenever the server is
-killed: its exit is reported until control has settled it.
+follow from them. So a trial that leaves its GPU at a rung is parked and hasn't ended, whenever the server
+is killed. Its exit is reported until control has settled it.
 
 A trial is parked when it leaves, or once it has saved its state since it reached its rung. One that does
 neither goes on to its end, and passes the later rungs on its way.

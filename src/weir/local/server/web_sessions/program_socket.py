@@ -1,6 +1,6 @@
 """Connection to the program of a session, on its socket in the pod's own directory.
 
-The job may put anything in the place of the socket: a link to another socket would make the server speak
+The job may put anything in the place of the socket. A link to another socket would make the server speak
 there with its own rights. So no link is followed, and socket and listener must belong to the job's user.
 """
 
