@@ -21,6 +21,8 @@ BANNED = re.compile(
     r"|in earnest|has it so|mend|lent|pretended|the waiting|room)\b",
     re.IGNORECASE,
 )
+RELATIVE = re.compile(r"\b(what(?!-if)|(?:return|yield|says?|of)\s+who)\b", re.IGNORECASE)
+"""Relative clauses in place of a noun."""
 CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -61,6 +63,12 @@ def pronoun_first(source: str) -> list[str]:
     return [text for text in docstrings(ast.parse(source)) if PRONOUN_FIRST.match(text)]
 
 
+def relative_summaries(source: str) -> list[str]:
+    """Return the first paragraphs of docstrings that have a relative clause in place of a noun."""
+    summaries = [text.strip().partition("\n\n")[0] for text in docstrings(ast.parse(source))]
+    return [text for text in summaries if RELATIVE.search(text)]
+
+
 def banned_in_code(source: str, *, strings_are_data: bool) -> list[str]:
     """Return banned words of docstrings, comments and names, and of strings that aren't data."""
     if not BANNED.search(words(source)):
@@ -80,6 +88,12 @@ def banned_in_code(source: str, *, strings_are_data: bool) -> list[str]:
 
 def test_no_docstring_begins_with_a_pronoun() -> None:
     found = {str(file.relative_to(ROOT)): pronoun_first(text_of(file)) for file in python_files()}
+    assert not {file: texts for file, texts in found.items() if texts}
+
+
+def test_no_summary_has_a_relative_clause_in_place_of_a_noun() -> None:
+    sources = [file for file in python_files() if file.is_relative_to(ROOT / "src")]
+    found = {str(file.relative_to(ROOT)): relative_summaries(text_of(file)) for file in sources}
     assert not {file: texts for file, texts in found.items() if texts}
 
 
@@ -108,6 +122,11 @@ def test_pages_have_no_banned_word() -> None:
 )
 def test_pronouns_are_found_in_each_kind_of_docstring(source: str) -> None:
     assert pronoun_first(source)
+
+
+@pytest.mark.parametrize("text", ["Return what is free.", "Return who may do\n    it.", "It says who leads."])
+def test_relative_clauses_are_found_in_summaries(text: str) -> None:
+    assert relative_summaries(f'def f():\n    """{text}"""')
 
 
 @pytest.mark.parametrize(

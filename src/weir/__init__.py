@@ -18,7 +18,7 @@ __all__ = ["AsyncPool", "Pool", "__version__", "busy", "checkpointed", "report",
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is used when it is used: importing `weir` costs nothing."""
+    """Load a name when it is used: importing `weir` costs nothing."""
     if name in {"busy", "checkpointed", "report", "stopping", "world"}:
         from weir.client import in_job
 

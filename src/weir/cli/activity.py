@@ -35,7 +35,7 @@ def why_of(row: "WorkloadRow") -> str:
 
 
 def evicted(row: "WorkloadRow") -> str:
-    """Return when and for whom a pending workload was evicted; nothing for any other."""
+    """Return the time and the beneficiary of a pending workload's eviction; nothing for any other."""
     if row.evicted is None or row.status != "pending":
         return ""
     by = row.evicted.by or "the cluster"

@@ -33,7 +33,7 @@ _WAITS_FOR = re.compile(r"it waits for (\S+) to ")
 
 
 def short_reason(row: "WorkloadRow") -> str:
-    """Return why a workload is pending or how it ended, and for whom it was evicted."""
+    """Return the reason or the end of a workload, and the beneficiary of its eviction."""
     if row.status == "pending":
         parts = [] if row.reason is None else [_of_pending(row.reason)]
         if row.evicted is not None:

@@ -1,4 +1,4 @@
-"""The life of workloads: what becomes of one when a pod of it exits, and the time rules.
+"""The life of workloads: the outcome of one when a pod of it exits, and the time rules.
 
 A workload's pods start, fail and end together. So nothing is concluded from a single exit. When the last
 live pod is gone, the outcome follows from the exits of all of them.

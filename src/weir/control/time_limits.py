@@ -1,4 +1,4 @@
-"""The time rules of one workload, and what they say at a moment: nothing, a warning, or the end.
+"""Time rules of one workload, and their result at a moment: nothing, a warning, or the end.
 
 A rule is the project's where it has one, else the policy's for workloads of that type. What a workload
 asks for itself can only be less. (How long it may take to stop is its own, up to `stop_grace_most`.)

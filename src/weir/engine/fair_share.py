@@ -15,7 +15,7 @@ from weir.state.shapes import GPU_ROW
 
 @dataclass(slots=True)
 class Siblings:
-    """Queues that divide what their parent has; `tiers` are positions among them, highest priority first.
+    """Queues that divide their parent's amounts; `tiers` are positions among them, highest priority first.
 
     `usage` is each queue's decayed share of the capacity it used, 0 to 1. `usage_k` is how strongly that
     lowers its claim on the surplus; 0 = not at all.

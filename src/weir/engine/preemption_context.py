@@ -10,7 +10,7 @@ from weir.state.jobs import Job, Pod
 
 
 class PricedVictim(NamedTuple):
-    """A workload's only pod, with whole devices: what holds of it for every requester of a cycle.
+    """A workload's only pod, with whole devices: values that hold for every requester of a cycle.
 
     `kind` is what its tier depends on, beside usage: project, priority, and whether quotas don't protect it.
     """

@@ -1,4 +1,4 @@
-"""The cluster behind the backend port: what its objects come to, and the writes that carry effects out.
+"""The cluster behind the backend port: facts from its objects, and writes that carry out effects.
 
 Two threads meet here. Reflectors and outcomes of writes come in on the thread that talks to the API
 server and wait in the inbox. Control asks and orders on its own. The picture is behind one lock, which is

@@ -240,7 +240,7 @@ def _is_beside(nomination: Nominated | None, pod: PodKey) -> bool:
 
 
 def _too_few(tracked: TrackedPod, place: Placement) -> str:
-    """Return what is wrong with the devices of a placement; nothing if they are as many as the pod asks for.
+    """Return the mistake in a placement's devices; empty if their number is that of the request.
 
     A binding without its devices would take them from pods that hold them, and nothing after it would notice.
     """

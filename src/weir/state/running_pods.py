@@ -108,7 +108,7 @@ class RunningColumns:
         self._spare += range(2 * size - 1, size - 1, -1)
 
     def jobs_saved_within(self, now_s: float, most: float, restart: float) -> list[Job]:
-        """Jobs that may be stopped, without those of whom one pod alone costs more than `most`, by name."""
+        """Return the jobs that may be stopped, by name, unless one pod of them costs more than `most`."""
         lost = self.milli / WHOLE_MILLI * (now_s - self.since_s)
         lost += np.where(self.restart < 0, restart, self.restart)
         pods = [self._pods[row] for row in np.flatnonzero(lost <= most).tolist()]

@@ -96,7 +96,7 @@ class ClusterTransport(httpx.BaseTransport):
     def first(
         self, path: str, of: type[T], seen: Callable[[T], R | None], *, label_selector: str, within_s: float
     ) -> R | None:
-        """Return what `seen` returns of an object of a list, now or after a change of it.
+        """Return the result of `seen` for an object of a list, now or after a change of it.
 
         None if it returns nothing in time. It raises what `get` and `seen` do.
         """

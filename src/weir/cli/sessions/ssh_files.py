@@ -237,5 +237,5 @@ def _link(name: str, directory: Path) -> None:
 
 
 def user_name() -> str:
-    """Return the name of the user of this process, as whom sshd lets in."""
+    """Return the user name of this process, under which sshd accepts a login."""
     return pwd.getpwuid(os.getuid()).pw_name

@@ -132,7 +132,10 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
 
 
 def tls_context(client_authorities: Path | None = None) -> ssl.SSLContext:
-    """TLS for the port, without a certificate yet. Callers may show theirs; who must is decided by path."""
+    """Return the TLS settings of the port, without a certificate yet.
+
+    The path decides about client certificates.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if client_authorities is not None:
@@ -154,7 +157,7 @@ class Listener:
         return int(self.server.sockets[0].getsockname()[1])
 
     async def cleanup(self) -> None:
-        """Close the port, and end what is under way.
+        """Close the port, and end requests under way.
 
         asyncio loses the socket of a connection that it accepted just before its server closes. So it accepts
         no more first, and gets two turns to begin with those that it has accepted.

@@ -180,7 +180,7 @@ class Reflector(Generic[T]):
             self._resource_version = ""
 
     async def _list(self) -> None:
-        """Take in everything, and tell what differs from what is known.
+        """Take in all objects, and deliver the differences to the known ones.
 
         The first list comes in pieces, because it may be large. Later lists come at once, removals
         first, so that no receiver sees an object beside the one that replaced it.

@@ -1,4 +1,4 @@
-"""History of one replica: what it remembers for the database, its writer while it leads, and its reader."""
+"""History of one replica: its memory for the database, its writer while it leads, and its reader."""
 
 import asyncio
 import time

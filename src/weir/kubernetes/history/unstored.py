@@ -15,7 +15,7 @@ REMOVED_MAX = 10_000
 """Workloads whose objects are gone; the oldest are dropped."""
 WORKLOADS, EVENTS = "deleted workloads", "events"
 LOST_STEP_S = 3600.0
-"""Losses are counted by hour: another leader may have stored what this replica dropped."""
+"""Losses are counted by hour: another leader may have stored changes that this replica dropped."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class UnstoredChanges:
             self._events = {**dict.fromkeys(events), **self._events}
 
     def stored_until(self, at_s: float) -> None:
-        """Take note that a leader has stored everything up to a time: what was dropped isn't lost."""
+        """Take note that a leader has stored everything up to a time: earlier drops aren't losses."""
         with self._lock:
             self._lost = Counter({key: count for key, count in self._lost.items() if key[1] > at_s})
 

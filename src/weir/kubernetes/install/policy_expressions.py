@@ -90,7 +90,7 @@ def policy_object(
     params: Mapping[str, str] | None = None,
     labels: Sequence[tuple[str, str]] = (),
 ) -> Policy:
-    """Return a policy: what it matches, when it applies, and what must hold, or what is refused.
+    """Return a policy: its objects, its condition, and the expression that must hold or is refused.
 
     `refused` costs the API server a third of `expression` on each request that is allowed, because it is
     one more condition. Validations and their messages each convert the object and the old object again.

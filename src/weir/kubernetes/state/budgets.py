@@ -300,7 +300,7 @@ def _needed(gang: Gang) -> int:
 
 
 def _differs(before: PodDisruptionBudget, now: PodDisruptionBudget) -> bool:
-    """Return True if a budget may protect other pods now, or never allow what it could allow before."""
+    """Return True if a budget may protect other pods now, or never allow an eviction that it could allow."""
     was, status = before.status, now.status
     return (
         before.spec != now.spec

@@ -1,4 +1,4 @@
-"""Conditions for the first start of a workload: a time, and what became of others of its namespace.
+"""Conditions for the first start of a workload: a time, and the outcome of others of its namespace.
 
 Names are looked up when they matter, because objects of a cluster may be created in any order. A condition
 that was met once stays met, also if the other workload is deleted before this one starts.

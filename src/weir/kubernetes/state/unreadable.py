@@ -1,4 +1,4 @@
-"""Objects that couldn't be taken in, each with a sentence, and what such a pod holds at the least.
+"""Objects that couldn't be taken in, each with a sentence, and the least usage of such a pod.
 
 One bad object costs itself and nothing else: it is marked here, people and metrics hear of it, and a bound
 pod's devices count as another's. Everything else goes on.

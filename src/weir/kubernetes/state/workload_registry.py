@@ -1,4 +1,4 @@
-"""The workloads there are: which one has a name, whose project it counts for, what its object remembers.
+"""All workloads: the owner of each name, the project of each workload, and the record of its object.
 
 Two owners of one name follow one another, and the pods of the first may outlive it. Names go to one of them
 at a time; what the other's pods still hold counts as what others hold.

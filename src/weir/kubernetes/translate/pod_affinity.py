@@ -53,7 +53,7 @@ class PodSelector:
 
 @dataclass(frozen=True, slots=True)
 class SymmetricRule:
-    """A rule that those have in turn whom a pod's own rule is about."""
+    """A rule of the pods that another pod's own rule selects."""
 
     kind: Literal["affinity", "anti_affinity"]
     topology: str

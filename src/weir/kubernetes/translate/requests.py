@@ -133,7 +133,7 @@ def requested(pod: KubePod) -> Amounts:
 
 
 def in_units(exactly: Mapping[str, Fraction], devices: DeviceResources) -> dict[str, int]:
-    """Amounts in the units Weir counts in, without devices and what is nothing.
+    """Return amounts in the units that Weir counts in, without devices and zeros.
 
     Raises:
         ValueError: an amount is negative or can't be counted.

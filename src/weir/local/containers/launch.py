@@ -1,4 +1,4 @@
-"""Launch of a pod in a container: what its leader becomes instead of the submitted command.
+"""Launch of a pod in a container: the program that its leader becomes instead of the submitted command.
 
 The leader becomes `entry`, which runs as the pod's user. The variable SPEC says what it needs. Variables for
 the container are in its own environment under their names, so that no other user reads their values. Only

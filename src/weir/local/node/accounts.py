@@ -26,7 +26,7 @@ class Account(NamedTuple):
 
 
 class AccountRules(NamedTuple):
-    """Rules of who may run pods: ids from `uid_min` on, but not the server's; in `group`, if it is named."""
+    """Rules for users of pods: ids from `uid_min` on, but not the server's; in `group`, if it is named."""
 
     uid_min: int
     server_uid: int

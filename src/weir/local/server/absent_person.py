@@ -1,4 +1,4 @@
-"""Person for whom a schedule or a sweep submits later, with the rights that they have then."""
+"""Person for whom a schedule or a sweep submits later, with the rights of that time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

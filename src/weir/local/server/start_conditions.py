@@ -1,4 +1,4 @@
-"""Conditions for the first start of a workload: a time of the wall clock, and what became of other workloads.
+"""Conditions for the first start of a workload: a wall-clock time, and the outcome of other workloads.
 
 A submission names other workloads; their numbers are stored, so a later workload of the same name means
 nothing. The backend closes the gates of a workload (`weir.control.start_gates`), and this opens them. A
