@@ -26,7 +26,7 @@ class FieldErrorList(Mistakes):
         self._errors: dict[tuple[str, str], None] = {}
 
     def at(self, path: Sequence[Step], text: str) -> None:
-        """Something is wrong with a field."""
+        """Add a mistake in a field."""
         if len(self._errors) >= self.told_max:
             self.untold += 1
             return

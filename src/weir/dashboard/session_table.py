@@ -56,7 +56,7 @@ class SessionTable:
         sessions: Mapping[str, DashboardSession] | None = None,
         again: str = "run `weir dashboard` again",
     ) -> None:
-        """`is_known` tells a credential that still holds; `signed_out` is the sentence for all others.
+        """Create it; `is_known` tells a valid credential, and `signed_out` is the sentence for all others.
 
         `again` says how to get another link.
         """

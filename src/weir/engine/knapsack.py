@@ -134,7 +134,7 @@ def least_prices(free: Ints, wanted: int, node: Ints, devices: Ints, price: Floa
 
 
 def _knapsack(index: Ints, devices: Ints, price: Floats, need: Ints, nodes: int) -> Floats:
-    """Least price of a minimal set of entries with at least `need` devices, for each node."""
+    """Return the least price of a minimal set of entries with at least `need` devices, for each node."""
     order = np.lexsort((price, -devices, index))
     index, devices, price = index[order], devices[order], price[order]
     first = np.searchsorted(index, np.arange(nodes))

@@ -201,7 +201,7 @@ class MixWorth:
 
 
 def _on_fullest(share: Ints, devices: int, milli: Ints, open_: Bools) -> Ints:
-    """Several shared devices: the fullest that fit, as `weir.engine.feasibility.devices_for` takes them."""
+    """Return the fullest shared devices that fit, as `weir.engine.feasibility.devices_for` takes them."""
     order = np.argsort(np.where(open_, share, WHOLE_MILLI * 2), axis=1, kind="stable")
     rank = np.argsort(order, axis=1, kind="stable")
     after: Ints = np.where((rank < devices) & open_, share - milli, share)
@@ -209,7 +209,7 @@ def _on_fullest(share: Ints, devices: int, milli: Ints, open_: Bools) -> Ints:
 
 
 def likely_use(count: Floats, milli: Ints) -> Floats:
-    """By thousandths free on a device: how many of them will find a use.
+    """Return by free thousandths of a device the number of them that will find a use.
 
     The best that can be made of it by taking one of the next requests, and so on with what that leaves:
     U[f] = E[max over REST_DRAWS draws of (m + U[f - m])]; a request that doesn't fit counts 0.

@@ -167,7 +167,7 @@ class StateDir:
         return f"{self.path}/pods/{name}"
 
     def start_name(self, directory: str) -> str:
-        """UID/START-GROUP-INDEX."""
+        """Return the name of a start, as UID/START-GROUP-INDEX."""
         return directory.removeprefix(f"{self.path}/pods/")
 
     def numbers(self, uid: int) -> list[tuple[int, int, int]]:

@@ -136,7 +136,7 @@ class Supervisor:
             start_files.write(self._files.running, running, synced=False)
 
     def watch(self) -> None:
-        """Until nothing of the pod is left."""
+        """Watch until nothing of the pod is left."""
         again_s = _AGAIN_S
         while self._reap():
             left_s = None if self._kill_at is None else self._kill_at - time.monotonic()
@@ -202,7 +202,7 @@ class Supervisor:
             os.write(self._log, line.encode(errors="replace"))
 
     def _stop(self) -> None:
-        """Told to stop: notice to the group, and an end to its time."""
+        """Stop on request: notice to the group, and an end to its time."""
         text = start_files.read(self._files.stop)
         grace_s = pod_records.parse_grace(text)
         if grace_s is None:

@@ -164,7 +164,7 @@ def _construct(model: type[Any], **values: Any) -> Any:
 
 
 def _amounts(names: Sequence[str], line: Sequence[float]) -> dict[str, float]:
-    """By name; zeros are left out, but for devices."""
+    """Return amounts by name; zeros are left out, but for devices."""
     return {
         name: plain_amount(name, value)
         for name, value in zip(names, line, strict=False)

@@ -16,7 +16,7 @@ SHARES_MILLI = (500, 250, 100)
 
 
 def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
-    """Fewer devices for its one pod, or fewer pods."""
+    """Suggest fewer devices for its one pod, or fewer pods."""
     spec = trials.job.spec
     if len(spec.groups) != 1:
         return

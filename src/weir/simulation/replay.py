@@ -76,7 +76,7 @@ def replay(
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Hardly anything of a replay is in cycles, and the trace is walked whole by every large collection."""
+    """Collect garbage seldom: a replay has hardly any cycles, and each large collection walks the trace."""
     thresholds = gc.get_threshold()
     gc.set_threshold(50_000, 50, 100)
     try:

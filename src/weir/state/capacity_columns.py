@@ -35,7 +35,7 @@ class CapacityColumns:
 
     @classmethod
     def empty(cls, rows: int) -> "CapacityColumns":
-        """Columns for no nodes."""
+        """Return columns for no nodes."""
         return cls(
             np.zeros((rows, 0), np.int64),
             np.full((0, 1), NO_DEVICE, np.int64),

@@ -124,7 +124,7 @@ class RunningColumns:
         return price
 
     def takeable(self, asked: Bools) -> Ints:
-        """Rows of the pods that may be stopped, of the projects asked."""
+        """Return the rows of the pods that may be stopped, of these projects."""
         rows = np.flatnonzero(np.isfinite(self.restart))  # a row without a pod has an outdated project
         return rows[asked[self.project[rows]]]
 

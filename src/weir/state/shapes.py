@@ -39,13 +39,13 @@ class RequestShape:
     gpu_weight_milli: int = WHOLE_MILLI  # thousandths of a GPU that each device counts as in the ledger
 
     def share_on(self, device_memory: int) -> int:
-        """Thousandths of each device it takes where devices have this much memory."""
+        """Return the thousandths of each device it takes where devices have this much memory."""
         if not self.gpu_memory:
             return self.share_milli
         return max(1, self.gpu_memory * WHOLE_MILLI // device_memory) if device_memory > 0 else WHOLE_MILLI
 
     def memory_on(self, device_memory: int) -> int:
-        """Bytes of each device it takes where devices have this much memory."""
+        """Return the bytes of each device it takes where devices have this much memory."""
         return self.gpu_memory or self.share_milli * device_memory // WHOLE_MILLI
 
     def charge_on(self, device_memory: int) -> int:

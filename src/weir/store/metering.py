@@ -103,7 +103,7 @@ class UsageMeter:
                     node_usage.states[state] = node_usage.states.get(state, 0.0) + seen
 
     def device_used(self, node: str, device: int, fraction: float, memory: int, at_s: float) -> None:
-        """Since the last call, this fraction of a device was used, and this much of its memory is."""
+        """Note the fraction of a device used since the last call, and its memory in use."""
         with self._lock:
             found = self._device(node, device)
             if at_s > found.seen_s:

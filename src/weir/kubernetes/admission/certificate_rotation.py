@@ -242,7 +242,10 @@ class CertificateRotation:
         return ""
 
     def _serve(self, certificates: Certificates) -> None:
-        """From the next connection on. OpenSSL reads files alone, so there are some for a moment."""
+        """Serve the certificates from the next connection on.
+
+        OpenSSL reads files alone, so there are some for a moment.
+        """
         with tempfile.TemporaryDirectory(prefix="weir-") as directory:
             certificate, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
             certificate.write_bytes(certificates.certificate)

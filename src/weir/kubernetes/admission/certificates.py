@@ -45,7 +45,7 @@ class Certificates:
 
 
 def first(names: Sequence[str], now: datetime) -> Certificates:
-    """Certificates where there were none."""
+    """Return the first certificates."""
     authority, authority_key = _authority(now)
     certificate, key = _serving(authority, authority_key, names, now)
     return Certificates(_pem(authority), certificate, key, secrets.token_hex(16))

@@ -68,7 +68,7 @@ class OwnerIndex:
         return len(self._owners)
 
     def deliver(self, changes: Sequence[Change[OwnerObject]]) -> None:
-        """Objects that make pods are there, changed or gone."""
+        """Take in objects that make pods: new, changed or removed ones."""
         for change in changes:
             if isinstance(change, ObjectSet):
                 try:

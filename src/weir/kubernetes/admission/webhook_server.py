@@ -77,7 +77,7 @@ class WebhookServices:
 
 
 def application(served: WebhookServices, *, client_authorities: bool = False) -> web.Application:
-    """Everything the port answers."""
+    """Return the application with all routes of the port."""
     worker, later_worker = ReviewWorker(), ReviewWorker()  # a flood of one kind mustn't delay the other
 
     owners, claims = served.owners, served.claims

@@ -15,7 +15,7 @@ _counting = threading.Lock()
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No collection meanwhile; pauses may overlap, of several threads too."""
+    """Pause garbage collection; pauses may overlap, of several threads too."""
     _count(1)
     try:
         yield

@@ -169,7 +169,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Part of the answer."""
+        """Take in a part of the answer."""
         self.heard = True
         if self._other is not None:
             self._other += data
@@ -220,7 +220,7 @@ class HttpConnection(asyncio.Protocol):
             self._answer.status, self._head = status, True
 
     def on_body(self, body: bytes) -> None:
-        """Part of the body."""
+        """Take in a part of the body."""
         self._pieces.append(body)
 
     def on_message_complete(self) -> None:

@@ -80,7 +80,7 @@ class Lease(ApiStruct, omit_defaults=True):
 
 
 def boot_clock() -> float:
-    """Seconds that go on while the machine is suspended, where it has such a clock."""
+    """Return seconds that go on while the machine is suspended, where it has such a clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

@@ -296,6 +296,6 @@ class Reflector(Generic[T]):
 
 
 def _identity(item: HasMetadata | UndecodedObject) -> tuple[str, str, str]:
-    """Key, uid and resource version."""
+    """Return key, uid and resource version."""
     metadata = item.of.metadata if isinstance(item, UndecodedObject) else item.metadata
     return key_of(metadata.namespace, metadata.name), metadata.uid, metadata.resource_version

@@ -192,7 +192,7 @@ class _FieldMistakes(Mistakes):
         self._words = {name: camel(name) for name in _names(form) if camel(name) != name}
 
     def at(self, path: Any, text: str) -> None:  # noqa: ARG002 - an object has no lines
-        """Something is wrong."""
+        """Add a mistake."""
         for word, called in self._words.items():
             text = text.replace(word, called)
         self.found.setdefault(text)

@@ -125,12 +125,12 @@ class _Plain(_DUMPER):  # type: ignore[misc]  # one of two classes, by what is i
     """Repeats rather than refers."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - what the dumper asks for each value
-        """No references: not everything that reads this knows them."""
+        """Return True: some readers of this YAML know no references."""
         return True
 
 
 def as_yaml(things: Iterable[Thing]) -> str:
-    """Objects as kubectl reads them."""
+    """Return objects as YAML for kubectl."""
     text: str = yaml.dump_all(things, Dumper=_Plain, sort_keys=False, width=110)
     return text
 

@@ -24,7 +24,7 @@ class Budgets:
     """Budgets as the API server states them, and as control was told of them."""
 
     def __init__(self, labels: Labels) -> None:
-        """`labels`: of a pod by its key."""
+        """Create it; `labels` returns those of a pod by its key."""
         self._rules = BudgetPolicy()
         self._labels = labels
         self._found: dict[str, PodDisruptionBudget] = {}

@@ -100,7 +100,10 @@ class ClusterState:
     # What is seen
 
     def see(self, resource: str, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Objects of one resource are there, changed or gone. One that can't be taken in costs no other."""
+        """Take in new, changed and removed objects of one resource.
+
+        One that can't be taken in costs no other.
+        """
         self.pods.advance(now_s)
         self._intake.take(resource, changes)
 

@@ -255,7 +255,7 @@ class Gang:
     # Its pods
 
     def pods(self) -> Iterator[TrackedPod]:
-        """Its pods that aren't over, by group and slot."""
+        """Yield its pods that aren't over, by group and slot."""
         return (tracked for group in self.groups for tracked in group.slots if tracked is not None)
 
     def at(self, pod: PodKey) -> TrackedPod | None:
@@ -298,7 +298,7 @@ class Gang:
         self.count -= 1
 
     def exits(self, tracked: TrackedPod, now_s: float, how: PodExit, annotations: str = "") -> None:
-        """Control hears that a start is over, if it takes it to be alive."""
+        """Report the end of a start to control, if it takes the start to be alive."""
         if tracked.reported_start:
             self.exited = max(self.exited, tracked.reported_start)
             pod = PodKey(self.name, tracked.group, tracked.index)
@@ -313,7 +313,7 @@ class Gang:
         )
 
     def regroup(self) -> None:
-        """Pods of a group that all ask for something else now stay together in their slots."""
+        """Keep the pods of a group whose requests all changed together in their slots."""
         for group in self.groups:
             pod_request = {
                 (each.info.derived.role, each.info.request)

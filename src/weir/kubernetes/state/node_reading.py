@@ -61,7 +61,7 @@ def node_of(node: KubeNode, devices: DeviceResources, mistakes: list[str] | None
 
 
 def _device_memory(labels: Mapping[str, str]) -> int:
-    """Bytes of each device, as its vendor's labels say; 0 where they don't."""
+    """Return the bytes of each device, by its vendor's labels; 0 without them."""
     try:
         for name in MEMORY_MIB_LABELS:
             if labels.get(name):

@@ -159,7 +159,7 @@ class NodeStates:
             self._claims_changed(ours.node, ours.request)
 
     def ours_on(self, node: str) -> tuple[str, ...]:
-        """Our pods that hold something on a node."""
+        """Return our pods that hold something on a node."""
         site = self._sites.get(node)
         return () if site is None else tuple(site.ours)
 
@@ -169,7 +169,7 @@ class NodeStates:
         return None if site is None else site.base
 
     def device_memory(self, node: str) -> int:
-        """Bytes of each device of a node; where that isn't known, of the smallest there is."""
+        """Return the bytes of each device of a node; if unknown, those of the smallest device."""
         base = self.node(node)
         if base is not None and base.gpus:
             return base.gpu_memory

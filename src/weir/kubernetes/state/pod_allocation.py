@@ -34,11 +34,11 @@ def is_ready(pod: KubePod) -> bool:
 
 
 def placed_s(pod: KubePod) -> float:
-    """Since when a pod has had its place, if it says so."""
+    """Return the time at which a pod got its place, if it states one."""
     at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
     return seconds_of(at.last_transition_time) if at is not None and at.status == "True" else 0.0
 
 
 def scheduled_s(pod: KubePod) -> float:
-    """Since when a pod must have had its place."""
+    """Return the latest time at which a pod can have got its place."""
     return placed_s(pod) or seconds_of(pod.status.start_time or pod.metadata.creation_timestamp)

@@ -278,7 +278,7 @@ class PodResolver:
         self.owners.forget_readings()
 
     def set_devices(self, devices: DeviceResources) -> None:
-        """Nodes have other kinds of devices now."""
+        """Take over the kinds of devices of the nodes."""
         if devices != self.devices:
             self.devices = devices
             self._forget_requests()

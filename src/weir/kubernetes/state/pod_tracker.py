@@ -174,7 +174,7 @@ class PodTracker:
             self._resolver.drop(key)
 
     def node_devices_changed(self, node: str) -> None:
-        """Pods that hold fewer devices than they request may have more of them now."""
+        """Read pods again that hold fewer devices than they request: they may have more of them now."""
         for key in self._node_states.ours_on(node):
             tracked = self.by_key[key]
             if not tracked.bound or tracked.gang is None or tracked.info is None:

@@ -70,7 +70,7 @@ class SchedulingGroups:
     """Relates pods to the pod groups that they name."""
 
     def __init__(self, stale: set[str]) -> None:
-        """`stale` takes the pods to be read again."""
+        """Create it; `stale` takes the pods to be read again."""
         self._stale = stale
         self.named: Counter[str] = Counter()  # pods by the kind of group that they name
         self._policies: dict[_Object, Mapping[str, GroupPolicy]] = {}  # by the group inside the object

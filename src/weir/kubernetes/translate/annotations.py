@@ -315,7 +315,7 @@ def _under(below: Annotations, above: Annotations) -> Annotations:
 
 
 def _merged(metadata: Metadata, mistakes: list[str]) -> Mapping[str, str]:
-    """Labels and annotations as one; ours must not differ where both are written."""
+    """Return labels and annotations as one; ours must not differ where both are written."""
     labels, annotations = metadata.labels, metadata.annotations
     twice = (
         name
@@ -378,7 +378,7 @@ def _short(value: str) -> str:
 
 
 def _kai_topology(written: Mapping[str, str], found: dict[str, Any], mistakes: list[str]) -> None:
-    """KAI names the topology in one annotation and each level in another."""
+    """Read KAI's topology, which has one annotation for the name and one for each level."""
     for key in (KAI_TOPOLOGY, *KAI_LEVELS):
         if len(written.get(key, "")) > VALUE_CHARACTERS_MAX:
             mistakes.append(f"{key} is too long: write at most {VALUE_CHARACTERS_MAX} characters")

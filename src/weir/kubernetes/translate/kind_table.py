@@ -122,7 +122,7 @@ class KindRule(Entry):
         return group_of(self.api[0])
 
     def paths(self) -> Iterator[Steps]:
-        """Everything it reads of an object."""
+        """Yield all fields that it reads of an object."""
         for field in _METADATA:
             yield ("metadata", field)
         for number in (self.min, self.total, self.done):

@@ -284,7 +284,7 @@ def _over(rule: KindRule, found: Found) -> WorkloadOutcome | None:
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:
-    """Minima that sum up to no more than there is, the first roles keeping theirs."""
+    """Return minima whose sum is at most `most`; the first roles keep theirs."""
     kept: dict[str, int] = {}
     for role, least in minima.items():
         kept[role] = min(least, most)

@@ -7,7 +7,7 @@ from weir.model.workloads import NodeExpression
 
 
 def terms(written: Sequence[NodeSelectorTerm]) -> tuple[tuple[NodeExpression, ...], ...]:
-    """Terms of a node selector; one with nothing in it matches nothing, so it is left out."""
+    """Return the terms of a node selector; an empty one matches nothing, so it is left out."""
     return tuple(
         tuple(map(_expression, [*term.match_expressions, *term.match_fields]))
         for term in written

@@ -228,7 +228,7 @@ class PodSelectors:
             yield from self._by_pair.get(pair, ())
 
     def _within(self, mark: LabelSet) -> Iterator[str]:
-        """Pods in the namespaces of a mark."""
+        """Yield the pods in the namespaces of a mark."""
         crowd = mark.crowds[0] if mark.crowds else None
         if crowd is not None and crowd.by_labels is None:
             for namespace in crowd.namespaces:

@@ -35,7 +35,7 @@ def exact(written: Written) -> Fraction:
 
 
 def amounts(written: Mapping[str, Written]) -> dict[str, Fraction]:
-    """Every quantity of a list of resources.
+    """Return every quantity of a list of resources.
 
     Raises:
         ValueError: one of them is none; the message names its resource.

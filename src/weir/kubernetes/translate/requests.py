@@ -165,7 +165,7 @@ def _raise_to(to: Amounts, least: Mapping[str, Fraction]) -> None:
 
 
 def host_ports(spec: PodSpec) -> dict[str, int]:
-    """Ports of the node that a pod takes, as resources: two pods collide where their addresses do."""
+    """Return the node ports of a pod as resources: two pods collide where their addresses do."""
     sidecars = (container for container in spec.init_containers if _is_sidecar(container))
     taken: dict[str, int] = {}
     for container in (*spec.containers, *sidecars):

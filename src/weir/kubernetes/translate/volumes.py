@@ -176,7 +176,7 @@ def before_bind(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[W
 
 
 def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeAffinityRule] | str:
-    """Nodes for one claim, or why it has none yet."""
+    """Return the rules of nodes for one claim, or the reason why it has none yet."""
     claim = inventory.claims.get((namespace, name))
     if claim is None:
         return f"waits for its volume claim {name}, which doesn't exist: create it, or name one that does"
@@ -192,7 +192,7 @@ def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeAf
 
 
 def _bound(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[NodeAffinityRule] | str:
-    """Nodes for a claim that names its volume."""
+    """Return the rules of nodes for a claim that names its volume."""
     name, named = claim.metadata.name, claim.spec.volume_name
     if claim.status.phase == "Lost":
         return f"its volume claim {name} has lost its volume {named}: create another claim"
@@ -205,7 +205,7 @@ def _bound(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[Nod
 def _waiting(
     claim: PersistentVolumeClaim, found: StorageClass, inventory: VolumeInventory
 ) -> list[NodeAffinityRule] | str:
-    """Nodes for a claim that waits for its first pod: where one can be made, or where one lies ready."""
+    """Return the rules of nodes at which a claim that waits for its first pod can get a volume."""
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected:  # before, by us or another scheduler: its volume is being made for that node
         return [NodeAffinityRule(((NodeExpression(NODE_NAME, "In", (selected,)),),))]
@@ -229,7 +229,7 @@ def _waiting(
 
 
 def _rules_of(volume: PersistentVolume) -> list[NodeAffinityRule]:
-    """Nodes a volume can be reached from."""
+    """Return the rules of nodes that reach a volume."""
     rules = []
     affinity = volume.spec.node_affinity
     if affinity is not None and affinity.required is not None:
@@ -246,7 +246,7 @@ def _reaches(volume: PersistentVolume, node: Node) -> bool:
 
 
 def _ready(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[PersistentVolume]:
-    """Volumes that would do for a claim and aren't another's."""
+    """Return free volumes that fit a claim."""
     named = claim.spec.storage_class_name or ""
     return [
         volume

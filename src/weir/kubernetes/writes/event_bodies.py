@@ -21,7 +21,7 @@ _KINDS = {
 
 
 def regarding(gang: Gang, uid: str) -> EventSubject:
-    """Its object, as an Event names it: without the uid `kubectl describe` doesn't find the event."""
+    """Return its object, as an Event names it: without the uid `kubectl describe` doesn't find the event."""
     return EventSubject(API_VERSION, "Workload", gang.object_name, gang.key.namespace, uid)
 
 

@@ -41,7 +41,7 @@ class EventRecorder:
         waiting_most: int,
         busy: Callable[[], bool],
     ) -> None:
-        """`busy` says whether there is something better to do than to say things."""
+        """Create it; while `busy` returns True, events wait for other work."""
         self._api = api
         self._leadership = leadership
         self._rate = RateLimiter(per_s, burst=max(1.0, per_s))

@@ -129,7 +129,7 @@ def expected(why: Explanation | None) -> str | None:
 
 
 def plain(numbers: Mapping[str, object]) -> Words:
-    """Numbers of a reason as an object holds them; of a list the first NAMED_MOST."""
+    """Return numbers of a reason as an object holds them; of a list the first NAMED_MOST."""
     return {
         key: list(value)[:NAMED_MOST] if isinstance(value, list | tuple | set | frozenset) else value
         for key, value in numbers.items()

@@ -42,7 +42,7 @@ class Maintenance:
     """Windows and drains at a time of a pool. Belongs to the event loop."""
 
     def __init__(self, pool: PoolState, drain_now: Due) -> None:
-        """`drain_now` carries out a drain that is due."""
+        """Create it; `drain_now` carries out a due drain."""
         self._pool = pool
         self._drain_now = drain_now
         self._lock = asyncio.Lock()

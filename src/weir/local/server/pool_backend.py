@@ -34,7 +34,7 @@ class PoolBackend(Protocol):
         ...
 
     def tell(self, fact: Fact) -> None:
-        """Something else is true."""
+        """Report a fact to control."""
         ...
 
     def pods(self) -> Sequence[RunningPod]:

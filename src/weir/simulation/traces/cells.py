@@ -37,7 +37,7 @@ class Cells:
         return value
 
     def time_s(self, column: str) -> float | None:
-        """Seconds, not negative; None where nothing is written."""
+        """Return seconds, not negative; None for an empty cell."""
         written = self.text(column)
         if not written:
             return None

@@ -15,7 +15,7 @@ class TraceMistakes:
         self._first: list[Mistake] = []
 
     def add(self, line: int, text: str) -> None:
-        """Something is wrong on a line."""
+        """Add a mistake on a line."""
         self.total += 1
         if self.total <= MOST:
             self._first.append(Mistake(self.file, line, text))

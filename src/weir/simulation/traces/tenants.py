@@ -51,7 +51,7 @@ def tenants(job_traces: Sequence[JobTrace], k: float, *, static: bool = False) -
 
 
 def projects(names: Sequence[str]) -> Scenario:
-    """No nodes, only projects without a quota: enough to read a trace against."""
+    """Return a scenario without nodes and with projects without a quota: enough to read a trace against."""
     queues = tuple(Queue(name) for name in names)
     return Scenario("projects", (), (), queues, (), (), {}, {}, Policy())
 

@@ -13,7 +13,7 @@ class ApiAddress:
     """URL and authority of an API server."""
 
     def __init__(self, server: str | None = None, authority: Path = POD_AUTHORITY) -> None:
-        """`server`: by default that of the pod that this runs in.
+        """Create it; `server` is by default that of the pod that this runs in.
 
         Raises:
             NoCredentials: there is none, or its authority can't be read.

@@ -72,7 +72,7 @@ class PageServer:
     """Routes of the dashboard of one cluster."""
 
     def __init__(self, visitors: Visitors, server: str) -> None:
-        """`server`: the API server, for people."""
+        """Create it; `server` is the API server, for people."""
         self._visitors = visitors
         self._server = server
         self._sessions = visitors.sessions

@@ -82,7 +82,7 @@ class SignedInPeople:
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` is compared with the times in tokens, `steady` with the ages of sessions."""
+        """Create it; `clock` is compared with the times in tokens, `steady` with the ages of sessions."""
         self.provider = IdentityProvider(settings)
         self.flow = CodeFlow(settings, self.provider, public_url, clock)
         self.public_host = public_url.removeprefix("https://")

@@ -72,7 +72,7 @@ class WatchCapacity:
         watches: Callable[[], Iterable[SharedWatch]],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most`: workloads of all watches together; `watches`: all there are, the oldest first."""
+        """Create it; `most` are workloads of all watches together, `watches` all watches, oldest first."""
         self._most = most
         self._watches = watches
         self._now_s = now_s

@@ -35,7 +35,7 @@ class LiveHub:
     """The live stream. Belongs to the event loop."""
 
     def __init__(self, pool: PoolService, audited: Callable[[], int]) -> None:
-        """`audited` returns the number of lines of the audit log."""
+        """Create it; `audited` returns the number of lines of the audit log."""
         self._pool = pool
         self._audited = audited
         self._feed: LiveFeed[Person] = LiveFeed()

@@ -63,7 +63,7 @@ class OidcSignIn:
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` is compared with the times in tokens, `steady` with the ages of sessions."""
+        """Create it; `clock` is compared with the times in tokens, `steady` with the ages of sessions."""
         self.settings = settings
         self.provider = IdentityProvider(settings) if provider is None else provider
         self.flow = CodeFlow(settings, self.provider, public_url, clock)
