@@ -33,7 +33,7 @@ class ClusterOptions:
     scheduler: str = "weir"
     """The schedulerName of the pods that this process schedules."""
     devices: str | None = None
-    """Resources of the cluster that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each
+    """GPU resources of a cluster, separated by commas. A name may end in *. NAME=1/7 counts each
     device as that part of a GPU in quotas."""
     overcommit_grace: str = "5m"
     """Time before preemptible pods are stopped on a node whose GPUs are overcommitted."""
