@@ -34,7 +34,7 @@ def test_a_member_cant_submit_to_anothers_project(pool: SharedPool, unix_users: 
     user = unix_users[0]
     done = pool.weir(user, "sbatch", "--project=default", "--uid=0", "--wrap", "id -u")
     assert done.returncode == 2
-    assert "person who submits" in done.stderr
+    assert "runs as its submitter" in done.stderr
     done = pool.weir(
         user, "sbatch", "--best-effort", "--uid=0", "--project=default", "-o", "who.out", "--wrap", "id -u"
     )

@@ -98,7 +98,7 @@ def test_a_type_of_gpu_is_the_model_that_is_spelled_like_it(
         ("--gres=gpu:1,nvme:1", "nvme:1"),
         ("--exclude=far1", "one node"),
         ("--hold", "weir suspend"),
-        ("--uid=0", "person who submits"),
+        ("--uid=0", "runs as its submitter"),
     ],
 )
 def test_what_could_make_a_job_wrong_needs_best_effort(directives: str, hint: str) -> None:

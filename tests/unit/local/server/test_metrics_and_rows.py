@@ -249,7 +249,7 @@ async def test_older_workloads_of_a_name_are_reached_by_uid(stands: Standing) ->
     assert (await stands.admin.get("/api/v1/workloads/999999")).status_code == 404
     body = {"project": "default", "command": ["true"], "name": "17"}
     refused = await stands.admin.post("/api/v1/workloads", json=body)
-    assert "write a letter in it too" in refused.json()["detail"]
+    assert "use at least one letter" in refused.json()["detail"]
 
 
 async def test_a_member_reaches_no_other_project_by_uid(stands: Standing) -> None:
