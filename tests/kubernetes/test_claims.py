@@ -19,7 +19,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import pod
 
-from weir.kubernetes.claims.allocator import ClaimRefusal, allocate
+from weir.kubernetes.claims.allocator import ClaimRefusal
+from weir.kubernetes.claims.placement import choose_devices
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.model.nodes import Node
 
@@ -107,7 +108,7 @@ def test_claims_fit_where_they_do_for_kube_scheduler(cluster: Cluster, kube_sche
     for case in cases:
         read = read_case(case)
         pools = index.pools(Node(case.node, 0, 0, {}))  # a pool with counters concerns other nodes, too
-        chosen = allocate(read.claims, pools, read.usage, results)
+        chosen = choose_devices(read.claims, pools, read.usage, results)
         fits = not isinstance(chosen, ClaimRefusal)
         theirs = found[f"{case.node}-pod"]
         if fits != (theirs == "fits"):

@@ -1,13 +1,6 @@
-"""The allocator of claims: no device is given twice, every rule of a claim holds, and a choice is found if one exists.
+"""The allocator of claims, case by case."""
 
-WEIR_EFFORT=100 tries 100,000 cases.
-"""
-
-import os
-from collections import Counter
 from dataclasses import replace
-from fractions import Fraction
-from itertools import combinations, product
 from random import Random
 
 import msgspec
@@ -15,185 +8,16 @@ import pytest
 from tests.unit.kubernetes.random_claims import CLASSES, ClaimCase, ReadCase, random_case, read_case
 
 from weir.kubernetes.api.resource_objects import AllocatedDevice, DeviceClass, ResourceClaim, ResourceSlice
-from weir.kubernetes.claims.allocator import ChosenDevice, ClaimRefusal, allocate
-from weir.kubernetes.claims.capacity import consumed_amounts
+from weir.kubernetes.claims.allocator import ClaimRefusal, allocate
 from weir.kubernetes.claims.cel_evaluator import selector
 from weir.kubernetes.claims.cel_values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimError, ExactDevices, parse_claim
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
+from weir.kubernetes.claims.placement import choose_devices
 from weir.kubernetes.claims.pools import SliceIndex, parse_slice
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.model.nodes import Node
-
-EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
-CASES, EXHAUSTIVE = 1000 * EFFORT, 150 * EFFORT
-COMBINATIONS_MOST = 3000
-RESULTS = SelectorResults()
-
-
-def violation(case: ReadCase, chosen: list[ChosenDevice]) -> str:
-    """Return the first rule that a choice breaks; counted from scratch."""
-    held: Counter[tuple[str, str, str]] = Counter()
-    for each in chosen:
-        key = each.device.key
-        if each.devices.admin:
-            continue
-        if not each.device.shareable:
-            held[key] += 1
-            if key in case.usage.exclusive or held[key] > 1:
-                return f"{key} is given twice"
-        if not each.devices.tolerates(each.device):
-            return f"{key} has a taint"
-        if not RESULTS.matches(each.devices, each.device):
-            return f"{key} doesn't match"
-    return (
-        _over_capacity(case, chosen)
-        or _over_counters(case, chosen)
-        or _wrong_counts(case, chosen)
-        or _unlike(case, chosen)
-    )
-
-
-def _over_capacity(case: ReadCase, chosen: list[ChosenDevice]) -> str:
-    sums: dict[tuple[str, str, str], Counter[str]] = {}
-    devices = {each.device.key: each.device for each in chosen}
-    for key, device in devices.items():
-        sums[key] = Counter(case.usage.shared.get(key, {}))
-        for each in chosen:
-            if each.device.key == key:
-                taken = consumed_amounts(device, each.devices.capacity)
-                if taken is None:
-                    return f"{key} has not the capacity"
-                if device.shareable:
-                    sums[key].update(taken)
-                elif any(amount > device.capacity[name].value for name, amount in taken.items()):
-                    return f"{key} is too small"
-        if any(amount > device.capacity[name].value for name, amount in sums[key].items()):
-            return f"{key} is over its capacity"
-    return ""
-
-
-def _over_counters(case: ReadCase, chosen: list[ChosenDevice]) -> str:
-    for pool in case.pools:
-        used = {device.key: device for device in pool.all_devices if case.usage.uses(device.key)}
-        fresh = {each.device.key: each.device for each in chosen if each.device.key[:2] == pool.key}
-        both = {**used, **fresh}
-        totals: Counter[tuple[str, str]] = Counter()
-        for device in both.values():
-            for name, consumed in device.counters:
-                totals.update({(name, counter): amount for counter, amount in consumed})
-        new = any(key not in used and device.counters for key, device in fresh.items())
-        if new and any(amount > (pool.counters or {})[key] for key, amount in totals.items()):
-            return f"{pool.key} is over its counters"
-    return ""
-
-
-def _wrong_counts(case: ReadCase, chosen: list[ChosenDevice]) -> str:
-    for at, claim in enumerate(case.claims):
-        mine = [each for each in chosen if each.claim == at]
-        if len(mine) > 32:
-            return "too many devices"
-        for alternatives in claim.requests:
-            given = [each for each in mine if each.devices.request == alternatives[0].request]
-            if len({id(each.devices) for each in given}) != 1:
-                return f"{alternatives[0].request} has devices of several alternatives"
-            if given[0].devices.count not in (None, len(given)):
-                return f"{alternatives[0].request} has {len(given)} devices"
-    return ""
-
-
-def _unlike(case: ReadCase, chosen: list[ChosenDevice]) -> str:
-    for at, claim in enumerate(case.claims):
-        for constraint in claim.claim.spec.devices.constraints:
-            values = []
-            for each in chosen:
-                names = {each.devices.request, each.devices.name}
-                if each.claim == at and (not constraint.requests or names & set(constraint.requests)):
-                    values.append(
-                        each.device.attribute(
-                            constraint.match_attribute or constraint.distinct_attribute or ""
-                        )
-                    )
-            if None in values:
-                return "an attribute is missing"
-            if constraint.match_attribute and len(set(values)) > 1:
-                return "an attribute differs"
-            if constraint.distinct_attribute and len(set(values)) < len(values):
-                return "an attribute is the same"
-    return ""
-
-
-def test_an_allocation_breaks_no_rule() -> None:
-    chance = Random(f"claims/{EFFORT}")
-    found = 0
-    for number in range(CASES):
-        case = read_case(random_case(chance))
-        chosen = allocate(case.claims, case.pools, case.usage, RESULTS)
-        if isinstance(chosen, ClaimRefusal):
-            assert chosen.sentence
-            continue
-        found += 1
-        assert violation(case, chosen) == "", number
-    assert CASES // 5 < found < CASES
-
-
-def test_what_is_refused_has_no_allocation() -> None:
-    chance = Random(f"refusals/{EFFORT}")
-    tried = 0
-    while tried < EXHAUSTIVE:
-        case = read_case(random_case(chance))
-        exhaustive = _exists(case)
-        if exhaustive is None:
-            continue
-        tried += 1
-        chosen = allocate(case.claims, case.pools, case.usage, RESULTS)
-        assert exhaustive == (not isinstance(chosen, ClaimRefusal)), (tried, chosen)
-
-
-def _exists(case: ReadCase) -> bool | None:
-    """Try every choice of devices; None if there are too many."""
-    if any(pool.problem for pool in case.pools) or any(each.admin for each in _all(case)):
-        return None
-    devices = [device for pool in case.pools for device in pool.devices]
-    options: list[list[tuple[ChosenDevice, ...]]] = []
-    size = 1
-    for at, claim in enumerate(case.claims):
-        for alternatives in claim.requests:
-            found: list[tuple[ChosenDevice, ...]] = []
-            for wanted in alternatives:
-                matching = [device for device in devices if _suits(case, wanted, device)]
-                count = wanted.count or len(matching)
-                if count:
-                    found += [
-                        tuple(ChosenDevice(at, wanted, device, {}) for device in each)
-                        for each in combinations(matching, count)
-                    ]
-            options.append(found)
-            size *= len(found)
-            if size > COMBINATIONS_MOST:
-                return None
-    return any(
-        violation(case, [each for part in parts for each in part]) == "" for parts in product(*options)
-    )
-
-
-def _all(case: ReadCase) -> list[ExactDevices]:
-    return [each for claim in case.claims for alternatives in claim.requests for each in alternatives]
-
-
-def _suits(case: ReadCase, wanted: ExactDevices, device: PoolDevice) -> bool:
-    """Return True if a device is one of those that a request for all of them must have."""
-    consumed = consumed_amounts(device, wanted.capacity)
-    held = case.usage.shared.get(device.key, {})
-    return (
-        RESULTS.matches(wanted, device)
-        and consumed is not None
-        and all(
-            amount + held.get(name, Fraction()) <= device.capacity[name].value
-            for name, amount in consumed.items()
-        )
-    )
 
 
 def case_of(requests: list[dict[str, object]], devices: list[dict[str, object]], **rest: object) -> ReadCase:
@@ -208,7 +32,7 @@ def case_of(requests: list[dict[str, object]], devices: list[dict[str, object]],
 
 
 def devices_of(case: ReadCase) -> list[str] | str:
-    chosen = allocate(case.claims, case.pools, case.usage, SelectorResults())
+    chosen = choose_devices(case.claims, case.pools, case.usage, SelectorResults())
     return chosen.sentence if isinstance(chosen, ClaimRefusal) else [each.device.key[2] for each in chosen]
 
 
@@ -221,6 +45,39 @@ def test_the_first_available_alternative_is_taken() -> None:
     assert devices_of(case_of(requests, [*small, {"name": "d9", "attributes": {"size": {"int": 10}}}])) == [
         "d9"
     ]
+
+
+def on_roots(count: int, *, big: int = 0) -> list[dict[str, object]]:
+    """Return devices, the same number on each of two PCIe roots; the last `big` of each root are large."""
+    return [
+        {
+            "name": f"root{root}-{at}",
+            "attributes": {
+                "size": {"int": 10 if at >= count - big else 1},
+                "resource.kubernetes.io/pcieRoot": {"string": f"root{root}"},
+            },
+        }
+        for root in range(2)
+        for at in range(count)
+    ]
+
+
+def test_devices_of_one_root_are_taken_together() -> None:
+    wanted = {"deviceClassName": "gpu", "count": 2, "selectors": [{"cel": {"expression": SIZE_OVER_9}}]}
+    devices = [each for each in on_roots(4, big=2) if each["name"] != "root0-3"]
+    assert devices_of(case_of([{"name": "r", "exactly": wanted}], devices)) == ["root1-2", "root1-3"]
+
+
+def test_all_devices_are_those_of_every_root() -> None:
+    everything = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+    assert len(devices_of(case_of([everything], on_roots(4)))) == 8
+
+
+def test_a_close_device_isnt_preferred_to_a_better_alternative() -> None:
+    big = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": SIZE_OVER_9}}]}
+    two_big, any_one = {"name": "two", "count": 2, **big}, {"name": "any", "deviceClassName": "gpu"}
+    requests: list[dict[str, object]] = [{"name": "r", "firstAvailable": [two_big, any_one]}]
+    assert devices_of(case_of(requests, on_roots(2, big=1))) == ["root0-1", "root1-1"]
 
 
 SIZE_OVER_9 = 'device.attributes["gpu.example.com"].size > 9'

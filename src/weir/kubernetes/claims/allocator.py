@@ -64,7 +64,8 @@ def allocate(
 ) -> list[ChosenDevice] | ClaimRefusal:
     """Return devices for all claims of a pod, or why there are none.
 
-    `only` maps names of attributes to values: other devices aren't considered.
+    `only` maps names of attributes to values: other devices aren't considered for a number of devices.
+    A request for all devices gets all of them.
     `meter` counts the devices tried.
     """
     search = _Search(claims, pools, usage, results, only)
@@ -160,9 +161,10 @@ class _Search:
     def _is_candidate(self, devices: ExactDevices, device: PoolDevice) -> bool:
         if device.has_binding_conditions or not self._results.matches(devices, device):
             return False
-        for name, value in self._only.items():
-            if device.attribute(name) != value:
-                return False
+        if devices.count is not None and any(
+            device.attribute(name) != value for name, value in self._only.items()
+        ):
+            return False
         consumed = consumed_amounts(device, devices.capacity)
         if consumed is None:
             return False

@@ -1,7 +1,8 @@
 """Choice of devices for a pod on its node: close to one another where the claims allow it.
 
 Devices of one PCIe root, NVLink domain or NUMA node are tried first, the smallest group with enough
-free devices before larger ones, so that large groups stay whole.
+free devices before larger ones, so that large groups stay whole. A request for all devices gets all of
+them, and a later alternative of a request isn't preferred because its devices are closer.
 """
 
 from collections import Counter
@@ -10,7 +11,7 @@ from typing import Any
 
 from weir.kubernetes.claims.allocator import STEPS_MOST, ChosenDevice, ClaimRefusal, allocate
 from weir.kubernetes.claims.cel_evaluator import StepMeter
-from weir.kubernetes.claims.claim_requests import ClaimRequests
+from weir.kubernetes.claims.claim_requests import ClaimRequests, ExactDevices
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.claims.pools import DevicePool
@@ -37,9 +38,14 @@ def choose_devices(
         if meter.steps > STEPS_MOST:
             break
         closer = allocate(claims, pools, usage, results, only=only, meter=meter)
-        if not isinstance(closer, ClaimRefusal):
+        if not isinstance(closer, ClaimRefusal) and _requests(closer) == _requests(anywhere):
             return closer
     return anywhere
+
+
+def _requests(chosen: Sequence[ChosenDevice]) -> list[tuple[int, ExactDevices]]:
+    """Return the alternative that each device serves, with its claim."""
+    return [(each.claim, each.devices) for each in chosen]
 
 
 def _groups(
