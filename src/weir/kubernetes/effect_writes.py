@@ -144,12 +144,14 @@ class EffectWrites:
         """Return the writes for a pod's volumes and claims before its binding, or why it can't be bound."""
         resolver, node = self._state.resolver, self._state.node_states.node(name)
         pod = resolver.pod(tracked.key)
-        if node is None or not (pod.spec.volumes or pod.spec.resource_claims):
+        claims = self._state.claims
+        has_claims = bool(pod.spec.resource_claims or claims.extended.name(pod))
+        if node is None or not (pod.spec.volumes or has_claims):
             return ()  # without a node the last look before the binding says so
         of_volumes = preparations(pod, node, resolver.inventory)
-        if isinstance(of_volumes, str) or not pod.spec.resource_claims:
+        if isinstance(of_volumes, str) or not has_claims:
             return of_volumes
-        allocations = self._state.claims.allocate(tracked.key, pod, node)
+        allocations = claims.allocate(tracked.key, pod, node)
         if isinstance(allocations, str):
             return f"{allocations[:1].upper()}{allocations[1:]}."
         return (*of_volumes, *(allocation_write(pod, each) for each in allocations))

@@ -223,6 +223,12 @@ class PodClaimStatus(ApiStruct):
     resource_claim_name: str = ""
 
 
+class PodExtendedClaimStatus(ApiStruct):
+    """The claim that a scheduler made for the extended resources of a pod."""
+
+    resource_claim_name: str = ""
+
+
 class PodSchedulingGroup(ApiStruct):
     """The `PodGroup` that a pod is scheduled with, from Kubernetes 1.36 on."""
 
@@ -283,6 +289,7 @@ class PodStatus(ApiStruct):
     nominated_node_name: str = ""
     conditions: list[ObjectCondition] = []
     resource_claim_statuses: list[PodClaimStatus] = []
+    extended_resource_claim_status: PodExtendedClaimStatus | None = None
 
 
 class KubePod(ApiStruct):

@@ -10,21 +10,29 @@ from weir.kubernetes.api.objects import NodeSelector, NodeSelectorRequirement
 from weir.kubernetes.api.resource_objects import AllocatedDevice, ResourceClaim
 from weir.kubernetes.claims.allocator import ChosenDevice
 from weir.kubernetes.claims.claim_requests import ClaimRequests
+from weir.kubernetes.claims.extended_resources import SpecialClaim
 
 
 @dataclass(frozen=True, slots=True)
 class NewAllocation:
-    """A claim with the devices chosen for it and its new status; without them it has its devices already."""
+    """A claim with the devices chosen for it and its new status; without them it has its devices already.
+
+    `special` is for the claim that Weir makes itself for a pod's extended resources.
+    """
 
     claim: ResourceClaim
     devices: tuple[AllocatedDevice, ...] = ()
     body: Mapping[str, Any] | None = None
+    special: SpecialClaim | None = None
 
 
 def new_allocations(
-    claims: Sequence[ClaimRequests], chosen: Sequence[ChosenDevice], node: str
+    claims: Sequence[ClaimRequests],
+    chosen: Sequence[ChosenDevice],
+    node: str,
+    special: SpecialClaim | None = None,
 ) -> list[NewAllocation]:
-    """Return the allocation of each claim."""
+    """Return the allocation of each claim, with the one that Weir makes itself if it is among them."""
     found = []
     for at, claim in enumerate(claims):
         mine = [each for each in chosen if each.claim == at]
@@ -36,7 +44,8 @@ def new_allocations(
         selector = _node_selector(mine, node)
         if selector is not None:
             body["nodeSelector"] = selector
-        found.append(NewAllocation(claim.claim, tuple(_allocated(each) for each in results), body))
+        own = special if special is not None and claim.name == special.name else None
+        found.append(NewAllocation(claim.claim, tuple(_allocated(each) for each in results), body, own))
     return found
 
 

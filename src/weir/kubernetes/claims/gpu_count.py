@@ -62,6 +62,7 @@ class GpuCounter:
 
     def __init__(self, devices: DeviceResources, results: SelectorResults) -> None:
         self._results = results
+        self._devices = devices
         self._weights = gpu_classes(devices)
         self._selecting: list[ExactDevices] = []
 
@@ -122,7 +123,19 @@ class GpuCounter:
         return part * min(Fraction(1), max(of_capacity, default=Fraction(1)))
 
     def set_classes(self, classes: Mapping[str, DeviceClass]) -> None:
-        """Count devices of these classes from now on."""
+        """Count devices of these classes from now on.
+
+        A class that provides a resource of devices counts as that resource does.
+        """
+        named = {name: found.spec.extended_resource_name or "" for name, found in classes.items()}
+        self._weights = {
+            **{
+                name: self._devices.gpu_weight_milli(resource)
+                for name, resource in named.items()
+                if self._devices.names(resource)
+            },
+            **gpu_classes(self._devices),
+        }
         self._selecting = [
             each for name in self._weights if (each := _requests_of(name, classes)) is not None
         ]

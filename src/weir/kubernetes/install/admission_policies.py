@@ -13,6 +13,7 @@ from typing import Any
 
 from weir.kubernetes.admission.shared_devices import VARIABLES, field_path
 from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.claims.extended_resources import EXTENDED_CLAIM
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES_PLURAL
@@ -214,6 +215,15 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         expression="object.spec == oldObject.spec",
         message="Weir changes no spec of a claim: it selects the node by an annotation.",
     )
+    claim = "(request.operation == 'DELETE' ? oldObject : object).metadata"
+    yield policy_object(
+        "account-resource-claims",
+        [match_rule("resource.k8s.io", ["CREATE", "DELETE"], ["resourceclaims"])],
+        conditions=[is_weir],
+        expression=f"{claim}.?annotations[?{quoted(EXTENDED_CLAIM)}].orValue('') == 'true' && "
+        f"{claim}.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Pod')",
+        message="Weir creates and deletes the claims for extended resources of pods, and no other claims.",
+    )
     yield policy_object(
         "account-nodes",
         [match_rule("", ["UPDATE"], ["nodes"])],
@@ -237,7 +247,8 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         [match_rule("", ["UPDATE"], ["pods/status"])],
         conditions=[is_weir],
         refused=f"!({same_status})",
-        message="Weir writes conditions and the nominated node of a pod, and nothing else of its status.",
+        message="Weir writes conditions, the nominated node and the claim for extended resources of a pod, "
+        "and nothing else of its status.",
     )
 
 

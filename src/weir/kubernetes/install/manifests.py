@@ -221,11 +221,12 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         *_owners(kinds),
         # what it does
         _may("create", "", "pods/binding", "pods/eviction"),
-        _may("patch", "", "pods/status"),  # the node kept for a pod
+        _may("patch", "", "pods/status"),  # the node kept for a pod, the claim for its extended resources
         _may("patch", "scheduling.k8s.io", "podgroups/status"),  # whether a pod group is placed
         _may("patch", "", "persistentvolumeclaims", "persistentvolumes"),  # a volume follows its pod's node
-        # the devices of a claim, before its pod is bound
+        # the devices of a claim, before its pod is bound, and the claim for its extended resources
         _may("patch", "resource.k8s.io", "resourceclaims", "resourceclaims/status"),
+        _may("create delete", "resource.k8s.io", "resourceclaims"),
         _may("update patch", "resource.k8s.io", "resourceclaims/binding"),
         _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
         _may(f"create {look}", "events.k8s.io", "events"),  # its own ones are answered, too

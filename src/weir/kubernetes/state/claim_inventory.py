@@ -23,6 +23,7 @@ class ClaimInventory:
         self.class_changes = 0
         self.claims: dict[ClaimKey, ResourceClaim] = {}
         self.assumed: dict[ClaimKey, tuple[AllocatedDevice, ...]] = {}
+        self._made: set[ClaimKey] = set()  # those assumed whose claims are yet to be made, or made again
         self.changed_nodes: set[str] = set()  # whose devices, or their use, have changed
         self.all_changed = False
         self.other_devices: set[str] = set()  # nodes that may have other devices
@@ -52,7 +53,8 @@ class ClaimInventory:
     def see_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
         """Take in a claim; None: it is gone."""
         before = self.claims.get(key)
-        if claim is None or (before is not None and before.metadata.uid != claim.metadata.uid):
+        is_other = claim is None or (before is not None and before.metadata.uid != claim.metadata.uid)
+        if is_other and key not in self._made:
             self.assumed.pop(key, None)
         if claim is None:
             self.claims.pop(key, None)
@@ -60,11 +62,14 @@ class ClaimInventory:
             self.claims[key] = claim
             if claim.status.allocation is not None:
                 self.assumed.pop(key, None)
+                self._made.discard(key)
         self._hold(key)
 
-    def assume(self, key: ClaimKey, devices: tuple[AllocatedDevice, ...]) -> None:
-        """Count an allocation that is about to be written."""
+    def assume(self, key: ClaimKey, devices: tuple[AllocatedDevice, ...], *, is_made: bool = False) -> None:
+        """Count an allocation that is about to be written; `is_made`: the claim is made first, or again."""
         self.assumed[key] = devices
+        if is_made:
+            self._made.add(key)
         self._hold(key)
 
     def refused(self, key: ClaimKey, devices: tuple[AllocatedDevice, ...]) -> None:
@@ -74,6 +79,7 @@ class ClaimInventory:
         """
         if self.assumed.get(key) is devices:
             del self.assumed[key]
+            self._made.discard(key)
             self._hold(key)
 
     def is_allocated(self, key: ClaimKey) -> bool:
@@ -82,15 +88,18 @@ class ClaimInventory:
         return key in self.assumed or (claim is not None and claim.status.allocation is not None)
 
     def is_settled(self, chosen: ResourceClaim) -> bool:
-        """Return True if a claim is seen with devices, or is gone: the choice for it is decided."""
-        claim = self.claims.get((chosen.metadata.namespace, chosen.metadata.name))
-        if claim is None or claim.metadata.uid != chosen.metadata.uid:
-            return True
+        """Return True if a claim is seen with devices, or is gone: the choice for it is decided.
+
+        One without a uid was to be made: it may be about to be there.
+        """
+        claim, uid = self.claims.get((chosen.metadata.namespace, chosen.metadata.name)), chosen.metadata.uid
+        if claim is None or (uid and claim.metadata.uid != uid):
+            return bool(uid)
         return claim.status.allocation is not None
 
     def set_node(self, name: str) -> None:
         """Take in that a node is there, changed or gone: its labels decide which slices it reaches."""
-        if len(self.slices):
+        if len(self.slices) or self.classes:
             self._changed({name})
 
     def pools(self, node: Node) -> list[DevicePool]:

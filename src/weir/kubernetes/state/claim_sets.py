@@ -4,22 +4,25 @@ Nodes with devices of equal content in equal use share one count: a large cluste
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 import msgspec
 
+from weir.kubernetes.api.resource_objects import DeviceClass
 from weir.kubernetes.claims.allocation_status import new_allocations
 from weir.kubernetes.claims.allocator import STEPS_MOST, ClaimRefusal, allocate
 from weir.kubernetes.claims.cel_evaluator import StepMeter
 from weir.kubernetes.claims.cel_values import CelError
-from weir.kubernetes.claims.claim_requests import ClaimRequests, ExactDevices
+from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, ExactDevices
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
+from weir.kubernetes.claims.extended_resources import ExtendedResources
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_inventory import ClaimInventory
+from weir.kubernetes.translate.requests import PLENTY
 from weir.model.nodes import Node
 from weir.model.resources import CLAIMS_PREFIX
 
@@ -39,7 +42,19 @@ class ClaimSet:
 
     resource: str
     claims: list[ClaimRequests]
+    extended: ExtendedResources | None = None  # those that are claimed where no device plugin has them
     pods: set[str] = field(default_factory=set)
+    variants: dict[tuple[str, ...], list[ClaimRequests]] = field(default_factory=dict)
+
+    def claims_on(self, node: Node, classes: Mapping[str, DeviceClass]) -> list[ClaimRequests]:
+        """Return the claims that a pod needs on a node."""
+        names = () if self.extended is None else self.extended.claimed_on(node)
+        if self.extended is None or not names:
+            return self.claims
+        found = self.variants.get(names)
+        if found is None:
+            found = self.variants[names] = [*self.claims, self.extended.claim_requests(names, classes)]
+        return found
 
 
 class ClaimSets:
@@ -72,22 +87,36 @@ class ClaimSets:
         for name in nodes:
             self._on_node.pop(name, None)
 
-    def join(self, key: str, counted: Sequence[tuple[str, ClaimRequests]]) -> str:
-        """Count a pod among those that need a copy of the same claims; return their resource."""
+    def join(
+        self,
+        key: str,
+        counted: Sequence[tuple[str, ClaimRequests]],
+        extended: ExtendedResources | None = None,
+    ) -> str:
+        """Count a pod among those that need a copy of the same claims; return their resource.
+
+        Raises:
+            ClaimError: the class of an extended resource can't be used.
+        """
+        named = list(counted)
+        if extended is not None:
+            whole = extended.claim_requests(extended.names, self._inventory.classes)
+            named.append((", ".join(extended.names), whole))
         specs = msgspec.json.encode(
             [
                 (label, each.claim.spec.devices.requests, each.claim.spec.devices.constraints)
-                for label, each in counted
+                for label, each in named
             ]
         )
-        resource = f"{CLAIMS_PREFIX}{_described(counted)} #{sha256(specs).hexdigest()[:8]}"
+        resource = f"{CLAIMS_PREFIX}{_described(named)} #{sha256(specs).hexdigest()[:8]}"
         if self._set_of.get(key) != resource:
             self.leave(key)
         found = self._sets.get(resource)
         if found is None:
             found = self._sets[resource] = ClaimSet(resource, [])
             self._added = True
-        found.claims = [each for _, each in counted]
+        found.claims, found.extended = [each for _, each in counted], extended
+        found.variants.clear()
         found.pods.add(key)
         self._set_of[key] = resource
         return resource
@@ -106,20 +135,32 @@ class ClaimSets:
         A set that is new is counted alone: the others stay as they are until the node changes.
         """
         pools = self._inventory.pools(node)
-        if not pools:
+        sets = self._sets.values() if pools else [each for each in self._sets.values() if each.extended]
+        if not sets:
             return {}
         before = self._on_node.get(node.name, {})
-        missing = [each for each in self._sets.values() if each.resource not in before]
+        missing = [each for each in sets if each.resource not in before]
         counted: dict[str, int] = {}
         if missing:
             usage = self._inventory.usage(pools)
-            counted = {each.resource: self._fitting(each, pools, usage) for each in missing}
-        copies = {name: before[name] if name in before else counted[name] for name in self._sets}
+            counted = {each.resource: self._fitting(each, node, pools, usage) for each in missing}
+        copies = {
+            each.resource: before[each.resource] if each.resource in before else counted[each.resource]
+            for each in sets
+        }
         self._on_node[node.name] = copies
-        return dict(copies)
+        return {**copies, **_provided_amounts(sets, node)}
 
-    def _fitting(self, claim_set: ClaimSet, pools: Sequence[DevicePool], usage: ClaimedDeviceUsage) -> int:
-        alike = (claim_set.resource, *_likeness(claim_set.claims, pools, usage, self._results))
+    def _fitting(
+        self, claim_set: ClaimSet, node: Node, pools: Sequence[DevicePool], usage: ClaimedDeviceUsage
+    ) -> int:
+        try:
+            claims = claim_set.claims_on(node, self._inventory.classes)
+        except ClaimError:
+            return 0  # its class is gone, while a pod of it runs
+        if not claims:
+            return PLENTY  # the device plugins of the node count what they have
+        alike = (claim_set.resource, *_likeness(claims, pools, usage, self._results))
         copies = self._copies.get(alike)
         if copies is None:
             if len(self._copies) >= _COUNTS_MOST:
@@ -127,7 +168,7 @@ class ClaimSets:
             if self.further_steps[claim_set.resource] > FURTHER_STEPS_MOST:
                 return 0  # too hard a set: others wait for their nodes, too
             meter = StepMeter()
-            copies = self._copies[alike] = self._counted(claim_set.claims, pools, usage, meter)
+            copies = self._copies[alike] = self._counted(claims, pools, usage, meter)
             self.further_steps[claim_set.resource] += max(0, meter.steps - USUAL_STEPS)
         return copies
 
@@ -153,6 +194,17 @@ class ClaimSets:
             if meter.steps > STEPS_MOST:
                 return copies + 1  # more are counted when these are allocated
         return COPIES_MOST
+
+
+def _provided_amounts(sets: Iterable[ClaimSet], node: Node) -> dict[str, int]:
+    """Return the resources that nodes count in amounts and that are claimed on this one."""
+    return {
+        name: PLENTY
+        for each in sets
+        if each.extended is not None and each.extended.amounts
+        for name in each.extended.claimed_on(node)
+        if name in each.extended.amounts
+    }
 
 
 def _described(counted: Sequence[tuple[str, ClaimRequests]]) -> str:

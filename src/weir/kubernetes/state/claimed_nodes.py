@@ -62,8 +62,16 @@ class ClaimedNodes:
         return before != capacity
 
     def capacity(self, name: str) -> Mapping[str, int]:
-        """Return the copies of claims of a node, with those that its pods have, as resources."""
+        """Return the copies of claims of a node, with those that its pods have, as resources.
+
+        Extended resources that claims provide are among them: any amount, as the copies are limited.
+        """
         return self._copies.get(name, {})
+
+    def with_claims(self, node: Node) -> Node:
+        """Return a node with the copies of claims, and the resources that claims provide, in its capacity."""
+        claims = self.capacity(node.name)
+        return replace(node, capacity={**node.capacity, **claims}) if claims else node
 
     def with_gpus(self, node: Node | None) -> Node | None:
         """Return a node with the GPUs that claims allocate; one with a device plugin's GPUs keeps those."""

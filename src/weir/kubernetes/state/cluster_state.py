@@ -35,6 +35,7 @@ from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
 from weir.kubernetes.translate.gpu_sharing import limits_memory
 from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.requests import DeviceResources, unstated_in_use
+from weir.model.nodes import Node
 from weir.state.events import WorkloadOutcome
 
 _NAMELESS = Metadata("")
@@ -135,7 +136,7 @@ class ClusterState:
             else:
                 self.unreadable.clear("nodes", name)
             now = self.node_states.node(name)
-            if before is None or now is None or before.labels != now.labels:
+            if before is None or now is None or _differ(before, now):
                 self.claims.inventory.set_node(name)
             self.resolver.see_resources(() if now is None else now.capacity)
             if before is not None and now is not None and before.gpus != now.gpus:
@@ -320,9 +321,11 @@ class ClusterState:
     def _settle_claims(self) -> None:
         """Bring nodes up to the devices that claims allocate on them, and resolve concerned pods again."""
         self.claims.expire(self.pods.now_s)
+        if self.claims.extended.take_changed():
+            self.resolver.provided_changed()
         for name in self.claims.take_other_devices(self.node_states.names):
             node = self.node_states.node(name)
-            if node is not None and self.node_states.set_claimed(name, self.claims.node_gpus(node)):
+            if node is not None and self.node_states.set_claimed(name, self.claims.gpus.of_node(node)):
                 self.pods.node_devices_changed(name)
         self.resolver.stale |= self.claims.stale
         self.claims.stale.clear()
@@ -375,3 +378,11 @@ class ClusterState:
             if gang.quarantined:
                 self.unreadable.clear(QUARANTINED, gang.name)
         return facts
+
+
+def _differ(node: Node, other: Node) -> bool:
+    """Return True if two states of a node differ in its labels or in the resources that it has any of."""
+    if node.labels != other.labels:
+        return True
+    first, second = ({name for name, amount in each.capacity.items() if amount} for each in (node, other))
+    return first != second

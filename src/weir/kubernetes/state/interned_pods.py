@@ -41,10 +41,12 @@ class InternedPods:
         if shared is None:
             shared = self.specs[alike] = spec
         pod.spec = shared
-        claims = pod.status.resource_claim_statuses
+        claims, extended = pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
         pod.status = _STATUS.get(pod.status.phase) or PodStatus(pod.status.phase)
-        if claims:
-            pod.status = PodStatus(pod.status.phase, resource_claim_statuses=claims)
+        if claims or extended:
+            pod.status = PodStatus(
+                pod.status.phase, resource_claim_statuses=claims, extended_resource_claim_status=extended
+            )
         return pod
 
     def forget_texts(self, most: int) -> bool:
@@ -62,6 +64,7 @@ def reads_alike(pod: KubePod, other: KubePod) -> bool:
         and first.labels == second.labels
         and first.owner_references == second.owner_references
         and pod.status.resource_claim_statuses == other.status.resource_claim_statuses
+        and pod.status.extended_resource_claim_status == other.status.extended_resource_claim_status
         and meaningful(first) == meaningful(second)
         and (bool(first.owner_references) or pod.status.phase == other.status.phase)
     )

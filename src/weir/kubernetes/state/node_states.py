@@ -238,7 +238,7 @@ class NodeStates:
             return f"Node {place.node} was cordoned."
         if place.devices and sharing_state(site) != (SET_ASIDE if is_share(place.request) else ""):
             return f"Node {place.node} changed between whole GPUs and shares."
-        return refusal_by_amount(pod, place, site, site.base)
+        return refusal_by_amount(pod, place, site, self.claimed.with_claims(site.base))
 
     def is_being_freed(self, places: Sequence[PodUsage], stopping: Callable[[str], bool]) -> bool:
         """Return True if one node fits these once all stopping pods of Weir's on it are gone."""

@@ -290,6 +290,14 @@ class PodResolver:
             self._forget_requests()
             self.stale.update(self._pods)
 
+    def provided_changed(self) -> None:
+        """Take in that device classes provide other extended resources than before."""
+        for key, pod in self._pods.items():
+            before = self.resource_claims.uses(key)
+            self.resource_claims.use(key, pod, over=pod.status.phase in _OVER)
+            if before or self.resource_claims.uses(key):
+                self.stale.add(key)
+
     def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
         """Set the kinds of owners, by apiVersion and kind, that can't be read, and why."""
         self._read_again(self.owners.set_unreadable(kinds))

@@ -13,13 +13,15 @@ from weir.kubernetes.api.resource_objects import ResourceClaim
 from weir.kubernetes.claims.allocation_status import NewAllocation, new_allocations
 from weir.kubernetes.claims.allocator import ClaimRefusal
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, parse_claim
-from weir.kubernetes.claims.gpu_count import ClaimedGpus, GpuCounter, NodeGpus
+from weir.kubernetes.claims.extended_resources import SpecialClaim
 from weir.kubernetes.claims.placement import choose_devices
-from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
+from weir.kubernetes.state.claim_gpus import ClaimGpus
 from weir.kubernetes.state.claim_inventory import ClaimInventory, ClaimKey
 from weir.kubernetes.state.claim_sets import ClaimSets
 from weir.kubernetes.state.claimed_nodes import UNREAD_NEED
+from weir.kubernetes.state.extended_claims import ExtendedClaims
+from weir.kubernetes.state.pod_claims import NamedClaims, claims_of, why_waiting
 from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
 from weir.kubernetes.translate.node_terms import terms
 from weir.kubernetes.translate.requests import DeviceResources
@@ -30,10 +32,6 @@ CLAIM_DOUBT_S = 15.0
 """A write for a binding that was refused shows within this time."""
 IDLE_S = 60.0
 """Devices of a pod that isn't bound within this time are released."""
-CONSUMERS_MOST = 256
-"""Pods for which a claim can be reserved."""
-_KINDS_MOST = 32
-"""Nodes of different devices that are looked at to count the GPUs of a claim."""
 
 
 class ResourceClaims:
@@ -41,10 +39,11 @@ class ResourceClaims:
 
     def __init__(self, devices: DeviceResources) -> None:
         self.inventory = ClaimInventory()
+        self.extended = ExtendedClaims(self.inventory, devices)
         self.results = SelectorResults()
         self.sets = ClaimSets(self.inventory, self.results)
         self.stale: set[str] = set()  # pods to be read again
-        self._counter = GpuCounter(devices, self.results)
+        self.gpus = ClaimGpus(devices, self.inventory, self.results)
         self._users: dict[ClaimKey, dict[str, None]] = {}  # pods by the claims they use, the first one counts
         self._uses: dict[str, tuple[ClaimKey, ...]] = {}
         self._uids: dict[str, str] = {}
@@ -53,7 +52,6 @@ class ResourceClaims:
         self._started: dict[str, ClaimConstraints] = {}  # of pods that are being bound or are bound since
         self._chosen: dict[str, tuple[str, Sequence[NewAllocation]]] = {}  # node and devices of a start
         self._doubted: dict[str, float] = {}  # refused bindings, and until when their writes may show
-        self._counted_classes = 0
         self._idle_since_s: dict[str, float] = {}  # pods with allocated claims that aren't bound
         self._now_s = 0.0
 
@@ -72,11 +70,13 @@ class ResourceClaims:
 
     def use(self, key: str, pod: KubePod, *, over: bool = False) -> None:
         """Take in the claims that a pod uses; one that is over uses none."""
-        if over or not pod.spec.resource_claims:
+        special = "" if over else self.extended.name(pod)
+        if over or not (pod.spec.resource_claims or special):
             if key in self._uses:
                 self._leave(key)
             return
-        uses = tuple((pod.metadata.namespace, name) for _, name in claims_of(pod) if name)
+        names = (*(name for _, name in claims_of(pod)), special)
+        uses = tuple((pod.metadata.namespace, name) for name in names if name)
         if self._uses.get(key, ()) != uses:
             self._leave(key)
             self._uids[key] = pod.metadata.uid
@@ -86,6 +86,10 @@ class ResourceClaims:
                 self._users.setdefault(claim, {})[key] = None
         if pod.spec.node_name:
             self._bound[key] = pod.spec.node_name
+
+    def uses(self, key: str) -> bool:
+        """Return True if a pod uses a claim, or would where no device plugin has what it asks for."""
+        return key in self._uses
 
     def forget(self, key: str) -> None:
         """Forget a pod that is gone."""
@@ -118,7 +122,7 @@ class ResourceClaims:
         They stay as they are from the pod's start on. A pod that finds its claims allocated before it is
         bound, by a Weir that was stopped in between, needs no further devices, but a node that reaches these.
         """
-        if over or not pod.spec.resource_claims:
+        if over or not (pod.spec.resource_claims or self.extended.name(pod)):
             return NO_CLAIMS
         found = self._started.get(key)
         if found is not None and found.is_guess and bound:
@@ -141,8 +145,10 @@ class ResourceClaims:
 
     def _are_named(self, key: str, pod: KubePod) -> bool:
         """Return True if slices name all devices that a pod runs with: without them, its share is unknown."""
-        for _, name in claims_of(pod):
-            claim = self.inventory.claims.get((pod.metadata.namespace, name))
+        claims = [self.inventory.claims.get((pod.metadata.namespace, name)) for _, name in claims_of(pod)]
+        if self.extended.is_claimed(pod):
+            claims.append(self.extended.seen(pod))
+        for claim in claims:
             allocation = None if claim is None else claim.status.allocation
             if allocation is None or not self.inventory.names_devices(
                 self._bound.get(key, ""), allocation.devices.results
@@ -151,72 +157,71 @@ class ResourceClaims:
         return True
 
     def _constraints(self, key: str, pod: KubePod, *, bound: bool) -> ClaimConstraints:
-        waits = None if bound else self._waits(pod)
-        all_allocated = not bound
-        rules: list[NodeAffinityRule] = []
-        counted: list[tuple[str, ClaimRequests]] = []
-        is_unread = False
-        for label, name in claims_of(pod):
-            claim = self.inventory.claims.get((pod.metadata.namespace, name))
-            if claim is None:
-                is_unread = True
-                continue
-            allocation = claim.status.allocation
-            if not bound and allocation is not None and allocation.node_selector is not None:
-                rules.append(NodeAffinityRule(terms(allocation.node_selector.node_selector_terms)))
-            if next(iter(self._users.get((pod.metadata.namespace, name), {key: None}))) != key:
-                continue
-            all_allocated = all_allocated and allocation is not None
-            try:
-                counted.append((label, parse_claim(claim, self.inventory.classes)))
-            except ClaimError as error:
-                is_unread = True
-                waits = waits or f"its resource claim {name} can't be allocated: {error}"
-        if bound and is_unread and not counted:
-            return ClaimConstraints(needs=(UNREAD_NEED,), is_guess=True)
-        if waits and not counted:
-            return ClaimConstraints(tuple(rules), waits)
-        gpus = self._gpus([each for _, each in counted])
-        if all_allocated and counted:
+        named = self._named_claims(key, pod, bound=bound)
+        waits = None if bound else self._waits(pod) or named.error
+        extended, special = self.extended.of(pod), None if bound else self.extended.seen(pod)
+        is_held = special is not None and special.status.allocation is not None
+        rules = (*named.rules, *(() if special is None else _reach(special)))
+        if not named.counted and extended is None:
+            if bound and named.is_unread:
+                return ClaimConstraints(needs=(UNREAD_NEED,), is_guess=True)
+            if waits:
+                return ClaimConstraints(rules, waits)
+        counted = [each for _, each in named.counted]
+        is_plugged = bound and not self.extended.is_claimed(pod)
+        try:
+            gpus, by_class = self.gpus.of_pod(counted, extended, is_plugged=is_plugged)
+            needed = None if is_held else extended
+            resource = self.sets.join(key, named.missing, needed) if named.missing or needed else ""
+        except ClaimError as error:
+            return ClaimConstraints(rules, waits or f"its extended resources can't be allocated: {error}")
+        has_devices = is_held or len(named.missing) < len(counted)
+        if has_devices:
             self._idle_since_s.setdefault(key, self._now_s)
         else:
             self._idle_since_s.pop(key, None)
-        needs = ((self.sets.join(key, counted), 1),) if counted and not all_allocated else ()
         if bound:
-            is_guess = is_unread or not self._are_named(key, pod)
+            is_guess = named.is_unread or (bool(counted or by_class) and not self._are_named(key, pod))
         else:  # allocated by a Weir that was stopped, and no node's slices say what a part is
-            is_guess = all_allocated and bool(counted) and not any(self.inventory.known_pools())
+            is_guess = has_devices and not resource and not any(self.inventory.known_pools())
         return ClaimConstraints(
-            tuple(rules), waits, needs, gpus.devices, gpus.share_milli, gpus.weight_milli, is_guess
+            rules=rules,
+            waits=waits,
+            needs=((resource, 1),) if resource else (),
+            devices=gpus.devices,
+            share_milli=gpus.share_milli,
+            weight_milli=gpus.weight_milli,
+            is_guess=is_guess,
+            provided=() if extended is None else extended.names,
+            counted=by_class,
         )
+
+    def _named_claims(self, key: str, pod: KubePod, *, bound: bool) -> NamedClaims:
+        """Read the claims that a pod names."""
+        found = NamedClaims()
+        for label, name in claims_of(pod):
+            claim = self.inventory.claims.get((pod.metadata.namespace, name))
+            if claim is None:
+                found.is_unread = True
+                continue
+            if not bound:
+                found.rules += _reach(claim)
+            if next(iter(self._users.get((pod.metadata.namespace, name), {key: None}))) != key:
+                continue
+            try:
+                counted = label, parse_claim(claim, self.inventory.classes)
+            except ClaimError as error:
+                found.is_unread = True
+                found.error = found.error or f"its resource claim {name} can't be allocated: {error}"
+                continue
+            found.counted.append(counted)
+            if bound or claim.status.allocation is None:
+                found.missing.append(counted)
+        return found
 
     def _waits(self, pod: KubePod) -> str | None:
         """Return why a pod's claims can't be allocated yet."""
-        for label, name in claims_of(pod):
-            if not name:
-                see = "kubectl describe pod says why if it takes long"
-                return f"waits for its resource claim {label} to be made from its template: {see}"
-            claim = self.inventory.claims.get((pod.metadata.namespace, name))
-            waits = f"waits for its resource claim {name}, which"
-            if claim is None:
-                return f"{waits} doesn't exist: create it, or name one that does"
-            if claim.metadata.deletion_timestamp is not None:
-                return f"{waits} is being deleted: create it again when it is gone"
-            is_own = any(each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
-            if not is_own and name not in _named(pod):
-                return f"{waits} was made for another pod: delete that claim"
-            reserved = claim.status.reserved_for
-            if len(reserved) >= CONSUMERS_MOST and all(each.uid != pod.metadata.uid for each in reserved):
-                return f"{waits} {CONSUMERS_MOST} pods use: name another one"
-        return None
-
-    def _gpus(self, claims: Sequence[ClaimRequests]) -> ClaimedGpus:
-        kinds: dict[tuple[object, ...], Sequence[DevicePool]] = {}
-        for pools in self.inventory.known_pools():
-            kind = tuple((pool.key[0], len(pool.devices)) for pool in pools)
-            if len(kinds) < _KINDS_MOST:
-                kinds.setdefault(kind, pools)
-        return self._counter.claimed(claims, list(kinds.values()))
+        return why_waiting(pod, self.inventory.claims, self.extended.name(pod))
 
     # What follows for a node
 
@@ -246,14 +251,6 @@ class ResourceClaims:
         inventory.changed_nodes.clear()
         return found
 
-    def node_gpus(self, node: Node) -> NodeGpus:
-        """Return the GPUs of a node that claims allocate."""
-        inventory = self.inventory
-        if self._counted_classes != inventory.class_changes:
-            self._counted_classes = inventory.class_changes
-            self._counter.set_classes(inventory.classes)
-        return self._counter.of_node(inventory.pools(node), node.name)
-
     # Devices for a start
 
     def allocate(self, key: str, pod: KubePod, node: Node) -> Sequence[NewAllocation] | str:
@@ -276,7 +273,8 @@ class ResourceClaims:
             del self._doubted[key]
             self._started[key] = self._last.get(key, NO_CLAIMS)
             return again
-        split = self._split(pod, node)
+        special = self.extended.needed_on(node, pod)
+        split = self._split(pod, node, special)
         if isinstance(split, str):
             return split
         found, missing = split
@@ -286,11 +284,11 @@ class ResourceClaims:
             if isinstance(chosen, ClaimRefusal):
                 why = f"can't be allocated on {node.name}: {chosen.sentence}"
                 return f"its resource claim {chosen.claim} {why}"
-            new = new_allocations(missing, chosen, node.name)
-            for each in new:
+            for each in new_allocations(missing, chosen, node.name, special):
                 meta = each.claim.metadata
-                self.inventory.assume((meta.namespace, meta.name), each.devices)
-            found += new
+                is_made = each.special is not None
+                self.inventory.assume((meta.namespace, meta.name), each.devices, is_made=is_made)
+                found.append(each)
         self._chosen[key] = node.name, found
         self._idle_since_s.pop(key, None)
         self._started[key] = self._last.get(key, NO_CLAIMS)
@@ -301,27 +299,38 @@ class ResourceClaims:
         chosen = [each for each in self._chosen[key][1] if each.body is not None]
         return bool(chosen) and all(map(self.inventory.is_settled, (each.claim for each in chosen)))
 
-    def _split(self, pod: KubePod, node: Node) -> tuple[list[NewAllocation], list[ClaimRequests]] | str:
+    def _split(
+        self, pod: KubePod, node: Node, special: SpecialClaim | None
+    ) -> tuple[list[NewAllocation], list[ClaimRequests]] | str:
         """Return the claims of a pod that have devices, and those that need some, or why it can't start."""
         found: list[NewAllocation] = []
         missing: list[ClaimRequests] = []
         for name in dict.fromkeys(name for _, name in claims_of(pod)):
             key = pod.metadata.namespace, name
             claim = self.inventory.claims[key]
-            allocation = claim.status.allocation
             if not self.inventory.is_allocated(key):
                 try:
                     missing.append(parse_claim(claim, self.inventory.classes))
                 except ClaimError as error:
                     return f"its resource claim {name} can't be allocated: {error}"
-            elif allocation is None:
+            elif claim.status.allocation is None:
                 return f"its resource claim {name} is being allocated for another pod"
-            elif allocation.node_selector is not None and not matches_affinity(
-                node, NodeAffinityRule(terms(allocation.node_selector.node_selector_terms))
-            ):
+            elif not _reaches(node, claim):
                 return f"its resource claim {name} has devices that {node.name} doesn't reach"
             else:
                 found.append(NewAllocation(claim))
+        made = self.extended.seen(pod)
+        if made is not None and made.status.allocation is not None:
+            if special is None or not special.requests(made.spec) or not _reaches(node, made):
+                return (
+                    f"its resource claim {made.metadata.name} has devices for another node than {node.name}"
+                )
+            found.append(NewAllocation(made, special=special))
+        elif special is not None:
+            try:
+                missing.append(parse_claim(special.claim(made), self.inventory.classes))
+            except ClaimError as error:
+                return f"its extended resources can't be allocated: {error}"
         return found, missing
 
     def refused(self, key: str, now_s: float, *, unsent: bool) -> None:
@@ -330,7 +339,7 @@ class ResourceClaims:
             return
         self.stale.add(key)
         self._doubted[key] = now_s + CLAIM_DOUBT_S
-        if unsent:
+        if unsent or not self._chosen[key][1]:
             self.forget_doubts(key)
 
     def expire(self, now_s: float) -> None:
@@ -373,17 +382,13 @@ class ResourceClaims:
             self.inventory.refused((meta.namespace, meta.name), each.devices)
 
 
-def claims_of(pod: KubePod) -> list[tuple[str, str]]:
-    """Return the claims of a pod: the pod's name of each, and the claim's; empty if it isn't made yet."""
-    made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
-    found = []
-    for each in pod.spec.resource_claims:
-        if each.resource_claim_name:
-            found.append((each.name, each.resource_claim_name))
-        elif each.name not in made or made[each.name]:
-            found.append((each.name, made.get(each.name, "")))
-    return found
+def _reach(claim: ResourceClaim) -> tuple[NodeAffinityRule, ...]:
+    """Return the rule for nodes that reach the devices of a claim, if not all do."""
+    allocation = claim.status.allocation
+    if allocation is None or allocation.node_selector is None:
+        return ()
+    return (NodeAffinityRule(terms(allocation.node_selector.node_selector_terms)),)
 
 
-def _named(pod: KubePod) -> set[str]:
-    return {each.resource_claim_name for each in pod.spec.resource_claims}
+def _reaches(node: Node, claim: ResourceClaim) -> bool:
+    return all(matches_affinity(node, rule) for rule in _reach(claim))

@@ -4,7 +4,7 @@ Amounts follow Kubernetes' own formula, so that what Weir counts is what the kub
 be placed as it is written comes out as a sentence that says what to write instead; nothing is guessed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -219,8 +219,13 @@ def parse_request(
     """
     spec = pod.spec
     exactly, counted, refusals = _amounts(pod, devices)
-    wanted = {name: int(each) for name, each in exactly.items() if each and devices.names(name)}
+    wanted = {
+        name: int(each)
+        for name, each in exactly.items()
+        if each and devices.names(name) and name not in claims.counted
+    }
     wanted |= {CLAIMED_DEVICES: claims.devices} if claims.devices else {}
+    kinds = {*wanted, CLAIMED_DEVICES} if wanted.keys() & set(claims.provided) else wanted.keys()
     count, share_milli, gpu_memory = _devices(wanted, annotations, refusals)
     share, tolerated = bool(count) and not wanted, tolerations(spec)
     if share:
@@ -229,7 +234,7 @@ def parse_request(
     cpu, memory = counted.pop(CPU, 0), counted.pop(MEMORY, 0)
     ports = host_ports(spec)
     if names is not None:
-        refusals += [*names.leave_out(counted), *names.leave_out_ports(ports)]
+        refusals += [*names.leave_out(counted, claims.provided), *names.leave_out_ports(ports)]
     counted.update(ports)
     counted.update((*volumes.attached, *claims.needs))
     request = Request(
@@ -246,7 +251,7 @@ def parse_request(
             *node_rules(spec),
             *volumes.rules,
             *claims.rules,
-            *_of_the_kind(wanted, devices, is_share=share),
+            *_of_the_kind(kinds, devices, is_share=share),
             *(sharing_rules(share=share, tolerations=tolerated) if count else ()),
         ),
         marks=(*neighbours.marks, *volumes.alone),
@@ -310,13 +315,13 @@ def _weight(wanted: Mapping[str, int], devices: DeviceResources) -> int:
 
 
 def _of_the_kind(
-    wanted: Mapping[str, int], devices: DeviceResources, *, is_share: bool
+    kinds: Collection[str], devices: DeviceResources, *, is_share: bool
 ) -> tuple[NodeAffinityRule, ...]:
     """Return the node affinity that keeps a pod off nodes with devices of another kind.
 
     A share is cut from a whole GPU, so it stays off nodes whose devices are parts of one.
     """
-    others = tuple(sorted(devices.present - wanted.keys())) if wanted else ()
+    others = tuple(sorted(devices.present - set(kinds))) if kinds else ()
     if is_share:
         weighted = (
             name

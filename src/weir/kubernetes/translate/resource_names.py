@@ -4,7 +4,7 @@ The engine keeps a row for each resource, by node and by queue, for as long as i
 resource that no node states; and of host ports, which no node states, the cluster takes a limited number.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from weir.model.resources import PODS
 
@@ -34,15 +34,20 @@ class ResourceNames:
         self._missing.clear()  # not all that requests named was remembered
         return bool(added)
 
-    def leave_out(self, asked: dict[str, int]) -> list[str]:
-        """Remove resources that no node states from a request; return corrections as sentences."""
+    def leave_out(self, asked: dict[str, int], provided: Collection[str] = ()) -> list[str]:
+        """Remove resources that no node states from a request; return corrections as sentences.
+
+        `provided` are resources that device classes provide: claims are made for them.
+        """
         unknown = sorted(asked.keys() - self._stated)
         if len(self._missing) < MISSING_MOST:
             self._missing.update(unknown)
         for name in unknown:
             del asked[name]
         return [
-            f"a pod asks for {name}, which no node has: leave it out of its resources" for name in unknown
+            f"a pod asks for {name}, which no node has: leave it out of its resources"
+            for name in unknown
+            if name not in provided
         ]
 
     def leave_out_ports(self, ports: dict[str, int]) -> list[str]:

@@ -3,6 +3,9 @@
 The finalizer comes first, so that no claim with devices is removed. Then the devices and the pod for which
 they are reserved, in one write. Each write names the version that was read: another scheduler's allocation is
 never replaced. Sending it again after a lost answer changes nothing.
+
+The claim for a pod's extended resources is made first, and the pod's status names it before the pod is bound.
+One that an earlier try made for another node, and that has no devices, is deleted and made again.
 """
 
 from collections.abc import Mapping
@@ -11,8 +14,10 @@ from typing import Any
 from msgspec import field
 
 from weir.kubernetes.api.client import Patch
-from weir.kubernetes.api.errors import Conflict
-from weir.kubernetes.api.objects import ApiStruct
+from weir.kubernetes.api.decoding import IgnoredObject
+from weir.kubernetes.api.errors import Conflict, NotFound
+from weir.kubernetes.api.objects import ApiStruct, OwnerReference
+from weir.kubernetes.api.resource_objects import ResourceClaimSpec
 from weir.kubernetes.writes.leader_guard import LeaderGuard
 from weir.kubernetes.writes.operations import AllocateClaim
 
@@ -26,6 +31,7 @@ class _ClaimMetadata(ApiStruct):
     resource_version: str = ""
     deletion_timestamp: str | None = None
     finalizers: list[str] = field(default_factory=list)
+    owner_references: list[OwnerReference] = field(default_factory=list)
 
 
 class _ClaimStatus(ApiStruct):
@@ -37,6 +43,7 @@ class _Claim(ApiStruct):
     """Fields of a claim that are written."""
 
     metadata: _ClaimMetadata
+    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
     status: _ClaimStatus = field(default_factory=_ClaimStatus)
 
 
@@ -53,13 +60,46 @@ async def allocate_claim(api: LeaderGuard, write: AllocateClaim) -> None:
             if left == 0 or error.reason == _DECIDED:
                 raise
         else:
-            return
+            break
+    if write.special is not None:
+        status = {"extendedResourceClaimStatus": write.special.pod_status}
+        body = {"metadata": {"uid": write.pod_uid}, "status": status}
+        await api.patch(f"{write.pod_path}/status", body, Patch.MERGE, IgnoredObject)
+
+
+async def _claim(api: LeaderGuard, write: AllocateClaim) -> _Claim:
+    """Return the claim as it is; a special one that is missing, or that is like no other, is made."""
+    special = write.special
+    if special is None:
+        claim = await api.get(write.path, _Claim)
+        if claim.metadata.uid != write.uid:
+            raise _refused(write, "is gone or is being deleted")
+        return claim
+    try:
+        claim = await api.get(write.path, _Claim)
+    except NotFound:
+        return await api.post(write.path.rpartition("/")[0], special.body, _Claim)
+    if all(each.uid != write.pod_uid for each in claim.metadata.owner_references):
+        raise _refused(write, "was made for another pod")
+    if claim.status.allocation is None and not special.requests(claim.spec):
+        await _delete(api, write, claim.metadata)
+        return await api.post(write.path.rpartition("/")[0], special.body, _Claim)
+    return claim
+
+
+async def _delete(api: LeaderGuard, write: AllocateClaim, meta: _ClaimMetadata) -> None:
+    """Delete a special claim without devices."""
+    if FINALIZER in meta.finalizers:
+        kept = [each for each in meta.finalizers if each != FINALIZER]
+        body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": kept}}
+        await api.patch(write.path, body, Patch.MERGE, IgnoredObject)
+    await api.delete(write.path, uid=meta.uid)
 
 
 async def _try(api: LeaderGuard, write: AllocateClaim) -> None:
-    claim = await api.get(write.path, _Claim)
+    claim = await _claim(api, write)
     meta, status = claim.metadata, claim.status
-    if meta.uid != write.uid or meta.deletion_timestamp is not None:
+    if meta.deletion_timestamp is not None:
         raise _refused(write, "is gone or is being deleted")
     change: dict[str, Any] = {}
     if status.allocation is None:

@@ -11,7 +11,8 @@ def allocation_write(pod: KubePod, allocation: NewAllocation) -> AllocateClaim:
     """Return the write that allocates a claim for a pod, or reserves one that has devices."""
     meta = allocation.claim.metadata
     path = path_of(RESOURCE_API, "resourceclaims", meta.namespace, meta.name)
-    return AllocateClaim(path, meta.uid, pod.metadata.name, pod.metadata.uid, allocation.body)
+    of_pod = pod.metadata.name, pod.metadata.uid
+    return AllocateClaim(path, meta.uid, *of_pod, allocation.body, allocation.special)
 
 
 def release_write(claim: ResourceClaim) -> PatchMetadata:

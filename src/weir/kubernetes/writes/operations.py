@@ -10,6 +10,7 @@ from typing import Literal
 
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.claims.extended_resources import SpecialClaim
 
 
 class Urgency(IntEnum):
@@ -56,13 +57,22 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class AllocateClaim:
-    """Devices of a resource claim, to be written before its pod is bound; None: the claim has devices."""
+    """Devices of a resource claim, to be written before its pod is bound; None: the claim has devices.
+
+    A special claim stands for the pod's extended resources: it is made where it is missing.
+    """
 
     path: str
     uid: str
     pod_name: str
     pod_uid: str
     allocation: Mapping[str, object] | None = None
+    special: SpecialClaim | None = None
+
+    @property
+    def pod_path(self) -> str:
+        """Return the path of the pod, which is in the namespace of its claim."""
+        return path_of("v1", "pods", self.path.split("/")[-3], self.pod_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""Claims that Weir makes itself, for extended resources that device classes provide.
+
+Each pod has one at most, of a name that follows from the pod. A Weir that starts after a crash finds the
+claim that the one before it made, and uses it or makes it again.
+"""
+
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.resource_objects import ResourceClaim
+from weir.kubernetes.claims.extended_resources import (
+    ExtendedResources,
+    SpecialClaim,
+    extended_resources,
+    provided,
+    special_name,
+)
+from weir.kubernetes.state.claim_inventory import ClaimInventory
+from weir.kubernetes.translate.requests import DeviceResources
+from weir.model.nodes import Node
+
+
+class ExtendedClaims:
+    """Finds the extended resources of pods that device classes provide, and the claims for them."""
+
+    def __init__(self, inventory: ClaimInventory, devices: DeviceResources) -> None:
+        self._inventory = inventory
+        self._devices = devices
+        self._class_of: dict[str, str] = {}  # by resource
+        self._read_changes = 0
+        self._has_changed = False
+
+    def take_changed(self) -> bool:
+        """Return True if classes provide other resources than at the last call."""
+        self._read()
+        changed, self._has_changed = self._has_changed, False
+        return changed
+
+    def _read(self) -> None:
+        if self._read_changes != self._inventory.class_changes:
+            self._read_changes = self._inventory.class_changes
+            found = provided(self._inventory.classes)
+            self._has_changed = self._has_changed or found != self._class_of
+            self._class_of = found
+
+    def of(self, pod: KubePod) -> ExtendedResources | None:
+        """Return the extended resources of a pod that classes provide; None without any."""
+        self._read()
+        return extended_resources(pod.spec, self._class_of, self._devices) if self._class_of else None
+
+    def name(self, pod: KubePod) -> str:
+        """Return the name of a pod's claim, whether it is made yet or not; empty if the pod needs none."""
+        is_named = pod.status.extended_resource_claim_status is not None
+        return special_name(pod) if is_named or self.of(pod) is not None else ""
+
+    def seen(self, pod: KubePod) -> ResourceClaim | None:
+        """Return a pod's claim if there is one."""
+        return self._inventory.claims.get((pod.metadata.namespace, self.name(pod)))
+
+    def is_claimed(self, pod: KubePod) -> bool:
+        """Return True if a pod has a claim for its extended resources, or its status names one."""
+        return pod.status.extended_resource_claim_status is not None or self.seen(pod) is not None
+
+    def needed_on(self, node: Node, pod: KubePod) -> SpecialClaim | None:
+        """Return the claim that a pod needs on a node; None if device plugins have all it asks for."""
+        found = self.of(pod)
+        names = () if found is None else found.claimed_on(node)
+        if found is None or not names:
+            return None
+        return found.special_claim(pod, special_name(pod), names)
