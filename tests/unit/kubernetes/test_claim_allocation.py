@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from weir.kubernetes.api.client import Patch
-from weir.kubernetes.api.errors import Conflict
+from weir.kubernetes.api.errors import Conflict, NotFound
+from weir.kubernetes.claims.extended_resources import SpecialClaim
 from weir.kubernetes.writes.claim_allocation import FINALIZER, TRIES, allocate_claim
 from weir.kubernetes.writes.operations import AllocateClaim, merged
 
@@ -15,20 +16,55 @@ DEVICES = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "n1
 OTHERS = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "n1", "device": "gpu-1"}]}}
 
 
+SPEC = {"devices": {"requests": [{"name": "c", "exactly": {"deviceClassName": "gpu", "count": 1}}]}}
+BODY = {
+    "metadata": {
+        "name": "one",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p1", "uid": "u-p1"}],
+    },
+    "spec": SPEC,
+}
+SPECIAL = SpecialClaim(BODY, {"resourceClaimName": "one", "requestMappings": []})
+
+
 class Server:
     """A claim, its version, and the writes that it took; `interferes` writes come first."""
 
     def __init__(self, *, interferes: int = 0, **status: Any) -> None:
         self.claim: dict[str, Any] = {"metadata": {"uid": "c1", "resourceVersion": "1"}, "status": status}
+        self.is_there = True
+        self.pod_status: dict[str, Any] = {}
         self.writes: list[str] = []
         self._interferes = interferes
 
     async def get(self, path: str, of: type[Any]) -> Any:
         assert path == PATH
+        if not self.is_there:
+            raise NotFound(404, "NotFound", "there is no such claim")
         return msgspec.convert(self.claim, of)
+
+    async def post(self, path: str, body: dict[str, Any], of: type[Any]) -> Any:
+        assert path == PATH.rpartition("/")[0]
+        if self.is_there:
+            raise Conflict(409, "AlreadyExists", "there is one")
+        self.writes.append("made")
+        self.is_there = True
+        self.claim = {**body, "metadata": {**body["metadata"], "uid": "c2", "resourceVersion": "1"}}
+        return msgspec.convert(self.claim, of)
+
+    async def delete(self, path: str, *, uid: str) -> None:
+        assert (path, uid) == (PATH, self.claim["metadata"]["uid"])
+        assert not self.claim["metadata"].get("finalizers")
+        self.writes.append("deleted")
+        self.is_there = False
 
     async def patch(self, path: str, body: dict[str, Any], kind: Patch, of: type[Any]) -> Any:
         assert kind is Patch.MERGE
+        if path == "/api/v1/namespaces/team/pods/p1/status":
+            assert body["metadata"] == {"uid": "u-p1"}
+            self.writes.append("pod")
+            self.pod_status = body["status"]
+            return None
         if self._interferes:
             self._interferes -= 1
             self._advance()
@@ -95,6 +131,54 @@ async def test_another_claim_of_the_name_is_left_alone() -> None:
     server.claim["metadata"]["uid"] = "c2"
     with pytest.raises(Conflict, match="is gone"):
         await allocate(server, write())
+
+
+def special(allocation: dict[str, Any] | None = DEVICES, uid: str = "") -> AllocateClaim:
+    return AllocateClaim(PATH, uid, "p1", "u-p1", allocation, SPECIAL)
+
+
+async def test_the_claim_for_extended_resources_is_made_and_the_pod_names_it() -> None:
+    server = Server()
+    server.is_there = False
+    await allocate(server, special())
+    assert server.writes == ["made", "", "/status", "pod"]
+    assert server.claim["status"]["allocation"] == DEVICES
+    assert server.pod_status == {"extendedResourceClaimStatus": SPECIAL.pod_status}
+    await allocate(server, special())
+    assert server.writes == ["made", "", "/status", "pod", "pod"]
+
+
+async def test_a_special_claim_that_a_weir_made_before_it_was_killed_is_used() -> None:
+    server = Server()
+    server.claim = {**BODY, "metadata": {**BODY["metadata"], "uid": "c1", "resourceVersion": "1"}}
+    await allocate(server, special())
+    assert server.writes == ["", "/status", "pod"]
+    assert server.claim["metadata"]["uid"] == "c1"
+
+
+async def test_a_special_claim_that_requests_something_else_is_made_again() -> None:
+    server = Server()
+    other = {"devices": {"requests": [{"name": "c", "exactly": {"deviceClassName": "gpu", "count": 2}}]}}
+    metadata = {**BODY["metadata"], "uid": "c1", "resourceVersion": "1", "finalizers": [FINALIZER]}
+    server.claim = {"metadata": metadata, "spec": other}
+    await allocate(server, special(uid="c1"))
+    assert server.writes == ["", "deleted", "made", "", "/status", "pod"]
+    assert server.claim["spec"] == SPEC
+
+
+async def test_a_special_claim_with_devices_stays_whatever_it_requests() -> None:
+    server = Server(allocation=OTHERS)
+    server.claim["metadata"] |= BODY["metadata"]
+    with pytest.raises(Conflict, match="by another scheduler"):
+        await allocate(server, special())
+    assert server.writes == []
+
+
+async def test_the_claim_of_another_pod_is_not_taken_for_a_special_one() -> None:
+    server = Server()
+    with pytest.raises(Conflict, match="made for another pod"):
+        await allocate(server, special())
+    assert server.writes == []
 
 
 async def test_a_change_at_the_same_moment_is_read_again() -> None:
