@@ -11,10 +11,11 @@ from tests.unit.kubernetes.claims_site import alone, claim_of, slices_of
 from tests.unit.kubernetes.small_world import node, project
 from tests.unit.kubernetes.test_allocations import record
 from tests.unit.kubernetes.test_backend import Scene, status_of
+from tests.unit.kubernetes.test_extended_claims import RESOURCE, asking
 from tests.unit.kubernetes.test_resource_claims import GPU, allocated, device_class, writes_of
 
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
-from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.objects import KubePod, PodExtendedClaimStatus
 from weir.kubernetes.api.resource_objects import ResourceClaim
 from weir.kubernetes.crd.objects import AllocationStatus
 from weir.kubernetes.writes.operations import (
@@ -34,15 +35,19 @@ WHOLE, PARTS = 3, 4
 class ClaimsApi:
     """The objects as they are, the changes that Weir hasn't seen yet, and a Weir that is restarted."""
 
-    def __init__(self, chance: Random, nodes: Sequence[str]) -> None:
+    def __init__(self, chance: Random, nodes: Sequence[str], faults: Sequence[str] = ()) -> None:
         self.chance = chance
+        self._faults = faults or _FAULTS
         self.nodes = nodes
         self.generations = dict.fromkeys(nodes, 1)
         self.objects: dict[str, dict[str, Any]] = defaultdict(dict)
         self.records: dict[str, list[AllocationStatus]] = {}
         self._unseen: dict[str, deque[tuple[str, Any]]] = defaultdict(deque)
         self._seen: dict[str, set[str]] = defaultdict(set)
+        self.by_number: dict[str, int] = {}  # GPUs of pods that ask for an extended resource
         self.objects["deviceclasses"][GPU] = device_class()
+        self.objects["deviceclasses"]["whole"] = device_class("whole", "!device.allowMultipleAllocations")
+        self.objects["deviceclasses"]["whole"].spec.extended_resource_name = RESOURCE
         self.objects["projects"]["team"] = project("team", gpus=16)
         for each in nodes:
             self.objects["nodes"][each] = node(each, gpus=0)
@@ -118,6 +123,20 @@ class ClaimsApi:
         self.change("resourceclaims", f"{name}-gpu", claim_of(name, count))
         self.change("pods", name, alone(name))
 
+    def create_by_number(self, name: str, count: int) -> None:
+        """Create a pod that asks for GPUs as an extended resource."""
+        self.by_number[name] = count
+        self.change("pods", name, self._pod(name))
+
+    def _pod(self, name: str, claim: str = "", **more: Any) -> KubePod:
+        """Return a pod; one that asks by number has a claim of this name."""
+        if name not in self.by_number:
+            return alone(name, **more)
+        made = asking(name, {RESOURCE: str(self.by_number[name])}, **more)
+        if claim:
+            made.status.extended_resource_claim_status = PodExtendedClaimStatus(claim)
+        return made
+
     def end(self, name: str) -> None:
         """End a pod, which stays for a while."""
         over = deepcopy(self.pods[name])
@@ -133,7 +152,7 @@ class ClaimsApi:
     def release(self) -> None:
         """Take a further step with a claim whose pod is over: its devices first, then the claim itself."""
         for name, found in sorted(self.claims.items()):
-            pod = self.pods.get(name.removesuffix("-gpu"))
+            pod = self.pods.get(found.metadata.owner_references[0].uid.removeprefix("u-"))
             if pod is not None and pod.status.phase != "Succeeded":
                 continue
             if found.status.allocation is not None:
@@ -169,7 +188,7 @@ class ClaimsApi:
                 self.weir.backend.take_outcome(write, WriteDone())
         binds = [each for each in writes if isinstance(each, Bind)]
         for bind in binds:
-            if self._bind(bind, self.chance.choice(_FAULTS) if faults else ""):
+            if self._bind(bind, self.chance.choice(self._faults) if faults else ""):
                 self.restart()
                 break
         return len(binds)
@@ -180,12 +199,20 @@ class ClaimsApi:
         if fault == "before" or self.weir.backend.check(bind):
             outcome(bind, WriteRefused(500, "fault"))
             return False
-        (write,), name = writes_of(bind), f"{bind.name}-gpu"
-        found, pod = self.claims.get(name), self.pods.get(bind.name)
+        (write,) = writes_of(bind)
+        name = write.path.rpartition("/")[2]
+        pod = self.pods.get(bind.name)
+        if write.special is not None and name not in self.claims and pod is not None:
+            made = deepcopy(dict(write.special.body))
+            made["metadata"]["uid"] = f"c-{name}"
+            self.change("resourceclaims", name, msgspec.convert(made, ResourceClaim))
+            if fault == "made":
+                return True
+        found = self.claims.get(name)
         has = None if found is None else found.status.allocation
         if (
             found is None
-            or found.metadata.uid != write.uid
+            or (write.special is None and found.metadata.uid != write.uid)
             or (write.allocation is None) != (has is not None)
         ):
             outcome(bind, WriteRefused(409, "conflict"))
@@ -199,8 +226,8 @@ class ClaimsApi:
             return False
         start = int(bind.annotations["weir.dev/start"])
         devices = bind.annotations["weir.dev/gpus"]
-        made = alone(bind.name, on=bind.node, start=start, devices=devices, phase="Running")
-        self.change("pods", bind.name, made)
+        runs = self._pod(bind.name, name, on=bind.node, start=start, devices=devices, phase="Running")
+        self.change("pods", bind.name, runs)
         if fault != "killed":
             outcome(bind, WriteUnknown("fault") if fault == "unknown" else WriteDone())
         return fault == "killed"
@@ -251,3 +278,5 @@ class ClaimsApi:
 
 _FAULTS: Sequence[str] = ("", "", "", "", "", "", "", "before", "between", "unknown", "killed")
 """Points of a binding at which something fails; empty: nothing does."""
+FURTHER_FAULTS = (*_FAULTS, "made")
+"""The same, with the point after the claim of extended resources is made."""

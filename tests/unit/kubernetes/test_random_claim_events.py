@@ -1,10 +1,11 @@
 """Orders of events of claims, slices, pods and restarts: Weir's free devices are those that the objects leave."""
 
 import os
+from collections.abc import Sequence
 from random import Random
 
 import pytest
-from tests.unit.kubernetes.claims_api import PARTS, WHOLE, ClaimsApi
+from tests.unit.kubernetes.claims_api import FURTHER_FAULTS, PARTS, WHOLE, ClaimsApi
 from tests.unit.kubernetes.test_resource_claims import why
 
 BOUND_WITHOUT_SLICES = {510, 556, 557}
@@ -14,14 +15,22 @@ LATE = ("pods", "resourceclaims", "resourceslices", "workloads")
 """Resources whose changes are seen late."""
 
 
-def happen(api: ClaimsApi, at: int) -> None:
+def create(api: ClaimsApi, name: str, *, by_number: bool) -> None:
+    """Create a pod with a claim, or one that asks for GPUs by number."""
+    if by_number:
+        api.create_by_number(name, api.chance.choice((1, 1, 2)))
+    else:
+        api.create(name, api.chance.choice((0, 0, 0, 1, 2)))
+
+
+def happen(api: ClaimsApi, at: int, events: Sequence[str]) -> None:
     """Let one thing happen."""
     chance = api.chance
     ended = sorted(name for name, each in api.pods.items() if each.status.phase == "Succeeded")
     running = sorted(name for name, each in api.pods.items() if each.status.phase == "Running")
-    match chance.choice(_EVENTS):
-        case "create":
-            api.create(f"p{at}", chance.choice((0, 0, 0, 1, 2)))
+    match chance.choice(events):
+        case "create" | "number" as kind:
+            create(api, f"p{at}", by_number=kind == "number")
         case "end" if running:
             api.end(chance.choice(running))
         case "remove" if api.pods:
@@ -48,6 +57,7 @@ _EVENTS = (
     *("create", "create", "create", "create", "create", "end", "remove", "release", "release", "release"),
     *("take", "bring", "bring", "bring", "record", "restart", "reboot", "relist", "wait"),
 )
+_WITH_NUMBERS = (*_EVENTS, "number", "number", "number", "number")
 
 
 def reboot(api: ClaimsApi) -> None:
@@ -90,9 +100,22 @@ def test_free_devices_are_those_that_the_objects_leave_after_any_order_of_events
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weir.kubernetes.backend.AT_ONCE", (1, 3, 256)[seed // 2 % 3])
-    api = ClaimsApi(Random(seed), ("n1", "n2")[: 1 + seed % 2])
+    devices_are_right(ClaimsApi(Random(seed), ("n1", "n2")[: 1 + seed % 2]), _EVENTS)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_devices_are_right_with_claims_that_weir_makes_itself(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.kubernetes.backend.AT_ONCE", (1, 3, 256)[seed // 2 % 3])
+    api = ClaimsApi(Random(seed), ("n1", "n2")[: 1 + seed % 2], FURTHER_FAULTS)
+    devices_are_right(api, _WITH_NUMBERS)
+
+
+def devices_are_right(api: ClaimsApi, events: Sequence[str]) -> None:
+    """Let events happen; assert that each device is given once, and none is lost."""
     for at in range(40):
-        happen(api, at)
+        happen(api, at, events)
         for resource in api.chance.sample(LATE, 3):
             api.deliver(resource, api.chance.choice((0, 1, 1, 3)))
         if api.chance.random() < 0.7:
@@ -109,12 +132,15 @@ def test_free_devices_are_those_that_the_objects_leave_after_any_order_of_events
         **{f"part-{at}": 0 for at in range(sum(PARTS - parts for _, parts in used.values()))},
     }
     for name, count in fit.items():
-        api.create(name, count)
+        by_number = count and events is _WITH_NUMBERS and api.chance.random() < 0.5
+        (api.create_by_number if by_number else api.create)(name, count)
     settle(api)
     started = {name for name in fit if api.pods[name].spec.node_name}
     assert started == fit.keys(), why(api.weir)
     assert set(api.used().values()) == {(WHOLE, PARTS)}
+    more = ("one-more", "part-more", "number-more")
     api.create("one-more", 1)
     api.create("part-more", 0)
+    api.create_by_number("number-more", 1)
     settle(api)
-    assert not any(api.pods[name].spec.node_name for name in ("one-more", "part-more"))
+    assert not any(api.pods[name].spec.node_name for name in more)

@@ -150,6 +150,7 @@ def settle(
         (_from_memory, None),
         (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
         (_from_annotation, AllocationOrigin.ANNOTATION),
+        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),  # its own number is taken
     )
     for source, origin in sources:
         left = [each for each in left if not _takes(each, source(each), origin, node_states)]

@@ -168,9 +168,9 @@ class ResourceClaims:
             if waits:
                 return ClaimConstraints(rules, waits)
         counted = [each for _, each in named.counted]
-        is_plugged = bound and not self.extended.is_claimed(pod)
+        is_claimed = self.extended.is_claimed(pod)
         try:
-            gpus, by_class = self.gpus.of_pod(counted, extended, is_plugged=is_plugged)
+            gpus, by_class = self.gpus.of_pod(counted, extended, is_plugged=bound and not is_claimed)
             needed = None if is_held else extended
             resource = self.sets.join(key, named.missing, needed) if named.missing or needed else ""
         except ClaimError as error:
@@ -181,7 +181,7 @@ class ResourceClaims:
         else:
             self._idle_since_s.pop(key, None)
         if bound:
-            is_guess = named.is_unread or (bool(counted or by_class) and not self._are_named(key, pod))
+            is_guess = named.is_unread or (bool(counted or is_claimed) and not self._are_named(key, pod))
         else:  # allocated by a Weir that was stopped, and no node's slices say what a part is
             is_guess = has_devices and not resource and not any(self.inventory.known_pools())
         return ClaimConstraints(
