@@ -14,6 +14,7 @@ from tests.kubernetes.test_real_node import SHARING, no_device_twice
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.work import pod
 from tools.node.node import RealNode
 from tools.node.programs import Programs
 
@@ -157,6 +158,36 @@ def test_devices_of_claims_stay_after_restarts_of_plugin_kubelet_and_weir(
     team.cluster.api.delete(f"/api/v1/namespaces/{team.namespace}/pods/first", grace_s=1)
     until_given(team, node, (names - {"first"}) | {"next"})
     assert not team.refused()
+
+
+def test_pods_that_ask_by_number_get_devices_of_the_driver(
+    team: Team, node: RealNode, shared: Cluster, weir: Installed
+) -> None:
+    numbered = gpu_class()
+    numbered["metadata"]["name"] = "numbered"
+    numbered["spec"]["selectors"] += ON_WHOLE["selectors"]
+    numbered["spec"]["extendedResourceName"] = "nvidia.com/gpu"
+    shared.api.create(numbered)
+    try:
+        for at in range(3):
+            shared.api.create(for_real(pod(team.namespace, f"number-{at}", 2), CLAIMED + REST))
+        claim(team, "part", "part")
+        shared.until(lambda: len(team.run()) == 2 + 1, 120, node.last_words)
+        names = set(team.run())
+        before = until_given(team, node, names)
+        assert all(len(found) == 2 for name, found in before.items() if name != "part"), before
+        weir.stop()
+        node.restart("kubelet")
+        weir.start()
+        weir.wait_ready()
+        assert until_given(team, node, names) == before
+        ended = min(names - {"part"})
+        shared.api.delete(f"/api/v1/namespaces/{team.namespace}/pods/{ended}", grace_s=1)
+        everyone = {"number-0", "number-1", "number-2", "part"}
+        until_given(team, node, everyone - {ended})
+        assert not team.refused()
+    finally:
+        shared.api.delete("/apis/resource.k8s.io/v1/deviceclasses/numbered")
 
 
 def test_whole_devices_shares_and_claims_run_side_by_side(
