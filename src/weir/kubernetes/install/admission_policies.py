@@ -65,7 +65,8 @@ def policies(
     """Return each policy followed by its binding."""
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
-    made += [_share_variables(), _finalizers_alone(account), _records(account), _shared_node_list(account)]
+    made += [_share_variables(), _claims_of_pods(account), _finalizers_alone(account)]
+    made += [_records(account), _shared_node_list(account)]
     made += [_events(account), *person_policies(), _shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, binding_object(policy))]
@@ -215,15 +216,6 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         expression="object.spec == oldObject.spec",
         message="Weir changes no spec of a claim: it selects the node by an annotation.",
     )
-    claim = "(request.operation == 'DELETE' ? oldObject : object).metadata"
-    yield policy_object(
-        "account-resource-claims",
-        [match_rule("resource.k8s.io", ["CREATE", "DELETE"], ["resourceclaims"])],
-        conditions=[is_weir],
-        expression=f"{claim}.?annotations[?{quoted(EXTENDED_CLAIM)}].orValue('') == 'true' && "
-        f"{claim}.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Pod')",
-        message="Weir creates and deletes the claims for extended resources of pods, and no other claims.",
-    )
     yield policy_object(
         "account-nodes",
         [match_rule("", ["UPDATE"], ["nodes"])],
@@ -249,6 +241,19 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         refused=f"!({same_status})",
         message="Weir writes conditions, the nominated node and the claim for extended resources of a pod, "
         "and nothing else of its status.",
+    )
+
+
+def _claims_of_pods(account: str) -> Policy:
+    """Limit the resource claims that Weir's account creates and deletes to those of extended resources."""
+    claim = "(request.operation == 'DELETE' ? oldObject : object).metadata"
+    return policy_object(
+        "account-resource-claims",
+        [match_rule("resource.k8s.io", ["CREATE", "DELETE"], ["resourceclaims"])],
+        conditions=[("is-weir", f"request.userInfo.username == {quoted(account)}")],
+        expression=f"{claim}.?annotations[?{quoted(EXTENDED_CLAIM)}].orValue('') == 'true' && "
+        f"{claim}.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Pod')",
+        message="Weir creates and deletes the claims for extended resources of pods, and no other claims.",
     )
 
 
