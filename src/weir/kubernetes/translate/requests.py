@@ -219,13 +219,7 @@ def parse_request(
     """
     spec = pod.spec
     exactly, counted, refusals = _amounts(pod, devices)
-    wanted = {
-        name: int(each)
-        for name, each in exactly.items()
-        if each and devices.names(name) and name not in claims.counted
-    }
-    wanted |= {CLAIMED_DEVICES: claims.devices} if claims.devices else {}
-    kinds = {*wanted, CLAIMED_DEVICES} if wanted.keys() & set(claims.provided) else wanted.keys()
+    wanted, kinds = _kinds(exactly, devices, claims)
     count, share_milli, gpu_memory = _devices(wanted, annotations, refusals)
     share, tolerated = bool(count) and not wanted, tolerations(spec)
     if share:
@@ -281,6 +275,20 @@ def _amounts(
         exactly, counted = {}, {}
         refusals.append(str(error))
     return exactly, counted, refusals
+
+
+def _kinds(
+    exactly: Mapping[str, Fraction], devices: DeviceResources, claims: ClaimConstraints
+) -> tuple[dict[str, int], frozenset[str]]:
+    """Return the devices that a pod requests by kind, and the kinds of nodes that may have them."""
+    wanted = {
+        name: int(each)
+        for name, each in exactly.items()
+        if each and devices.names(name) and name not in claims.counted
+    }
+    wanted |= {CLAIMED_DEVICES: claims.devices} if claims.devices else {}
+    provided = {CLAIMED_DEVICES} if wanted.keys() & set(claims.provided) else set()
+    return wanted, frozenset(wanted.keys() | provided)
 
 
 def _devices(
