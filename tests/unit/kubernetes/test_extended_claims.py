@@ -323,3 +323,21 @@ def test_a_pod_whose_class_is_gone_waits() -> None:
     here.backend.deliver("deviceclasses")([ObjectRemoved(GPU, "")])
     assert here.step() == []
     assert f"{IMPLICIT}, which no node has" in why(here)
+
+
+def test_a_weir_that_starts_while_the_driver_is_away_finds_the_same_devices() -> None:
+    here = scene(gpus_of("n1", 2))
+    pods = [asking(f"p{at}", {RESOURCE: "1"}) for at in range(2)]
+    here.hear("pods", *deepcopy(pods))
+    binds = {bind.name: bind for bind in here.step()}
+    later = scene()
+    later.hear("nodes", node("n1", gpus=0))
+    later.hear("resourceclaims", *(made_by(each) for each in binds.values()))
+    for made in reversed(pods):
+        later.hear("pods", bound(made, binds[made.metadata.name]))
+        later.step()
+    later.hear("resourceslices", gpus_of("n1", 2))
+    later.step()
+    by_key = later.backend.cluster_state.pods.by_key
+    held = {name: ",".join(map(str, by_key[f"team/{name}"].devices)) for name in binds}
+    assert held == {name: bind.annotations["weir.dev/gpus"] for name, bind in binds.items()}
