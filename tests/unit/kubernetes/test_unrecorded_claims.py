@@ -146,3 +146,13 @@ def test_a_share_finds_its_place_by_slices_of_another_node_before_its_own_are_ba
     site.run()
     site.record()
     assert {tuple(site.records[name].devices) for name in PARTS} == {(1,)}
+
+
+def test_a_share_whose_number_another_pod_has_joins_the_others_without_any_record() -> None:
+    site = full()
+    for name, number in (("first", "0"), *((name, "2") for name in PARTS[:3]), ("part-3", "0")):
+        site.pods[name].metadata.annotations["weir.dev/gpus"] = number
+    site.start(records=False)
+    site.weir.step()
+    by_key = site.weir.backend.cluster_state.pods.by_key
+    assert {by_key[f"team/{name}"].devices for name in PARTS} == {(2,)}
