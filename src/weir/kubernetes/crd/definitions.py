@@ -102,7 +102,6 @@ _VALUES = {
 """Rules of the values of a mapping, or of the value itself, by the word it stands at."""
 
 
-_DESCRIPTIONS = {camel(word): text for word, text in DESCRIPTIONS.items()}
 _OF_GROUPS = (
     "name", "count", "min", "order", "gpus", "devices", "gpuMemory", "gpuModels", "cpu", "memory",
     "resources",
@@ -206,6 +205,8 @@ def _definition(
     properties: Schema = {"spec": spec}
     if status is not None:
         properties["status"] = _object(status)
+    for part, fields in properties.items():
+        _describe(fields, part, DESCRIPTIONS[kind])
     whole: Schema = {"description": says, "type": "object", "required": ["spec"], "properties": properties}
     if rules:
         whole["x-kubernetes-validations"] = rules
@@ -312,7 +313,7 @@ def _workload_spec() -> Schema:
     spec, group = _object(WorkloadSpec), _object(PodsEntry)
     group["properties"] = {name: group["properties"][name] for name in _OF_GROUPS}
     spec["properties"]["topology"] = _object(TopologyRequestEntry)
-    spec["properties"]["groups"] = {"type": "array", "items": group, **_description("groups")}
+    spec["properties"]["groups"] = {"type": "array", "items": group}
     return spec
 
 
@@ -355,9 +356,12 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
     return found
 
 
-def _description(word: str) -> Schema:
-    text = _DESCRIPTIONS.get(camel(word))
-    return {} if text is None else {"description": text}
+def _describe(schema: Schema, path: str, texts: Mapping[str, str]) -> None:
+    """Add the descriptions of all fields inside a schema, by their paths."""
+    for name, each in schema.get("properties", {}).items():
+        here = f"{path}.{name}"
+        each["description"] = texts[here]
+        _describe(each.get("items", each), f"{here}[]" if "items" in each else here, texts)
 
 
 def _stated(schema: Mapping[str, Any]) -> Schema:
@@ -374,10 +378,7 @@ def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> 
     if "properties" in schema:
         properties = schema["properties"]
         found: Schema = {
-            "properties": {
-                camel(name): {**_translated(each, shapes, name), **_description(name)}
-                for name, each in properties.items()
-            }
+            "properties": {camel(name): _translated(each, shapes, name) for name, each in properties.items()}
         }
         needed = [name for name, each in properties.items() if REQUIRED in each]
         required = [camel(name) for name in needed or schema.get("required", ())]
