@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from weir.api.workload_list import Answer, Page
+from weir.api.workload_list import Answer, Page, Shown
 
 Role = Literal["admin", "lead", "member", "viewer"]
 ScopeRole = Literal["lead", "member", "viewer"]
@@ -17,7 +17,7 @@ class MemberRow(Answer):
     """
 
     member: str
-    role: ScopeRole
+    role: Shown[ScopeRole]
     scope: str
 
 
@@ -41,7 +41,7 @@ class WhoAmI(Answer):
     user: str
     signed_in_by: str
     is_admin: bool
-    roles: dict[str, ScopeRole] = Field(default={})
+    roles: dict[str, Shown[ScopeRole]] = Field(default={})
     groups: list[str] = Field(default=[])
 
 
@@ -57,7 +57,7 @@ class TokenMade(Answer):
     id: int
     token: str
     user: str
-    role: Role
+    role: Shown[Role]
     projects: list[str] = Field(default=[])
     label: str = ""
     expires_s: float | None = None
@@ -68,7 +68,7 @@ class TokenRow(Answer):
 
     id: int
     user: str
-    role: Role
+    role: Shown[Role]
     projects: list[str] = Field(default=[])
     created_s: float | None = None  # when its text was made
     label: str = ""

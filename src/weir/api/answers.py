@@ -18,6 +18,7 @@ from weir.api.workload_list import (
     Explanation,
     Isolation,
     Page,
+    Shown,
     Status,
     Type,
     WorkloadPage,
@@ -78,7 +79,7 @@ class PodRow(Answer):
     """A pod of a workload."""
 
     name: str  # workload/group/index
-    status: Status
+    status: Shown[Status]
     node: str | None = None
     devices: list[int] = []
     start: int | None = None
@@ -104,7 +105,7 @@ class DependencyRow(Answer):
 
     name: str
     uid: int
-    condition: Literal["started", "succeeded", "failed", "ended"]
+    condition: Shown[Literal["started", "succeeded", "failed", "ended"]]
 
 
 class WorkloadDetail(WorkloadRow):
@@ -115,7 +116,7 @@ class WorkloadDetail(WorkloadRow):
     env: dict[str, str] | None = None  # the values only for its user and administrators
     secrets: dict[str, str] | None = None  # names of the project's secrets, by variable
     directory: str | None = None
-    session: SessionKind | None = None  # opened in a browser
+    session: Shown[SessionKind] | None = None  # opened in a browser
     image: str | None = None  # of the container its command runs in; None: it runs as a process
     pull: str | None = None
     pod_cpu: float | None = None  # cores that each pod of the first group asks for; None: none stated
@@ -123,9 +124,9 @@ class WorkloadDetail(WorkloadRow):
     max_runtime_s: float | None = None
     begin_s: float | None = None  # it doesn't start before
     dependencies: list[DependencyRow] = []
-    gpu_access: Isolation | None = None  # whether other jobs are kept off its GPUs; None: it has none
+    gpu_access: Shown[Isolation] | None = None  # whether other jobs are kept off its GPUs; None: it has none
     gpu_access_by: str | None = None  # means of the kernel that keeps them off; None: there is none
-    gpu_memory: Isolation | None = None  # whether they are kept off its part of their memory
+    gpu_memory: Shown[Isolation] | None = None  # whether they are kept off its part of their memory
     gpu_memory_by: str | None = None  # what limits a share's memory; None: nothing does, or needs to
     gpu_memory_why: str | None = None  # why nothing limits a share's memory
     checkpoints: str | None = None  # the directory it saves its state in, on the machine of the pool
@@ -148,7 +149,7 @@ class QueueRow(Answer):
     """A department or project. Amounts by resource: devices as floats, cpu in cores, memory in bytes."""
 
     name: str
-    kind: Literal["department", "project"]
+    kind: Shown[Literal["department", "project"]]
     parent: str | None = None
     quota: dict[str, float] = {}  # unlimited where missing, but for gpu
     follows: bool = False  # its gpu quota is the sum of its children's: none was stated
@@ -176,7 +177,7 @@ class WhyAnswer(Answer):
     """Reason of a pending workload, its queue's numbers, and changes that would let it start now."""
 
     name: str
-    status: Status
+    status: Shown[Status]
     reason: Explanation | None
     evicted: EvictionRow | None = None
     position: int | None = None  # among the pending workloads of its project, from 1
@@ -296,7 +297,7 @@ class CheckpointRow(Answer):
     name: str | None = None
     project: str | None = None
     user: str | None = None
-    status: Status | None = None
+    status: Shown[Status] | None = None
     path: str
     bytes: int
     files: int
@@ -333,7 +334,7 @@ class UsageReport(Answer):
 
     since_s: float
     until_s: float
-    by: Literal["project", "department", "user", "type", "node", "gpu_model"]
+    by: Shown[Literal["project", "department", "user", "type", "node", "gpu_model"]]
     rows: list[UsageRow]
     note: str | None = None  # what is missing in it, in a sentence
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from weir.api.answers import UsageRow
-from weir.api.workload_list import Answer
+from weir.api.workload_list import Answer, Shown
 
 By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
@@ -59,7 +59,7 @@ class HistoryReport(Answer):
 
     since_s: float
     until_s: float
-    by: By
+    by: Shown[By]
     currency: str | None = None
     rows: list[HistoryRow]
     total: HistoryRow

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from weir.api.answers import Answer, Page
+from weir.api.workload_list import Shown
 from weir.scenario_io.scalars import Device, Name, Span
 from weir.scenario_io.specs import Entry
 
@@ -75,7 +76,7 @@ class MaintenanceRow(Answer):
     until_s: float | None
     reason: str
     user: str
-    running: Running
+    running: Shown[Running]
     begun: bool
 
 

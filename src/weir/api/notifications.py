@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from weir.api.workload_list import Answer, Page
+from weir.api.workload_list import Answer, Page, Shown
 from weir.scenario_io.scalars import Span
 from weir.scenario_io.specs import Entry
 
@@ -37,9 +37,9 @@ class NotificationRow(Answer):
     """
 
     id: int
-    channel: Channel
+    channel: Shown[Channel]
     target: str
-    on: list[Topic]
+    on: list[Shown[Topic]]
     project: str | None = None
     user: str
     quiet: str = ""
@@ -75,9 +75,9 @@ class DeliveryRow(Answer):
     id: int
     key: str
     rule: int
-    channel: Channel
+    channel: Shown[Channel]
     target: str
-    state: DeliveryState
+    state: Shown[DeliveryState]
     attempts: int
     made_s: float
     due_s: float | None = None

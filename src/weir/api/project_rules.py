@@ -1,6 +1,6 @@
 """Rules of a project for the work of its people: limits of each person, and defaults of submissions."""
 
-from weir.api.workload_list import Answer, Type
+from weir.api.workload_list import Answer, Shown, Type
 
 
 class PersonLimitsRow(Answer):
@@ -16,7 +16,7 @@ class PersonLimitsRow(Answer):
 class WorkloadDefaultsRow(Answer):
     """Defaults of a project for fields that a submission leaves open; None: those of the pool."""
 
-    type: Type | None = None
+    type: Shown[Type] | None = None
     priority: int | None = None
     preemptible: bool | None = None
     gpus: float | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from weir.api.submissions import Submission
-from weir.api.workload_list import Answer, Page
+from weir.api.workload_list import Answer, Page, Shown
 from weir.scenario_io.specs import Entry
 
 Concurrency = Literal["allow", "forbid", "replace"]
@@ -33,7 +33,7 @@ class ScheduleRow(Answer):
     user: str
     cron: str
     zone: str
-    concurrency: Concurrency
+    concurrency: Shown[Concurrency]
     suspended: bool
     next_s: float | None  # None while it is suspended, or if no time follows
     last_s: float | None = None  # time of the last run that was due

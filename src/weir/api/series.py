@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from weir.api.workload_list import Answer
+from weir.api.workload_list import Answer, Shown
 
 
 class SeriesRow(Answer):
     """A curve of a workload: points are times and values, older ones further apart."""
 
     name: str
-    kind: Literal["reported", "measured"]
+    kind: Shown[Literal["reported", "measured"]]
     unit: str = ""
     points: list[tuple[float, float]]
 

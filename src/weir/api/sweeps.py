@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from weir.api.workload_list import Answer, Page
+from weir.api.workload_list import Answer, Page, Shown
 
 SweepState = Literal["running", "finished", "stopped", "failed"]
 TrialState = Literal["pending", "running", "parked", "suspended", "succeeded", "failed", "stopped", "deleted"]
@@ -26,7 +26,7 @@ class TrialRow(Answer):
     number: int
     name: str  # of its workload
     uid: int
-    state: TrialState
+    state: Shown[TrialState]
     params: dict[str, Value]
     target: int  # step of the rung that it runs to
     results: list[RungValue] = []
@@ -51,10 +51,10 @@ class SweepRow(Answer):
     name: str
     project: str
     user: str
-    state: SweepState
+    state: Shown[SweepState]
     sentence: str = ""  # why it is over, or what keeps it from going on
     metric: str
-    mode: Literal["min", "max"]
+    mode: Shown[Literal["min", "max"]]
     trials: int  # begun so far
     trials_max: int
     running: int = 0
@@ -89,7 +89,7 @@ class SweepDetail(SweepRow):
     rungs: list[int]
     eta: int
     bootstrap: int
-    sampler: SamplerName
+    sampler: Shown[SamplerName]
     seed: int
     parallel: int | None = None
     command: list[str]

@@ -5,7 +5,7 @@ from typing import Any
 
 from weir.api.field_errors import FieldErrorList, field_name
 from weir.api.placeholders import NAME, placeholders
-from weir.api.templates import TemplateParameter
+from weir.api.templates import ParameterRow, TemplateParameter
 from weir.scenario_io.error_messages import suggest
 
 
@@ -56,14 +56,16 @@ def _check_parameters(parameters: Sequence[TemplateParameter], fields: FieldErro
     return found
 
 
-def defaults_of(parameters: Sequence[TemplateParameter]) -> tuple[dict[str, str], list[str]]:
+def defaults_of(parameters: Sequence[TemplateParameter | ParameterRow]) -> tuple[dict[str, str], list[str]]:
     """Return the defaults of parameters, and the names of those that need a value."""
     defaults = {each.name: each.default for each in parameters if each.default is not None}
     return defaults, [each.name for each in parameters if each.default is None]
 
 
 def values_of(
-    parameters: Sequence[TemplateParameter], values: Mapping[str, str], fields: FieldErrorList
+    parameters: Sequence[TemplateParameter | ParameterRow],
+    values: Mapping[str, str],
+    fields: FieldErrorList,
 ) -> dict[str, str]:
     """Return the values of all parameters; add those that are unknown or missing to the errors."""
     defaults, required = defaults_of(parameters)

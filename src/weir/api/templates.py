@@ -42,6 +42,14 @@ class TemplateValues(Entry):
     values: dict[str, Value] = Field(default={}, max_length=PARAMETERS_MAX)
 
 
+class ParameterRow(Answer):
+    """A parameter of a template."""
+
+    name: str
+    default: str | None = None
+    meaning: str = ""
+
+
 class TemplateRow(Answer):
     """A template. Times are those of the wall clock."""
 
@@ -49,7 +57,7 @@ class TemplateRow(Answer):
     project: str
     user: str
     saved_s: float
-    parameters: list[TemplateParameter]
+    parameters: list[ParameterRow]
     workload: dict[str, Any]
     problem: str = ""  # why it can't be used
 

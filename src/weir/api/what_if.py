@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from weir.api.workload_list import Answer, Page
+from weir.api.workload_list import Answer, Page, Shown
 from weir.scenario_io.scalars import Span
 from weir.scenario_io.specs import Entry
 
@@ -29,7 +29,7 @@ class WhatIfRow(Answer):
     since_s: float
     alternatives: list[str]
     seeds: int
-    state: Literal["running", "done", "failed", "cancelled"]
+    state: Shown[Literal["running", "done", "failed", "cancelled"]]
     progress: float = 0.0
     jobs: int = 0
     sentence: str = ""  # why it failed

@@ -1,17 +1,44 @@
 """Answers for lists of workloads, in their own module because `weir list` needs no others."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import core_schema
 
 Isolation = Literal["enforced", "cooperative", "none"]
 Status = Literal["pending", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 Type = Literal["train", "build", "inference"]
 ActivityState = Literal["working", "starved", "parked", "left", "unknown"]
 
+FROM_SERVER = {"from_server": True}
+"""Context in which a client reads an answer, which a newer server may have sent."""
+
+
+class _ShowUnknown:
+    """Keep a word that isn't in a closed list as it is, if a client reads it. JSON schemas have the list."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return core_schema.with_info_wrap_validator_function(
+            _known_or_shown, handler(source), serialization=core_schema.simple_ser_schema("any")
+        )
+
+
+def _known_or_shown(value: Any, known: Any, info: core_schema.ValidationInfo) -> Any:
+    try:
+        return known(value)
+    except ValidationError:
+        if isinstance(value, str) and info.context == FROM_SERVER:
+            return value
+        raise
+
+
+Words = TypeVar("Words")
+Shown = Annotated[Words, _ShowUnknown()]
+"""A word of a closed list, in an answer. Clients show unknown words as they are."""
+
 
 class Answer(BaseModel):
-    """Base of the responses. A newer server may send more fields than an older client knows."""
+    """Base of the responses. A newer server may send more fields and words than an older client knows."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)  # a command uses few
 
@@ -75,7 +102,7 @@ class ActivityRow(Answer):
     without use while others of the workload compute.
     """
 
-    state: ActivityState | None = None  # None: not certain yet
+    state: Shown[ActivityState] | None = None  # None: not certain yet
     since_s: float | None = None
     signals: list[str] = []
     quiet: list[str] = []
@@ -91,8 +118,8 @@ class WorkloadRow(Answer):
     name: str
     project: str
     user: str
-    type: Type
-    status: Status
+    type: Shown[Type]
+    status: Shown[Status]
     priority: int
     preemptible: bool
     devices: float  # requested, all pods together
@@ -123,7 +150,7 @@ class ArrayIndexRow(Answer):
 
     index: int
     name: str
-    status: Status
+    status: Shown[Status]
     uid: int | None = None
     first_started_s: float | None = None
     ended_s: float | None = None

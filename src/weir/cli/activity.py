@@ -83,7 +83,8 @@ def _state(row: "ActivityRow") -> str:
     """Return the state, its beginning, its meaning, and the signs of life."""
     signs = "; ".join(_SIGNS.get(each, each) for each in row.signals)
     lasts = "" if row.since_s is None else f" for {since(row.since_s)}"
-    return f"{row.state}{lasts}: {_MEANS[row.state or 'unknown']}{f', but {signs}' if signs else ''}"
+    means = _MEANS.get(row.state or "unknown", "")  # a newer server may have other states
+    return f"{row.state}{lasts}{f': {means}' if means else ''}{f', but {signs}' if signs else ''}"
 
 
 def _quiet(row: "ActivityRow") -> str:

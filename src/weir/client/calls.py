@@ -150,9 +150,11 @@ def form(model: type[Form]) -> Callable[[bytes], Form]:
     """Return a function that reads an answer of a form."""
     from pydantic import ValidationError
 
+    from weir.api.workload_list import FROM_SERVER
+
     def read(raw: bytes) -> Form:
         try:
-            return model.model_validate_json(raw)
+            return model.model_validate_json(raw, context=FROM_SERVER)
         except ValidationError as error:
             raise PoolError(
                 "The answer is not from a pool of this version: check the address, or use the same version "

@@ -83,14 +83,15 @@ def _row_of(kind: str, text: str) -> WorkloadRow | EventRow | QueueRow | NodeRow
         ValidationError: the text isn't such a row.
     """
     from weir.api import answers
+    from weir.api.workload_list import FROM_SERVER
 
     match kind if text else "":
         case "workload":
-            return answers.WorkloadRow.model_validate_json(text)
+            return answers.WorkloadRow.model_validate_json(text, context=FROM_SERVER)
         case "event":
-            return answers.EventRow.model_validate_json(text)
+            return answers.EventRow.model_validate_json(text, context=FROM_SERVER)
         case "queue":
-            return answers.QueueRow.model_validate_json(text)
+            return answers.QueueRow.model_validate_json(text, context=FROM_SERVER)
         case "node":
-            return answers.NodeRow.model_validate_json(text)
+            return answers.NodeRow.model_validate_json(text, context=FROM_SERVER)
     return None

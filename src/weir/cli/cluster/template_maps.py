@@ -18,6 +18,7 @@ from weir.api.submissions import Submission
 from weir.api.template_rules import check_template, defaults_of, values_of
 from weir.api.templates import (
     FilledTemplate,
+    ParameterRow,
     TemplateAsked,
     TemplatePage,
     TemplateRow,
@@ -201,7 +202,8 @@ def _row(project: str, found: TemplateMap) -> TemplateRow:
         return row.model_copy(update={"problem": f"{where}: {text}"})
     except Refused as error:
         return row.model_copy(update={"problem": f"{where}: {error}"})
-    return row.model_copy(update={"parameters": asked.parameters, "workload": asked.workload})
+    parameters = [ParameterRow(**each.model_dump()) for each in asked.parameters]
+    return row.model_copy(update={"parameters": parameters, "workload": asked.workload})
 
 
 def _read(project: str, text: str) -> TemplateAsked:
