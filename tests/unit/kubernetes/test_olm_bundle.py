@@ -208,8 +208,18 @@ def test_the_command_writes_everything_and_refuses_what_is_wrong(
 
 def test_the_image_on_ubi_has_the_labels_and_licences_that_certification_asks_for() -> None:
     text = (ROOT / "deploy" / "Containerfile.ubi9").read_text()
-    assert all(line.split()[1].startswith("ubi9/") for line in text.splitlines() if line.startswith("FROM "))
+    bases = [line.split()[1] for line in text.splitlines() if line.startswith("FROM ")]
+    assert all(each.startswith("registry.access.redhat.com/ubi9/") for each in bases), "not a short name"
     for label in ("name", "vendor", "version", "release", "summary", "description", "maintainer"):
         assert f"\n      {label}=" in text or f"LABEL {label}=" in text
     assert "COPY LICENSE /licenses/" in text
     assert "USER 65532:0" in text
+
+
+@pytest.mark.parametrize("name", ["Containerfile.ubi9", "Dockerfile"])
+def test_no_layer_of_an_image_holds_what_a_later_one_removes(name: str) -> None:
+    text = (ROOT / "deploy" / name).read_text()
+    last = text[text.rindex("\nFROM ") :]
+    assert "COPY --from=" not in last
+    assert "rm -r" not in last
+    assert "RUN --mount=type=bind,from=built,source=/wheels,target=/wheels" in last
