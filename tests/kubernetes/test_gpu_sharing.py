@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tools.controlplane.api import ApiError, Object, collection
+from tools.controlplane.api import STRATEGIC, ApiError, Object, collection
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
@@ -129,6 +129,56 @@ def test_pod_that_only_says_that_it_has_the_variables_is_refused(weir: Installed
     cluster.api.create(plain)
     with pytest.raises(ApiError, match=refused):
         cluster.api.patch(f"/api/v1/namespaces/{team}/pods/plain", {"metadata": {"annotations": says}})
+
+
+def privileged(one: Object) -> Object:
+    one["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    return one
+
+
+def test_no_container_of_an_enforced_share_reaches_other_memory(weir: Installed, cluster: Cluster) -> None:
+    """A container for debugging gets the variables or is refused; a privileged pod isn't enforced."""
+    (node,) = cluster.add_nodes(1, gpus=2)
+    labels = {SHARING: "true", "nvidia.com/gpu.memory": "81920", LIMITS: "true"}
+    cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+    team = cluster.namespace()
+    weir.create_queues(project("vision", 4, [team]))
+    cluster.api.create(
+        pod(team, "half", 0, annotations=HALF, **PLAIN),
+        privileged(pod(team, "bold", 0, annotations=HALF, **PLAIN)),
+    )
+    cluster.until(lambda: len(cluster.running(team)) == 2, 120, "the shares to run")
+    cluster.until(lambda: isolation(cluster, team, "half") == "enforced", 120, "the share to be enforced")
+    assert isolation(cluster, team, "bold") == "none"
+
+    pods = f"/api/v1/namespaces/{team}/pods"
+    wants_all = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+
+    def debug(name: str, container: str, **more: Any) -> str:
+        made = {"name": container, "image": "busybox", **more}
+        try:
+            cluster.api.patch(
+                f"{pods}/{name}/ephemeralcontainers", {"spec": {"ephemeralContainers": [made]}}, STRATEGIC
+            )
+        except ApiError as why:
+            return why.message
+        return ""
+
+    assert debug("half", "first", env=[wants_all]) == ""
+    assert debug("half", "second") == ""
+    added = cluster.api.get(f"{pods}/half")["spec"]["ephemeralContainers"]
+    assert sorted(each["name"] for each in added) == ["first", "second"]
+    for each in added:
+        assert variables({"spec": {"containers": [each]}}) == VARIABLES
+    sees_all = {"securityContext": {"privileged": True}}
+    assert "a privileged container uses all GPUs of its node" in debug("half", "third", **sees_all)
+    assert debug("bold", "other", env=[wants_all]) == "", "its memory isn't limited anyway"
+    assert isolation(cluster, team, "half") == "enforced"
+    says = {"metadata": {"annotations": {"weir.dev/share-variables": "true"}}}
+    with pytest.raises(ApiError, match="a privileged container"):
+        cluster.api.patch(f"{pods}/bold", says)
+    weir.stop()
+    assert "wait until Weir's webhook adds them" in debug("half", "late", env=[wants_all])
 
 
 def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster: Cluster) -> None:

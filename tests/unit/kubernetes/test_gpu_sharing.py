@@ -5,7 +5,7 @@ from typing import Any
 from tests.unit.kubernetes.small_world import WatchProgress, node, pod, project
 
 from weir.api.answers import Explanation
-from weir.kubernetes.admission.shared_devices import share_changes
+from weir.kubernetes.admission.shared_devices import debugging_changes, share_changes
 from weir.kubernetes.api.objects import KubeNode, NodeTaint, OwnerReference
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.translate.gpu_sharing import (
@@ -171,6 +171,25 @@ def test_each_container_of_a_share_sees_the_devices_of_its_pod() -> None:
         "/metadata/annotations/weir.dev~1share-variables",
         "/spec/tolerations",
     ]
+
+
+def test_a_pod_with_a_privileged_container_doesnt_state_that_its_memory_is_limited() -> None:
+    for part in ("containers", "initContainers"):
+        spec = {"containers": [{}], part: [{"securityContext": {"privileged": True}}]}
+        paths = [each["path"] for each in share_changes({"spec": spec})]
+        assert not any("annotations" in each for each in paths)
+        assert f"/spec/{part}/0/env" in paths, "it gets its device"
+
+
+def test_a_container_for_debugging_gets_the_variables_of_its_pod() -> None:
+    before = {"spec": {"ephemeralContainers": [{"name": "old"}]}}
+    wants_all = {"name": "new", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    pod: dict[str, Any] = {"spec": {"containers": [{}], "ephemeralContainers": [{"name": "old"}, wants_all]}}
+    assert not list(debugging_changes(pod, before)), "it has no share"
+    pod["metadata"] = {"annotations": {"weir.dev/share-variables": "true"}}
+    paths = [each["path"] for each in debugging_changes(pod, before)]
+    new = "/spec/ephemeralContainers/1/env"
+    assert paths == [f"{new}/0", f"{new}/-", f"{new}/-"]
 
 
 RULES = SharedNodeRules(nodes_max=1, wait_s=60.0, idle_s=600.0)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from weir.kubernetes.admission.job_defaults import job_defaults
-from weir.kubernetes.admission.shared_devices import share_changes
+from weir.kubernetes.admission.shared_devices import debugging_changes, share_changes
 from weir.kubernetes.api.objects import KubePod, Metadata
 from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings, settings_of
@@ -94,8 +94,10 @@ class PodRules:
 
 
 def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
-    """Return the JSON patch of a new object; empty if it needs no change."""
+    """Return the JSON patch of a new object or ephemeral container; empty if it needs no change."""
     kind, new = request["kind"]["kind"], request.get("object") or {}
+    if request.get("subResource"):
+        return list(debugging_changes(new, request.get("oldObject") or {}))
     namespace = request.get("namespace", "")
     if kind == "Pod" and _is_ours(new, namespace, known, reading):
         return [*_of_pod(new, namespace, known, reading), *_of_person(new, request)]

@@ -5,9 +5,11 @@ limits their memory by two more. Their values are annotations that Weir writes w
 reads them when a container starts. An image may set the variables; the entries in the pod have precedence.
 The pod says that it has them, so that Weir needn't read the environment of every pod. A policy holds the word
 against the containers.
+A privileged container sees all devices, whatever its variables say. So a pod with one doesn't say that it has
+them. A container that is added for debugging gets them, too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES
@@ -19,6 +21,9 @@ VARIABLES = {
     "NVIDIA_GPU_MEMORY_LIMIT": "gpu-memory-limit",
 }
 """Environment variables, each with the annotation, under Weir's prefix, of its value."""
+SHARE_KEY = f"{PREFIX}{SHARE_VARIABLES}"
+"""Annotation of a pod whose containers all have the variables."""
+_PARTS = ("containers", "initContainers")
 _TOLERATION = {
     "key": SHARING_TOLERATION.key,
     "operator": SHARING_TOLERATION.operator,
@@ -31,17 +36,34 @@ Operation = dict[str, Any]
 def share_changes(pod: Mapping[str, Any]) -> Iterator[Operation]:
     """Return the JSON patch of a pod that asks for a share."""
     spec = pod["spec"]
-    annotations = (pod.get("metadata") or {}).get("annotations")
-    if not annotations:
-        yield {"op": "add", "path": "/metadata/annotations", "value": {}}
-    key = f"{PREFIX}{SHARE_VARIABLES}".replace("/", "~1")
-    yield {"op": "add", "path": f"/metadata/annotations/{key}", "value": "true"}
+    if not any(_is_privileged(each) for part in _PARTS for each in spec.get(part) or ()):
+        if not (pod.get("metadata") or {}).get("annotations"):
+            yield {"op": "add", "path": "/metadata/annotations", "value": {}}
+        yield {"op": "add", "path": "/metadata/annotations/" + SHARE_KEY.replace("/", "~1"), "value": "true"}
     tolerations = spec.get("tolerations") or []
     if not any(each.get("key") == SHARING_TOLERATION.key for each in tolerations):
         yield _add("/spec/tolerations", tolerations, _TOLERATION)
-    for part in ("containers", "initContainers"):
-        for at, container in enumerate(spec.get(part) or ()):
+    for part in _PARTS:
+        yield from _for_containers(spec, part)
+
+
+def debugging_changes(pod: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Operation]:
+    """Return the JSON patch of a pod with a share that gets another ephemeral container."""
+    if SHARE_KEY in ((pod.get("metadata") or {}).get("annotations") or {}):
+        old = {each.get("name") for each in (before.get("spec") or {}).get("ephemeralContainers") or ()}
+        yield from _for_containers(pod["spec"], "ephemeralContainers", old)
+
+
+def _for_containers(
+    spec: Mapping[str, Any], part: str, but: Collection[str | None] = ()
+) -> Iterator[Operation]:
+    for at, container in enumerate(spec.get(part) or ()):
+        if container.get("name") not in but:
             yield from _with_variables(f"/spec/{part}/{at}/env", container.get("env") or [])
+
+
+def _is_privileged(container: Mapping[str, Any]) -> bool:
+    return bool((container.get("securityContext") or {}).get("privileged"))
 
 
 def field_path(key: str) -> str:

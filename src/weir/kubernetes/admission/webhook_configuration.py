@@ -4,7 +4,7 @@
 nothing depends on having been asked. The scheduler reads every object for itself. For the same reason only
 objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs, and pods
 whose owner or claims may ask for GPUs. The latter have webhooks of their own, so that many of them delay no
-others.
+others. Ephemeral containers are sent if their pod has a share.
 
 The paths of the webhooks aren't in here: they end with a key, and Weir writes them once it has the key.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 from weir.kubernetes.admission.gang_members import NEVER_MEMBERS
 from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER
+from weir.kubernetes.admission.shared_devices import SHARE_KEY
 from weir.kubernetes.crd.schemas import GROUP, VERSION
 from weir.kubernetes.translate.annotations import PREFIX
 
@@ -27,6 +28,7 @@ OWN_PATHS = {
 }
 """First steps of the paths of webhooks for pods and Jobs that are Weir's by their owner or their claims."""
 _TIMEOUT_S = 5
+_ANNOTATIONS = "object.metadata.?annotations.orValue({})"
 _WORDS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
 _WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
 
@@ -41,6 +43,8 @@ def registrations(
         ]
     }
     pods = [_rule("", "v1", ["pods"], ["CREATE"])]
+    debugging = [_rule("", "v1", ["pods/ephemeralcontainers"], ["UPDATE"])]
+    has_a_share = [{"name": "has-a-share", "expression": f"'{SHARE_KEY}' in {_ANNOTATIONS}"}]
     owners = [_rule(group, "v1", [name], ["CREATE", "UPDATE"]) for group, name in _WORKLOADS]
     jobs = [_rule("batch", "v1", ["jobs"], ["CREATE"])]
     is_ours = [_condition(_pod_is_ours("object.spec", "object", scheduler, devices))]
@@ -76,6 +80,7 @@ def registrations(
                 hook("members", pods, namespaceSelector=where, matchConditions=may_be_members),
                 hook("member-jobs", jobs, namespaceSelector=where, matchConditions=may_have_members),
                 hook("claims", pods, namespaceSelector=where, matchConditions=may_claim_gpus),
+                hook("debugging", debugging, namespaceSelector=where, matchConditions=has_a_share),
                 hook("claim-jobs", jobs, namespaceSelector=where, matchConditions=may_have_claims),
             ],
         ),

@@ -11,19 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from weir.kubernetes.admission.shared_devices import VARIABLES, field_path
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.claims.extended_resources import EXTENDED_CLAIM
 from weir.kubernetes.crd.schemas import GROUP
-from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
-from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES_PLURAL
-from weir.kubernetes.crd.shared_nodes_spec import parameter_kind
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
 from weir.kubernetes.install.person_policies import person_policies
 from weir.kubernetes.install.policy_expressions import (
-    SHARE_KEYS,
+    METADATA_WRITERS,
+    NOT_A_KUBELET,
     Policy,
-    asks_for_devices,
     asks_for_gpus,
     binding_object,
     changed_key,
@@ -35,12 +31,9 @@ from weir.kubernetes.install.policy_expressions import (
     quoted_list,
     same_fields,
 )
-from weir.kubernetes.translate.annotations import PREFIX, REPORTER, SHARE_VARIABLES, WRITTEN_BY_WEIR
-from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
-
-_METADATA_WRITERS = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
-_NOT_A_KUBELET = ("not-a-kubelet", "!('system:nodes' in request.userInfo.?groups.orValue([]))")
-"""Kubelets report static pods, which have a node from the start and no scheduler."""
+from weir.kubernetes.install.share_policies import share_policies
+from weir.kubernetes.translate.annotations import PREFIX, REPORTER, WRITTEN_BY_WEIR
+from weir.kubernetes.translate.gpu_sharing import GPU_SHARING
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +45,7 @@ class OptionalPolicies:
     daemonset_namespaces: tuple[str, ...] = ()  # the only ones with GPU pods of DaemonSets; empty: any
     exempt_namespaces: tuple[str, ...] = ()  # beside kube-system
     without_project: WithoutProject = IGNORE
+    require_scheduler_for_claims: bool = False
 
 
 def account_name(namespace: str) -> str:
@@ -64,10 +58,9 @@ def policies(
 ) -> list[Policy]:
     """Return each policy followed by its binding."""
     account = account_name(namespace)
-    made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
-    made += [_share_variables(), _claims_of_pods(account), _finalizers_alone(account)]
-    made += [_records(account), _shared_node_list(account)]
-    made += [_events(account), *person_policies(), _shared_nodes(devices, options)]
+    made = [_written_by_weir(account), *_limits_of(account, namespace), _finalizers_alone(account)]
+    made += [_records(account), _events(account), _claims_of_pods(account), *person_policies()]
+    made += share_policies(account, scheduler=scheduler, devices=devices, exempt=_exempt(options))
     made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, binding_object(policy))]
 
@@ -85,7 +78,7 @@ def _written_by_weir(account: str) -> Policy:
     return policy_object(
         "pod-keys",
         [
-            match_rule("", ["CREATE", "UPDATE"], _METADATA_WRITERS),
+            match_rule("", ["CREATE", "UPDATE"], METADATA_WRITERS),
             match_rule("", ["CREATE"], ["pods/binding", "bindings"]),
         ],
         conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
@@ -94,107 +87,6 @@ def _written_by_weir(account: str) -> Policy:
         message=f"{' and '.join(keys)} are written by Weir alone: leave them out, or as they are.",
         message_expression=message_expression,
     )
-
-
-def _fixed_shares(account: str, scheduler: str) -> Policy:
-    """Refuse a change of a pod's share once the pod has a node: the placement depends on it."""
-    return policy_object(
-        "pod-shares",
-        [match_rule("", ["UPDATE"], _METADATA_WRITERS)],
-        conditions=[
-            ("not-weir", f"request.userInfo.username != {quoted(account)}"),
-            ("placed", "oldObject.spec.?nodeName.orValue('') != ''"),
-            ("weirs-pod", f"oldObject.spec.?schedulerName.orValue('') == {quoted(scheduler)}"),
-        ],
-        refused=f"{quoted_list(SHARE_KEYS)}.exists(k, {changed_key('k')})",
-        variables=[("touched", f"{quoted_list(SHARE_KEYS)}.filter(k, {changed_key('k')})")],
-        message="The share of a pod that has a node can't be changed: delete the pod and make a new one.",
-        message_expression="variables.touched[0] + ' can\\'t be changed once the pod has a node: "
-        "delete the pod and make a new one'",
-    )
-
-
-def _share_variables() -> Policy:
-    """Refuse pods that say that they have the variables of a share, and haven't, or have others of the names.
-
-    Weir takes the annotation for true when it states whether a share is enforced.
-    """
-    has_all = " && ".join(
-        f"c.?env.orValue([]).exists(e, e.name == {quoted(name)}) && c.?env.orValue([]).all(e, "
-        f"e.name != {quoted(name)} || e.?valueFrom.?fieldRef.?fieldPath.orValue('') == "
-        f"{quoted(field_path(key))})"
-        for name, key in VARIABLES.items()
-    )
-    key = f"{PREFIX}{SHARE_VARIABLES}"
-    return policy_object(
-        "share-variables",
-        [match_rule("", ["CREATE", "UPDATE"], _METADATA_WRITERS)],
-        conditions=[("states-variables", f"object.metadata.?annotations[?{quoted(key)}].hasValue()")],
-        expression=" && ".join(
-            f"object.spec.?{part}.orValue([]).all(c, {has_all})" for part in ("containers", "initContainers")
-        ),
-        message=f"{key} is written by Weir's webhook, together with {', '.join(VARIABLES)}: leave it out.",
-    )
-
-
-def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
-    """Refuse pods with whole devices that name a node set aside for shares, or tolerate its taint.
-
-    The names of the nodes are in an object that Weir writes.
-    """
-    wrong = (
-        "{pod}.spec.?nodeName.orValue('') in variables.nodes || (variables.nodes.size() > 0 && "
-        "{pod}.spec.?nodeName.orValue('') == '' && ({tolerates}) && !({avoids}))"
-    )
-    words = {
-        f"{when}_wrong": f"({asks_for_devices(pod, devices)}) && "
-        f"({wrong.format(pod=pod, tolerates=_tolerates_sharing(pod), avoids=_avoids_shared_nodes(pod))})"
-        for when, pod in (("is", "object"), ("was", "oldObject"))
-    }
-    words["was_wrong"] = f"request.operation == 'UPDATE' && ({words['was_wrong']})"
-    named = (
-        f"'the node ' + object.spec.nodeName + ' is set aside for shares of GPUs ({GPU_SHARING}), "
-        "so a pod with whole GPUs can\\'t name it: leave out spec.nodeName'"
-    )
-    tolerated = (
-        f"'nodes are set aside for shares of GPUs, and a pod with whole GPUs must not tolerate their taint "
-        f"{GPU_SHARING}: leave the toleration out, or require a node affinity: {GPU_SHARING} DoesNotExist'"
-    )
-    return policy_object(
-        "shared-nodes",
-        [match_rule("", ["CREATE", "UPDATE"], ["pods"])],
-        conditions=[_NOT_A_KUBELET, ("any-shared-node", "params.?spec.?nodes.orValue([]).size() > 0")],
-        variables=[("nodes", "params.?spec.?nodes.orValue([])"), *words.items()],
-        expression="!variables.is_wrong || variables.was_wrong",
-        message="A pod with whole GPUs can't use a node that is set aside for shares.",
-        message_expression=f"object.spec.?nodeName.orValue('') != '' ? {named} : {tolerated}",
-        exempt=sorted({"kube-system", *options.exempt_namespaces}),
-        params=parameter_kind(),
-    )
-
-
-def _tolerates_sharing(pod: str) -> str:
-    """Return an expression: a toleration covers the taint for shares."""
-    everything = "t.?key.orValue('') == '' && t.?operator.orValue('') == 'Exists'"
-    return (
-        f"{pod}.spec.?tolerations.orValue([]).exists(t, (t.?key.orValue('') == {quoted(GPU_SHARING)} || "
-        f"({everything})) && t.?effect.orValue('') in ['', 'NoSchedule'])"
-    )
-
-
-def _avoids_shared_nodes(pod: str) -> str:
-    """Return an expression: the required node affinity leaves out nodes with the label for shares."""
-    terms = (
-        f"{pod}.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
-        ".?nodeSelectorTerms.orValue([])"
-    )
-    leaves_out = (
-        f"e.key == {quoted(GPU_SHARING)} && (e.operator == 'DoesNotExist' || "
-        f"(e.operator == 'NotIn' && {quoted_list([SET_ASIDE, BY_POLICY])}"
-        ".all(v, v in e.?values.orValue([]))))"
-    )
-    every = f"{terms}.all(t, t.?matchExpressions.orValue([]).exists(e, {leaves_out}))"
-    return f"{terms}.size() > 0 && {every}"
 
 
 def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
@@ -286,17 +178,6 @@ def _records(account: str) -> Policy:
     )
 
 
-def _shared_node_list(account: str) -> Policy:
-    """Refuse the list of shared nodes from every account but Weir's: another policy reads it."""
-    return policy_object(
-        "shared-node-list",
-        [match_rule(GROUP, ["CREATE", "UPDATE"], [SHARED_NODES_PLURAL]) | {"apiVersions": ["*"]}],
-        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
-        expression="request.operation == 'UPDATE' && object.?spec == oldObject.?spec",
-        message=f"{SHARED_NODES} are written by Weir alone: set a node aside by its label {GPU_SHARING}.",
-    )
-
-
 def _events(account: str) -> Policy:
     """Refuse Events in Weir's name from every other account: people, and the history, take them for true."""
     groups = [match_rule(group, ["CREATE", "UPDATE"], ["events"]) for group in ("", "events.k8s.io")]
@@ -313,6 +194,10 @@ def _events(account: str) -> Policy:
 # Options
 
 
+def _exempt(options: OptionalPolicies) -> list[str]:
+    return sorted({"kube-system", *options.exempt_namespaces})
+
+
 def _refused_pods(
     devices: Sequence[str], name: str, wrong: str, message: str, message_expression: str, **more: Any
 ) -> Policy:
@@ -323,7 +208,7 @@ def _refused_pods(
     return policy_object(
         name,
         [match_rule("", ["CREATE", "UPDATE"], ["pods", "pods/status"])],
-        conditions=[_NOT_A_KUBELET],
+        conditions=[NOT_A_KUBELET],
         variables=[
             ("is_wrong", f"({asked}) && ({wrong_now})"),
             ("was_wrong", f"request.operation == 'UPDATE' && ({asked_before}) && ({wrong_before})"),
@@ -335,8 +220,28 @@ def _refused_pods(
     )
 
 
+def _claims(scheduler: str, daemonset_namespaces: Sequence[str], exempt: Sequence[str]) -> Policy:
+    """Refuse pods with resource claims, of any class, that another scheduler would place.
+
+    A policy can't look up the class of a claim. Neither claims nor scheduler of a pod can be changed.
+    """
+    name = "object.spec.?schedulerName.orValue('')"
+    of_listed = f"{of_daemonset('object')} && request.namespace in {quoted_list(daemonset_namespaces)}"
+    return policy_object(
+        "claim-schedulers",
+        [match_rule("", ["CREATE"], ["pods"])],
+        conditions=[NOT_A_KUBELET],
+        refused=f"object.spec.?resourceClaims.orValue([]).size() > 0 && {name} != {quoted(scheduler)} && "
+        f"!({of_listed})",
+        message=f"A pod with resource claims is placed by Weir: write schedulerName: {scheduler}.",
+        message_expression=f"'spec.schedulerName is ' + {name} + ', but Weir places pods with resource "
+        f"claims: write schedulerName: {scheduler}'",
+        exempt=exempt,
+    )
+
+
 def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies) -> Iterator[Policy]:
-    exempt = sorted({"kube-system", *options.exempt_namespaces})
+    exempt = _exempt(options)
 
     refuse = partial(_refused_pods, devices)
     if options.refuse_node_name:
@@ -359,6 +264,8 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             f"', but Weir places pods that ask for GPUs: write schedulerName: {scheduler}'",
             exempt=exempt,
         )
+    if options.require_scheduler_for_claims:
+        yield _claims(scheduler, options.daemonset_namespaces, exempt)
     rule = options.without_project
     if rule.action != "ignore":
         yield refuse(

@@ -148,3 +148,7 @@ SHARE_KEYS = (
     *("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"),
 )
 """Labels and annotations that state the share of a GPU a pod takes."""
+METADATA_WRITERS = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
+"""Resources by which the metadata of a pod can be written."""
+NOT_A_KUBELET = ("not-a-kubelet", "!('system:nodes' in request.userInfo.?groups.orValue([]))")
+"""Kubelets report static pods, which have a node from the start and no scheduler."""
