@@ -94,6 +94,7 @@ def installation(values: Values, namespace: str) -> Installation:
             tuple(admission.get("daemonSetNamespaces", ())),
             tuple(admission.get("exemptNamespaces", ())),
             rule,
+            admission.get("requireSchedulerForClaims", False),
         ),
         values.get("priorityClasses", default.priority_classes),
         PodOptions(
@@ -195,6 +196,7 @@ _KEYS: dict[str, Callable[[random.Random], Any]] = {
 _ADMISSION: dict[str, Callable[[random.Random], Any]] = {
     "refuseNodeName": _one(True, False),
     "requireScheduler": _one(True, False),
+    "requireSchedulerForClaims": _one(True, False),
     "daemonSetNamespaces": _some(_NAMES),
     "exemptNamespaces": _some((*_NAMES, "kube-system")),
     "withoutProject": _one("ignore", "refuse", "queue:vision", "queue:a.b", "queue:1"),

@@ -85,6 +85,35 @@ def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Ca
     )
 
 
+def test_with_the_option_for_claims_no_pod_with_a_claim_goes_past_weir(
+    cluster: Cluster, act_as: Callable[..., Api]
+) -> None:
+    operator = cluster.namespace()
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
+    site = Site(
+        cluster,
+        act_as,
+        require_scheduler=True,
+        refuse_node_name=True,
+        require_scheduler_for_claims=True,
+        daemonset_namespaces=(operator,),
+    )
+    sentence = "but Weir places pods with resource claims: write schedulerName: weir"
+    default = pod(site.within, "default", 0, **FREE, **claims)
+    assert site.refusal(default) == f"spec.schedulerName is default-scheduler, {sentence}"
+    other = pod(site.within, "other", 0, scheduler="other-scheduler", nodeName="gpu-0", **claims)
+    assert site.refusal(other) == f"spec.schedulerName is other-scheduler, {sentence}"
+    daemon = owned_by_daemonset(pod(site.within, "daemon", 0, **FREE, **claims))
+    assert site.refusal(daemon, dry=True)
+    site.add_tenant(operator)
+    listed = owned_by_daemonset(pod(operator, "listed", 0, **FREE, **claims))
+    cluster.api.post(f"/api/v1/namespaces/{operator}/pods", listed)
+    assert site.refusal(pod(site.within, "good", 0, **claims)) == ""
+    assert site.refusal(pod(site.within, "plain", 0, **FREE)) == ""
+    system = pod("kube-system", "exempt", 0, **FREE, **claims)
+    cluster.api.post("/api/v1/namespaces/kube-system/pods?dryRun=All", system)
+
+
 @ON_DEMAND
 def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Callable[..., Api]) -> None:
     site = Site(cluster, act_as, refuse_node_name=True, require_scheduler=True)
@@ -98,12 +127,19 @@ def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Calla
 def test_the_api_server_finds_no_fault_with_any_expression(
     cluster: Cluster, act_as: Callable[..., Api]
 ) -> None:
-    Site(cluster, act_as, refuse_node_name=True, require_scheduler=True, daemonset_namespaces=("a", "b"))
+    Site(
+        cluster,
+        act_as,
+        refuse_node_name=True,
+        require_scheduler=True,
+        daemonset_namespaces=("a", "b"),
+        require_scheduler_for_claims=True,
+    )
 
     def checked() -> list[Object]:
         found = cluster.api.items("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
         return found if all("typeChecking" in each.get("status", {}) for each in found) else []
 
     found = cluster.until(checked, 120, "the types to be checked")
-    assert len(found) >= 11
+    assert len(found) >= 12
     assert [each["status"]["typeChecking"] for each in found] == [{}] * len(found)

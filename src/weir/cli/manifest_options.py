@@ -65,10 +65,12 @@ class AdmissionOptions:
     """Refuse GPU pods that name their node."""
     require_scheduler: Annotated[bool, _SWITCH] = False
     """Refuse GPU pods that name another scheduler."""
+    require_scheduler_for_claims: Annotated[bool, _SWITCH] = False
+    """Refuse pods with resource claims, of any class, that name another scheduler."""
     daemonsets_in: Annotated[Sequence[str], _NAMES] = ()
     """Refuse GPU pods of DaemonSets in all namespaces but these."""
     exempt: Annotated[Sequence[str], _NAMES] = ()
-    """Namespaces exempt from the three options above, besides kube-system."""
+    """Namespaces exempt from the four options above, besides kube-system."""
     without_project: str = "ignore"
     """GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT."""
     without_project_in: str | None = None
@@ -88,6 +90,7 @@ class AdmissionOptions:
             daemonset_namespaces=check.each("--daemonsets-in", check.namespace, self.daemonsets_in),
             exempt_namespaces=check.each("--exempt", check.namespace, self.exempt),
             without_project=check.without_project(rule, labels, exempt),
+            require_scheduler_for_claims=self.require_scheduler_for_claims,
         )
 
 

@@ -126,10 +126,12 @@ class Admission(_Values):
     """Refuse GPU pods that name their node."""
     require_scheduler: bool = False
     """Refuse GPU pods that name another scheduler."""
+    require_scheduler_for_claims: bool = False
+    """Refuse pods with resource claims, of any class, that name another scheduler."""
     daemon_set_namespaces: Namespaces = []
     """Refuse GPU pods of DaemonSets in all namespaces but these; empty: refuse none."""
     exempt_namespaces: Namespaces = []
-    """Namespaces exempt from the three values above, besides kube-system."""
+    """Namespaces exempt from the four values above, besides kube-system."""
     without_project: Annotated[
         str, Field(pattern=f"^(ignore|refuse|queue:{_SUBDOMAIN})$", max_length=253)
     ] = "ignore"

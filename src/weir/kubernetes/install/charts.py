@@ -88,6 +88,7 @@ _MARKED = Installation(
         daemonset_namespaces=(_DAEMONSETS,),
         exempt_namespaces=(_EXEMPT,),
         without_project=WithoutProject("queue", _PROJECT, ((_LABEL, ""),), (_PROJECT_EXEMPT,)),
+        require_scheduler_for_claims=True,
     ),
     pods=PodOptions(
         _CLASS,
@@ -247,6 +248,10 @@ _WITHOUT: tuple[tuple[Installation, str], ...] = (
     (
         replace(_MARKED, optional=replace(_OPTIONAL, require_scheduler=False)),
         ".Values.admission.requireScheduler",
+    ),
+    (
+        replace(_MARKED, optional=replace(_OPTIONAL, require_scheduler_for_claims=False)),
+        ".Values.admission.requireSchedulerForClaims",
     ),
     (
         replace(_MARKED, optional=replace(_OPTIONAL, daemonset_namespaces=())),
