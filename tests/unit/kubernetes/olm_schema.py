@@ -65,6 +65,7 @@ def wrong_in_csv(csv: Object, definitions: dict[str, Object]) -> list[str]:
         ("installModes", {each["type"] for each in spec["installModes"]} == INSTALL_MODES),
         ("a supported mode", any(each["supported"] is True for each in spec["installModes"])),
         ("icon", all(base64.b64decode(each["base64data"]).startswith(b"<svg") for each in spec["icon"])),
+        ("platforms", {"os.linux", "arch.amd64"} <= _platforms(csv)),
         ("containerImage", annotations.get("containerImage") in _images(csv)),
         ("relatedImages", _images(csv) == {each["image"] for each in spec["relatedImages"]}),
         (
@@ -100,6 +101,12 @@ def _wrong_in_install(install: Object) -> list[tuple[str, bool]]:
         )
         found.append(("selector", chosen.items() <= labels.items()))
     return found
+
+
+def _platforms(csv: Object) -> set[str]:
+    """Return the systems and architectures that a ClusterServiceVersion states."""
+    labels = csv["metadata"].get("labels", {}).items()
+    return {key.removeprefix("operatorframework.io/") for key, value in labels if value == "supported"}
 
 
 def _images(csv: Object) -> set[str]:

@@ -56,6 +56,7 @@ def test_the_csv_is_valid() -> None:
         (("spec", "version"), "1", "version"),
         (("spec", "installModes"), [{"type": "AllNamespaces", "supported": True}], "installModes"),
         (("spec", "relatedImages"), [], "relatedImages"),
+        (("metadata", "labels"), {"operatorframework.io/arch.amd64": "supported"}, "platforms"),
         (("metadata", "annotations", "capabilities"), "All of them", "capabilities"),
         (("metadata", "annotations", "alm-examples"), "[]", "example of projects.weir.dev"),
         (("spec", "customresourcedefinitions", "owned"), [], "owned kinds"),

@@ -53,6 +53,7 @@ GPUs, gangs that start together, shares of GPUs, and a reason for everything tha
 Before the first installation apply `cluster.yaml`, which comes with this bundle. It has the admission
 policies and webhooks, which OLM doesn't create. When Weir runs, apply `query-api.yaml`, for the command line;
 delete it before you remove Weir."""
+_PLATFORMS = ("os.linux", "arch.amd64", "arch.arm64")
 CLUSTER_FILE, QUERY_FILE = "cluster.yaml", "query-api.yaml"
 """Files for an administrator: before the first installation, and when Weir runs."""
 _FEATURES = {
@@ -161,7 +162,7 @@ def _csv(options: BundleOptions, made: dict[tuple[str, str], Thing]) -> Thing:
             "name": options.name,
             "namespace": "placeholder",
             "annotations": _csv_annotations(options),
-            "labels": {f"operatorframework.io/arch.{arch}": "supported" for arch in ("amd64", "arm64")},
+            "labels": {f"operatorframework.io/{each}": "supported" for each in _PLATFORMS},
         },
         "spec": {
             **_description(options),
