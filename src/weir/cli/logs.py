@@ -43,7 +43,8 @@ def logs(
     follow
         Continue until the workload is over.
     pod
-        The pod as group/index, or all; `weir describe` lists pods. The default is the first pod.
+        The pod as group/index, or its name or index on a cluster, or all; `weir describe` lists pods. The
+        default is the first pod.
     start
         Number of the pod's start; the last one by default.
     tail

@@ -153,7 +153,7 @@ def _submit(
     made = pool.submit(body, **words)
     if output == "name":
         print(made.name, flush=True)
-        _say(made, elastic, _logs(pool, made), shown=not follow)
+        _say(made, elastic, _logs(made), shown=not follow)
         _warn(pool, made.name)
     else:
         print_plain(made.model_dump(mode="json"), output)
@@ -169,13 +169,11 @@ def _submit(
     return 0
 
 
-def _logs(pool: "Pool", made: "WorkloadDetail") -> str:
+def _logs(made: "WorkloadDetail") -> str:
     """Return the command that follows a workload's output."""
-    name, array = made.name, None if made.array is None else read_indices(made.array.written)
-    if not pool.address.is_cluster:
-        return f"weir logs {name} -f" if array is None else f"weir logs {name} --index {array.indices[0]} -f"
-    namespace, _, job = name.partition("/")
-    return f"kubectl logs -n {namespace} job/{job.removeprefix('job-')} -f"
+    if made.array is None:
+        return f"weir logs {made.name} -f"
+    return f"weir logs {made.name} --index {read_indices(made.array.written).indices[0]} -f"
 
 
 def _say(made: "WorkloadDetail", elastic: str | Sequence[int] | None, logs: str, *, shown: bool) -> None:

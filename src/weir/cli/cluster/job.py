@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from weir.api.submissions import Submission
-from weir.cli.cluster.array_job import array_env, array_spec
+from weir.cli.cluster.array_job import array_command, array_env, array_spec
 from weir.cli.cluster.errors import wrong
 from weir.cli.cluster.installation import InstallationView
 from weir.cli.cluster.session_job import KEEPS_RUNNING, session_pod, without_token
@@ -155,6 +155,8 @@ def _pod(
         "command": list(submission.command),
         "resources": resources,
     }
+    if submission.array is not None:
+        container["command"] = array_command(submission.array, submission.command)
     env: list[dict[str, Any]] = [{"name": name, "value": each} for name, each in submission.env.items()]
     if submission.array is not None:
         env += array_env(submission.array)

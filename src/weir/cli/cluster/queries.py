@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from weir.api.access import WhoAmI
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
+from weir.api.workload_list import ArrayCounts
 from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.person import user_of
@@ -19,6 +20,7 @@ from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.object_numbers import at_s, number_of
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
+from weir.model.array_indices import read_indices
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 if TYPE_CHECKING:
@@ -216,7 +218,9 @@ def _queued(submission: "Submission", namespace: str, job: ApiObject) -> Workloa
     """Return the workload that a new Job will become."""
     from weir.cli.cluster.submission_job import gpus_of
 
-    pods = submission.pods[0]
+    pods, array = submission.pods[0], None
+    if submission.array is not None:
+        array = ArrayCounts(written=submission.array, size=len(read_indices(submission.array)))
     priority = (
         DEFAULT_PRIORITY[WorkloadType(submission.type)]
         if submission.priority is None
@@ -234,8 +238,9 @@ def _queued(submission: "Submission", namespace: str, job: ApiObject) -> Workloa
         if submission.preemptible is None
         else submission.preemptible,
         devices=gpus_of(pods),
-        pods=pods.count,
+        pods=pods.count * (1 if array is None else array.size),
         pods_running=0,
+        array=array,
         submitted_s=at_s(job.metadata.creation_timestamp) or time.time(),
         command=submission.command,
     )

@@ -7,7 +7,7 @@ out are refused with the tool that can.
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -18,6 +18,7 @@ from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.queries import ClusterQueries
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import TooManyRequests
+from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
     from weir.cli.cluster.cluster_sweeps import ClusterSweeps
@@ -147,6 +148,21 @@ class ClusterRequests:
             case "POST", [name, ("stop" | "suspend" | "resume") as action]:
                 return await queries.act(name, action)
         raise not_here(_instead(["workloads", *parts]))
+
+    async def logs(self, name: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        """Return the output of a workload, or of an index of an array, in pieces.
+
+        It raises what `answer` does, which doesn't answer this: the page of a cluster reads no output.
+        """
+        from weir.cli.cluster.pod_logs import PodLogs, log_request
+        from weir.cli.cluster.workload_pods import WorkloadPods
+
+        array, index = split_name(name) or (name, None)
+        queries = self.queries
+        workload = await queries.lookup.workload(array)
+        owner = await queries.lookup.owner(workload)
+        pods = WorkloadPods(self._api, workload, owner, lambda: queries.workload(workload.key))
+        return await PodLogs(self._api, pods).output(log_request(params, index))
 
 
 def sentence_of(error: Exception) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from weir.cli.cluster.errors import refused
 from weir.cli.cluster.missing_rights import missing_right
 from weir.cli.cluster.person import may, user_of
 from weir.cli.cluster.requests import ClusterRequests, parts_of, sentence_of
-from weir.client.errors import Unreachable
+from weir.client.errors import Refused, Unreachable
 from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
 from weir.kubernetes.api.decoding import read
@@ -71,13 +71,15 @@ class ClusterTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Return the response to a request."""
         parts = parts_of(request.url.raw_path.decode())
-        asked = self._requests.answer(request.method, parts, dict(request.url.params), request.read())
+        params = dict(request.url.params)
         try:
-            answer = self._result(asked)
+            if request.method == "GET" and parts[0] == "workloads" and parts[2:] == ["logs"]:
+                pieces = self._result(self._requests.logs(parts[1], params))
+                headers = {"Content-Type": "text/plain; charset=utf-8"}
+                return httpx.Response(200, headers=headers, stream=_Pieces(self._loop, pieces, self._result))
+            answer = self._result(self._requests.answer(request.method, parts, params, request.read()))
         except Said as error:
-            detail = missing_right(str(error)) or sentence_of(error)
-            problem = Problem(title="The cluster refused", status=error.status, detail=detail)
-            return httpx.Response(error.status, content=problem.model_dump_json())
+            return httpx.Response(error.status, content=_problem(error).model_dump_json())
         if isinstance(answer, str):
             return httpx.Response(200, text=answer)
         if isinstance(answer, bytes):
@@ -138,3 +140,45 @@ class ClusterTransport(httpx.BaseTransport):
             raise
         except ApiError as error:
             raise refused(500, sentence_of(error)) from None
+
+
+class _Pieces(httpx.SyncByteStream):
+    """An answer that comes in pieces."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pieces: AsyncGenerator[bytes, None],
+        result: Callable[[Awaitable[bytes | None]], bytes | None],
+    ) -> None:
+        self._loop, self._pieces, self._result = loop, pieces, result
+        self._next: asyncio.Task[bytes | None] | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            self._next = self._loop.create_task(self._piece())
+            try:
+                piece = self._result(self._next)
+            except Said as error:
+                raise Refused(_problem(error)) from None
+            if piece is None:
+                return
+            yield piece
+
+    def close(self) -> None:
+        """Stop reading; a piece may be awaited when the person has stopped the command."""
+        self._loop.run_until_complete(self._closed())
+
+    async def _piece(self) -> bytes | None:
+        return await anext(self._pieces, None)
+
+    async def _closed(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
+        await self._pieces.aclose()
+
+
+def _problem(error: Said) -> Problem:
+    detail = missing_right(str(error)) or sentence_of(error)
+    return Problem(title="The cluster refused", status=error.status, detail=detail)

@@ -8,6 +8,7 @@ out here isn't carried out there much later. Whatever goes wrong is an `ApiError
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 
 class ApiSilent(ApiUnreachable):
-    """A watch that received nothing for so long that its connection counts as lost."""
+    """A stream that received nothing for so long that its connection counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ClientLimits:
     read_s: float = 60.0  # for one object, or one piece of a list
     write_s: float = 5.0
     watch_s: float = 600.0  # lifetime of one watch request
-    silence_s: float = 90.0  # of a watch; most servers send a bookmark every minute
+    silence_s: float = 90.0  # of a watch or another stream; most servers send a bookmark every minute
     gather_s: float = 0.05  # events of a watch before they are read: waking up costs more than an event
     connections: int = 512
     event_bytes: int = 16 << 20
@@ -213,25 +214,38 @@ class ApiClient:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(for_s)),
         }
-        limits, rest = self._limits, b""
+        most, rest = self._limits.event_bytes, b""
+        async with aclosing(self.stream(path, query, verb="WATCH")) as pieces:
+            async for received in pieces:
+                *lines, rest = (rest + received).split(b"\n")
+                if len(rest) > most:
+                    raise InvalidResponse(f"An event of more than {most} bytes at {path}.")
+                for events in events_of(lines):
+                    yield events
+
+    async def stream(
+        self, path: str, query: Mapping[str, str], *, verb: str = "STREAM"
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield an answer as it comes.
+
+        Raises:
+            ApiSilent: nothing came for `silence_s`.
+        """
+        limits = self._limits
         assert self._lines is not None, _OPENED
         try:
             request = await self._request("GET", path, urlencode(query))
             async with self._lines.stream(request, limits.silence_s, limits.gather_s) as (answer, pieces):
                 if self.called is not None:
-                    self.called("WATCH", path, answer.status, 0.0)
+                    self.called(verb, path, answer.status, 0.0)
                 if answer.status >= 300:
                     text = b"".join([page async for page in pieces])
                     raise refusal(answer.status, text, answer.header("retry-after"))
                 async for received in pieces:
-                    *lines, rest = (rest + received).split(b"\n")
-                    if len(rest) > limits.event_bytes:
-                        raise InvalidResponse(f"An event of more than {limits.event_bytes} bytes at {path}.")
-                    for events in events_of(lines):
-                        yield events
+                    yield received
         except TimeoutError:
             self.unanswered += 1
-            silence = f"WATCH {path}: nothing came for {limits.silence_s:g} s"
+            silence = f"{verb} {path}: nothing came for {limits.silence_s:g} s"
             raise ApiSilent(silence, may_have_happened=False) from None
         except _UNANSWERED as error:
             self.unanswered += 1

@@ -1,5 +1,6 @@
 """A cluster's objects as rows, and a submission as a Job."""
 
+import subprocess
 from typing import Any
 
 import msgspec
@@ -284,8 +285,28 @@ def test_an_array_is_an_indexed_job_whose_indices_start_and_fail_by_themselves()
 
 
 @pytest.mark.parametrize(
+    ("written", "indices"), [("1-4", [1, 2, 3, 4]), ("10-22:5%1", [10, 15, 20]), ("9,3,4-5%2", [3, 4, 5, 9])]
+)
+def test_each_pod_of_an_array_gets_its_index(written: str, indices: list[int]) -> None:
+    made = job(array=written, command=["sh", "-c", 'echo "$WEIR_ARRAY_INDEX $1"', "-", "a  b"])
+    assert made["spec"]["completions"] == len(indices)
+    (container,) = pod_spec(made)["containers"]
+    env = {each["name"]: each["value"] for each in container["env"]}
+    assert env["WEIR_ARRAY_COUNT"] == str(len(indices))
+    assert (env["WEIR_ARRAY_MIN"], env["WEIR_ARRAY_MAX"]) == (str(indices[0]), str(indices[-1]))
+    for number, index in enumerate(indices):
+        env["JOB_COMPLETION_INDEX"] = str(number)
+        ran = subprocess.run(container["command"], env=env, capture_output=True, check=True, text=True)
+        assert ran.stdout == f"{index} a  b\n"
+
+
+@pytest.mark.parametrize(
     ("written", "instead"),
-    [("1-4", "write 0-3"), ("0-10:2", "write 0-5"), ("0-99999", "write 0-99999%10000")],
+    [
+        ("0-99999", "write 0-99999%10000"),
+        ("1-99999:2", "write 1-99999:2%10000"),
+        ("0-40000,50000-60000%1", "is too long for a Job; write one range"),
+    ],
 )
 def test_an_array_that_a_job_cannot_express_is_refused_with_one_that_it_can(
     written: str, instead: str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 JOB_PREFIX = "job-"
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-_OF_JOB = "batch.kubernetes.io/job-name"
+OF_JOB = "batch.kubernetes.io/job-name"
 _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError")
 _NO_PROGRAM = re.compile(r"""exec: "([^"]+)": (?:executable file not found|stat .*: no such file)""")
 """Message of runc; crun says: executable file `NAME` not found."""
@@ -50,6 +50,7 @@ class _ContainerState(ApiStruct):
 class _ContainerStatus(ApiStruct):
     name: str
     state: _ContainerState = field(default_factory=_ContainerState)
+    restart_count: int = 0
 
 
 class _Spec(ApiStruct):
@@ -75,12 +76,30 @@ class PodContainers(ApiStruct):
         return next((each for each in self.spec.containers if each.name == named), self.spec.containers[0])
 
     @property
+    def _status(self) -> _ContainerStatus:
+        name = self.main.name
+        found = (each for each in self.status.container_statuses if each.name == name)
+        return next(found, _ContainerStatus(name))
+
+    @property
     def state(self) -> _ContainerState:
         """The state of that container."""
-        name = self.main.name
-        return next(
-            (each.state for each in self.status.container_statuses if each.name == name), _ContainerState()
-        )
+        return self._status.state
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts of that container within the pod."""
+        return self._status.restart_count
+
+    @property
+    def has_begun(self) -> bool:
+        """Return True if that container runs or has run."""
+        return bool(self.restarts or self.state.running or self.state.terminated)
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if no container of the pod starts any more."""
+        return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def entered(self) -> ContainerAddress | None:
@@ -155,7 +174,7 @@ def job_pods(detail: "WorkloadDetail") -> tuple[str, str] | None:
     bare = detail.name.rpartition("/")[2]
     if not bare.startswith(JOB_PREFIX):
         return None
-    selector = f"{_OF_JOB}={bare.removeprefix(JOB_PREFIX)}"
+    selector = f"{OF_JOB}={bare.removeprefix(JOB_PREFIX)}"
     return path_of("v1", "pods", namespace_of(detail.name)), selector
 
 

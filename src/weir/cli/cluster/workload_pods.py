@@ -1,0 +1,214 @@
+"""The pods of a workload of a cluster, and whether it is over, as the API server says it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from weir.cli.cluster.array_job import array_position
+from weir.cli.cluster.errors import refused
+from weir.cli.cluster.lookup import JOBS, LookupResult
+from weir.cli.cluster.sessions.session_container import OF_JOB, PodContainers
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, NotFound
+from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import OwnerFields
+
+LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0
+"""Intervals between two reads of the pods, at first and later."""
+PATIENCE_S = 60.0
+"""Time for which an API server or a node may not answer once it has: an upgrade takes that long."""
+_PASSING = (400, 429, 500, 502, 503, 504)
+"""Statuses of answers that a later request needn't get: 400 is that of a container that doesn't run yet."""
+_ENDED = ("succeeded", "failed", "stopped")
+_INDEX = "batch.kubernetes.io/job-completion-index"
+T = TypeVar("T")
+_ONLY = ""
+"""Place of the pods of a Job that runs one at a time."""
+
+
+class _Condition(ApiStruct):
+    type: str
+    status: str = ""
+
+
+class _JobStatus(ApiStruct):
+    conditions: list[_Condition] = field(default_factory=list)
+
+
+class _Variable(ApiStruct):
+    name: str
+    value: str = ""
+
+
+class _Container(ApiStruct):
+    env: list[_Variable] = field(default_factory=list)
+
+
+class _PodSpec(ApiStruct):
+    containers: list[_Container] = field(default_factory=list)
+
+
+class _Template(ApiStruct):
+    spec: _PodSpec = field(default_factory=_PodSpec)
+
+
+class _JobSpec(ApiStruct):
+    template: _Template = field(default_factory=_Template)
+    parallelism: int = 1
+    completions: int | None = None
+    completion_mode: str = ""
+
+
+class _Job(ApiStruct):
+    metadata: Metadata
+    spec: _JobSpec = field(default_factory=_JobSpec)
+    status: _JobStatus = field(default_factory=_JobStatus)
+
+
+class _PodRow(Struct):
+    name: str
+
+
+class _Detail(Struct):
+    status: str = ""
+    pod_rows: list[_PodRow] = []
+
+
+class WorkloadPods:
+    """Pods of one workload. `detail` reads what Weir knows of it: its pods, unless a Job makes them."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        workload: LookupResult,
+        owner: OwnerFields,
+        detail: Callable[[], Awaitable[bytes]],
+    ) -> None:
+        self._api, self._workload, self._owner, self._detail = api, workload, owner, detail
+        self._is_job = owner.kind == "Job" and owner.api_version == JOBS
+        self._job: _Job | None = None
+        self._pods: list[PodContainers] = []
+        self._is_over = False
+        self._lock, self._read_s, self._pause_s = asyncio.Lock(), 0.0, LOOK_S_MIN
+        self.reads = 0
+
+    @property
+    def key(self) -> str:
+        """Namespace and name of the workload."""
+        return self._workload.key
+
+    async def look(self) -> tuple[Sequence[PodContainers], bool]:
+        """Return its pods, oldest first, and True if it was over before these were read.
+
+        Reads follow one another in pauses, which grow while nothing changes, however many ask.
+        """
+        reads = self.reads
+        async with self._lock:
+            if reads == self.reads:
+                await asyncio.sleep(self._read_s + self._pause_s - time.monotonic() if reads else 0)
+                before = [each.metadata.uid for each in self._pods]
+                self._is_over = await self._patiently(self._over)
+                self._pods = sorted(await self._patiently(self._list), key=_age)
+                changed = before != [each.metadata.uid for each in self._pods]
+                self._pause_s = LOOK_S_MIN if changed else min(LOOK_S_MAX, 1.3 * self._pause_s)
+                self._read_s, self.reads = time.monotonic(), reads + 1
+        return self._pods, self._is_over
+
+    async def pod(self, name: str) -> PodContainers | None:
+        """Return a pod; None if it is gone."""
+        path = self.path(name)
+        try:
+            return await self._patiently(lambda: self._api.get(path, PodContainers))
+        except NotFound:
+            return None
+
+    def path(self, name: str = "") -> str:
+        """Return the path of a pod, or of all of the namespace."""
+        return path_of("v1", "pods", self._workload.namespace, name)
+
+    def place(self, pod: PodContainers) -> str:
+        """Return the place of a pod in its workload: pods that replace one another have the same one."""
+        index = pod.metadata.annotations.get(_INDEX)
+        if index is not None:
+            return index
+        job = self._job
+        return _ONLY if job is not None and job.spec.parallelism == 1 else pod.metadata.name
+
+    def position(self, index: int) -> str:
+        """Return the place of an index of an array.
+
+        Raises:
+            PoolError: there is no such index.
+        """
+        job = self._job
+        if job is None or job.spec.completion_mode != "Indexed":
+            raise refused(404, f"{self.key} is no array.")
+        variables = {each.name: each.value for part in job.spec.template.spec.containers for each in part.env}
+        position = array_position(index, variables, job.spec.completions or 0)
+        if position is None:
+            raise refused(404, f"{self.key} has no index {index}.")
+        return str(position)
+
+    def may_come(self, place: str) -> bool:
+        """Return True if a pod may come at a place where none is."""
+        job = self._job
+        if job is None or job.spec.completion_mode != "Indexed" or not place.isdigit():
+            return False
+        return int(place) < (job.spec.completions or 0)
+
+    async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Return what a read returns; once any has returned, repeat one that fails for a while."""
+        end_s = time.monotonic() + (PATIENCE_S if self.reads else 0)
+        while True:
+            try:
+                return await read()
+            except ApiError as error:
+                if not is_passing(error) or time.monotonic() + LOOK_S_MAX > end_s:
+                    raise
+                await asyncio.sleep(LOOK_S_MAX)
+
+    async def _list(self) -> list[PodContainers]:
+        if self._is_job:
+            of_job = f"{OF_JOB}={self._owner.name}"
+            pods = await self._api.list_all(self.path(), PodContainers, label_selector=of_job)
+            uid = self._owner.uid
+            return [pod for pod in pods if any(each.uid == uid for each in pod.metadata.owner_references)]
+        if self._owner.kind == "Pod":
+            names = [self._owner.name]
+        else:
+            rows = msgspec.json.decode(await self._detail(), type=_Detail).pod_rows
+            names = [row.name.rpartition("/")[2] for row in rows]
+        return [pod for pod in await asyncio.gather(*map(self.pod, names)) if pod is not None]
+
+    async def _over(self) -> bool:
+        try:
+            if self._is_job:
+                path = path_of(JOBS, "jobs", self._workload.namespace, self._owner.name)
+                self._job = job = await self._api.get(path, _Job)
+                ended = (
+                    each.type in ("Complete", "Failed") and each.status == "True"
+                    for each in job.status.conditions
+                )
+                return job.metadata.uid != self._owner.uid or any(ended)
+            if self._owner.kind == "Pod":
+                pod = await self.pod(self._owner.name)
+                return pod is None or pod.is_over
+            return msgspec.json.decode(await self._detail(), type=_Detail).status in _ENDED
+        except NotFound:
+            return True
+
+
+def is_passing(error: ApiError) -> bool:
+    """Return True if a later request may be answered."""
+    return error.status in _PASSING if isinstance(error, ApiRefused) else isinstance(error, ApiUnreachable)
+
+
+def _age(pod: PodContainers) -> tuple[bool, str, str]:
+    """Return the place of a pod among others: those that are being deleted come first."""
+    metadata = pod.metadata
+    return metadata.deletion_timestamp is None, metadata.creation_timestamp or "", metadata.name
