@@ -18,6 +18,7 @@ def submit_batch(
     environment: EnvironmentOptions,
     output: str,
     *,
+    namespace: str | None,
     waits: bool,
 ) -> int:
     """Queue the workloads of a file. Options are defaults of all of them, in place of those of the file.
@@ -36,7 +37,7 @@ def submit_batch(
         defaults["elastic"] = f"{least}:{most}"
     if os.environ.get("WEIR_PROJECT"):
         defaults.setdefault("project", os.environ["WEIR_PROJECT"])
-    with connect() as pool:
+    with connect(namespace=namespace) as pool:
         if pool.address.is_loopback:
             defaults["directory"] = str(Path(defaults.get("directory", "")).absolute())
         inherits = pool.address.is_loopback and "image" not in defaults

@@ -81,7 +81,8 @@ def submit(
         body, words = _read(file, template, command, project, name, placement.namespace)
         words |= read_options(request, rules, conditions, environment, placement)
         if "workloads" in body:
-            return submit_batch(body, words, environment, output, waits=wait or follow)
+            waits, within = wait or follow, placement.namespace
+            return submit_batch(body, words, environment, output, namespace=within, waits=waits)
         _check(words, body)
         with connect(namespace=placement.namespace) as pool:
             return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)

@@ -11,21 +11,18 @@ from pydantic import BaseModel, ValidationError
 
 from weir.api.access import WhoAmI
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
-from weir.api.workload_list import ArrayCounts
 from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.person import user_of
 from weir.cli.cluster.query_api import QueryApi
 from weir.kubernetes.api.client import ApiClient, Patch
-from weir.kubernetes.api.object_numbers import at_s, number_of
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
-from weir.model.array_indices import read_indices
-from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 if TYPE_CHECKING:
-    from weir.api.submissions import Submission
+    from weir.cli.cluster.job_changes import JobChanges
     from weir.cli.cluster.submission_job import SubmissionJobs
+    from weir.cli.cluster.submissions import Submissions
 
 
 class ClusterQueries:
@@ -96,19 +93,12 @@ class ClusterQueries:
         status: Status = "running" if running else "pending"
         return WhyAnswer(name=workload.key, status=status, reason=reason)
 
-    async def submit(self, body: bytes) -> WorkloadDetail:
-        """Create a Job."""
-        from weir.api.submissions import Submission
+    @cached_property
+    def submissions(self) -> "Submissions":
+        """Creates Jobs."""
+        from weir.cli.cluster.submissions import Submissions
 
-        words = msgspec.json.decode(body)
-        try:
-            submission = Submission.model_validate(words)
-        except ValidationError as error:
-            raise wrong(str(error)) from None
-        namespace = await self.lookup.namespace_of(submission.project)
-        job = await self.jobs.job(submission, words)
-        created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
-        return _queued(submission, namespace, created)
+        return Submissions(self._api, self.lookup, self.jobs)
 
     async def act(self, name: str, action: str) -> bytes:
         """Stop, suspend or resume a workload through the owner of its pods."""
@@ -125,6 +115,13 @@ class ClusterQueries:
             change = {"spec": {"suspend": action == "suspend"}}
             await self._api.patch(path, change, Patch.MERGE, ApiObject)
         return msgspec.json.encode(workload.row) if workload.row else _encoded(_just_queued(workload))
+
+    @cached_property
+    def changes(self) -> "JobChanges":
+        """Changes of Jobs."""
+        from weir.cli.cluster.job_changes import JobChanges
+
+        return JobChanges(self._api, self.lookup, self.jobs)
 
     async def extend(self, name: str, body: bytes) -> bytes:
         """Keep the idle rules away from a workload by an annotation of its Job."""
@@ -182,25 +179,9 @@ def _encoded(answer: BaseModel) -> bytes:
 
 
 def _just_queued(workload: LookupResult) -> WorkloadDetail:
-    """Return the workload that a Job or a pod will become."""
-    assert workload.queued is not None
-    metadata = workload.queued.metadata
-    stated = metadata.labels.get("weir.dev/type", "")
-    kind = next((each for each in WorkloadType if each.value == stated), WorkloadType.TRAIN)
-    return WorkloadDetail(
-        uid=number_of(metadata.uid),
-        name=workload.key,
-        project=metadata.labels.get("weir.dev/project") or "-",
-        user="",
-        type=kind.value,
-        status="pending",
-        priority=DEFAULT_PRIORITY[kind],
-        preemptible=True,
-        devices=0.0,
-        pods=0,
-        pods_running=0,
-        submitted_s=at_s(metadata.creation_timestamp) or time.time(),
-    )
+    from weir.cli.cluster.queued_row import just_queued  # few commands need it
+
+    return just_queued(workload)
 
 
 def _pods_of(queued: object) -> tuple[str, int, int]:
@@ -212,35 +193,3 @@ def _pods_of(queued: object) -> tuple[str, int, int]:
         return str(spec.get("schedulerName", "")), int(status.get("phase") == "Running"), 1
     scheduler = str((template.get("spec") or {}).get("schedulerName", ""))
     return scheduler, int(status.get("ready") or 0), int(status.get("active") or 0)
-
-
-def _queued(submission: "Submission", namespace: str, job: ApiObject) -> WorkloadDetail:
-    """Return the workload that a new Job will become."""
-    from weir.cli.cluster.submission_job import gpus_of
-
-    pods, array = submission.pods[0], None
-    if submission.array is not None:
-        array = ArrayCounts(written=submission.array, size=len(read_indices(submission.array)))
-    priority = (
-        DEFAULT_PRIORITY[WorkloadType(submission.type)]
-        if submission.priority is None
-        else submission.priority
-    )
-    return WorkloadDetail(
-        uid=number_of(job.metadata.uid),
-        name=f"{namespace}/job-{job.metadata.name}",
-        project=submission.project,
-        user="",
-        type=submission.type,
-        status="pending",
-        priority=priority,
-        preemptible=priority < PREEMPTIBLE_BELOW
-        if submission.preemptible is None
-        else submission.preemptible,
-        devices=gpus_of(pods),
-        pods=pods.count * (1 if array is None else array.size),
-        pods_running=0,
-        array=array,
-        submitted_s=at_s(job.metadata.creation_timestamp) or time.time(),
-        command=submission.command,
-    )

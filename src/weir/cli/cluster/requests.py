@@ -95,6 +95,8 @@ class ClusterRequests:
         match method, parts:
             case _, ["workloads", *rest]:
                 return await self._answer_workloads(method, rest, params, body)
+            case "POST", ["workloads:batch"]:
+                return await queries.submissions.submit_batch(body)
             case _, ["schedules", *rest]:
                 return await self._schedules.answer(method, rest, body)
             case _, ["sweeps", *rest]:
@@ -136,7 +138,7 @@ class ClusterRequests:
             case "GET", []:
                 return await queries.workloads(params)
             case "POST", []:
-                return await queries.submit(body)
+                return await queries.submissions.submit(body)
             case "GET", [name]:
                 return await queries.workload(name)
             case "GET", [name, "why"]:
@@ -145,6 +147,10 @@ class ClusterRequests:
                 return await queries.decision(name)
             case "POST", [name, "extend"]:
                 return await queries.extend(name, body)
+            case "POST", [name, "rerun"]:
+                return await queries.changes.rerun(name, params)
+            case "POST", [name, "priority"]:
+                return await queries.changes.set_priority(name, body)
             case "POST", [name, ("stop" | "suspend" | "resume") as action]:
                 return await queries.act(name, action)
         raise not_here(_instead(["workloads", *parts]))
@@ -181,8 +187,6 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
             within = f"-n {namespace} " if namespace else ""
             job = rest.removeprefix("job-")
             return f"the output is with the cluster's nodes: kubectl logs {within}job/{job} -f --prefix"
-        case ["workloads", _, "rerun"]:
-            return "a Job that is over can't be started again: submit it again"
         case ["stream"]:
             return "changes are followed with kubectl get workloads.weir.dev -A --watch"
         case ["projects", _, "secrets", *_]:

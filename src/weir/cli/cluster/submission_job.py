@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from weir.api.submissions import Submission
 from weir.cli.cluster.errors import wrong
-from weir.cli.cluster.installation import read_installation
+from weir.cli.cluster.installation import InstallationView, read_installation
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.missing_rights import FORBIDDEN
 from weir.cli.cluster.person import user_of
@@ -27,6 +28,25 @@ def gpus_of(pods: PodsEntry) -> float:
     return ((pods.devices or 1) * each if pods.gpus < WHOLE_MILLI else each) * pods.count
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """PriorityClasses by value, and the installation."""
+
+    classes: Mapping[int, str]
+    installed: InstallationView
+
+
+def job_in(settings: ClusterSettings, submission: Submission, words: Mapping[str, Any]) -> Body:
+    """Return the Job of a submission, which is `words` as it was written.
+
+    Raises:
+        Refused: a Job can't express it, or no image is named.
+    """
+    if not submission.image:
+        raise wrong("no image is named: write --image IMAGE for the pods")
+    return job_of(submission, words, submission.image, settings.classes, settings.installed)
+
+
 class SubmissionJobs:
     """Makes the Jobs of submissions; `home` is the namespace of Weir."""
 
@@ -40,15 +60,14 @@ class SubmissionJobs:
         Raises:
             Refused: a Job can't express it, or no image is named.
         """
-        if not submission.image:
-            raise wrong("no image is named: write --image IMAGE for the pods")
-        classes, installed = await asyncio.gather(
-            self._classes(),
-            read_installation(self._api, self._home),
-        )
-        return job_of(submission, words, submission.image, classes, installed)
+        return job_in(await self.settings(), submission, words)
 
-    async def _classes(self) -> dict[int, str]:
+    async def settings(self) -> ClusterSettings:
+        """Return what Jobs need to know of the cluster."""
+        classes, installed = await asyncio.gather(self.classes(), read_installation(self._api, self._home))
+        return ClusterSettings(classes, installed)
+
+    async def classes(self) -> dict[int, str]:
         """Return the PriorityClasses by value; those of Weir's manifests if the person may not list them."""
         try:
             found = await self._api.list_all(_CLASSES, PriorityClass)

@@ -52,6 +52,7 @@ _SHOWN_MAX = 100
 class Annotations:
     """Labels and annotations of a pod and its workload, read; None if absent."""
 
+    batch: str | None = None
     user: str | None = None
     project: str | None = None
     project_from: str = ""  # the key that named it; the bare "project" may mean something else altogether
@@ -95,6 +96,7 @@ def _preemptibility(text: str) -> bool:
 # The keys
 
 OURS = (
+    AnnotationKey("batch", "batch", "k7m2xq4d", "The batch that it was submitted in.", parse_name),
     AnnotationKey("project", "project", "team-a", "The project whose quota it counts against.", parse_name),
     AnnotationKey(
         "type", "type", "train", "train, build or inference: its default priority and time rules.", parse_type
@@ -383,11 +385,8 @@ def _kai_topology(written: Mapping[str, str], found: dict[str, Any], mistakes: l
         if len(written.get(key, "")) > VALUE_CHARACTERS_MAX:
             mistakes.append(f"{key} is too long: write at most {VALUE_CHARACTERS_MAX} characters")
             return
-    levels = {
-        annotations: written[key].strip()
-        for key, annotations in KAI_LEVELS.items()
-        if written.get(key, "").strip()
-    }
+    stated = {sets: written.get(key, "").strip() for key, sets in KAI_LEVELS.items()}
+    levels = {sets: level for sets, level in stated.items() if level}
     name = written.get(KAI_TOPOLOGY, "").strip()
     if name and levels:
         found["topology"] = TopologyRequest(name, levels.get("required"), levels.get("preferred"))

@@ -47,11 +47,6 @@ def _outcome_of(row: WorkloadRow) -> WorkloadOutcome | None:
     return WorkloadOutcome(row.status) if row.status in _ENDS else None
 
 
-def dependency_names(submission: Submission) -> list[str]:
-    """Return the names of the workloads that a submission depends on."""
-    return [name for key in _CONDITIONS for name in getattr(submission, key)]
-
-
 async def start_conditions(
     submission: Submission, pool: PoolState, batch: Collection[str] = ()
 ) -> StartConditions:

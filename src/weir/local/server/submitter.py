@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from weir.api.answers import WorkloadRow
+from weir.api.batch_order import BatchOrderError, ordered_positions
 from weir.api.submissions import Submission
 from weir.control.journal import ArrayPlan, StartConditions, WorkloadRecord
 from weir.local.server import submissions
 from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.array_view import new_array
 from weir.local.server.authorization import Action, Person, require
-from weir.local.server.batch_order import ordered_positions
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_state import PoolState
@@ -121,7 +121,10 @@ class Submitter:
         Raises:
             Refused, NameTaken, NoSuchQueue, StoreFailed: as for one; nothing is queued.
         """
-        order = ordered_positions([each.submission for each in asked])
+        try:
+            order = ordered_positions([each.submission for each in asked])
+        except BatchOrderError as error:
+            raise RequestRefused(422, str(error), error.errors) from None
         names = {each.submission.name for each in asked if each.submission.name is not None}
         checked = []
         for at in order:

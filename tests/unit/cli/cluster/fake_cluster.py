@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Self
@@ -19,6 +20,7 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
+        self.rows: list[Object] = []  # of Weir's list of workloads
         self.logs: dict[str, list[list[bytes]]] = {}
         """Pieces of each answer about a pod's output; the last answer is repeated."""
         self.written: list[tuple[str, str, Object]] = []
@@ -123,7 +125,7 @@ class FakeCluster:
         refused = self.refused(request.method, path, body)
         if refused is not None:
             return _status(*refused)
-        self.written.append((request.method, path, body))
+        self.written.append((request.method, path, deepcopy(body)))
         return web.json_response(self._write(request.method, path, body))
 
     def _read(self, path: str, selector: str) -> web.StreamResponse:
@@ -162,7 +164,7 @@ class FakeCluster:
 
     def _query(self, path: str) -> web.StreamResponse:
         if path.endswith("/workloads"):
-            return web.json_response({"items": [], "total": 0})
+            return web.json_response({"items": self.rows, "total": len(self.rows)})
         if path in self.objects:
             return web.json_response(self.objects[path])
         return _status(404, f"There is no {path}.")
@@ -187,7 +189,10 @@ class FakeCluster:
 
 
 def _status(code: int, message: str) -> web.Response:
-    return web.json_response({"kind": "Status", "code": code, "message": message, "reason": ""}, status=code)
+    reason = "AlreadyExists" if code == 409 else ""
+    return web.json_response(
+        {"kind": "Status", "code": code, "message": message, "reason": reason}, status=code
+    )
 
 
 def _merge(found: Object, change: Object) -> None:

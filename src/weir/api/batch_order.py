@@ -3,18 +3,30 @@
 from collections.abc import Mapping, Sequence
 
 from weir.api.submissions import Submission
-from weir.local.server.problem_details import RequestRefused
-from weir.local.server.start_conditions import dependency_names
 
 SHOWN_MAX = 8
 """Workloads of a circle that a refusal names."""
+_CONDITIONS = ("after", "after_ok", "after_not_ok", "after_any")
+
+
+class BatchOrderError(ValueError):
+    """A batch in which two workloads have the same name, or some wait for each other."""
+
+    def __init__(self, at: int, field: str, text: str) -> None:
+        super().__init__(f"The batch: workloads[{at}].{text}")
+        self.errors = [{"field": f"workloads[{at}].{field}", "message": text}]
+
+
+def dependency_names(submission: Submission) -> list[str]:
+    """Return the names of the workloads that a submission depends on."""
+    return [name for key in _CONDITIONS for name in getattr(submission, key)]
 
 
 def ordered_positions(submissions: Sequence[Submission]) -> list[int]:
     """Return the positions of the submissions in an order in which each follows its dependencies.
 
     Raises:
-        RequestRefused: two have the same name, or some wait for each other.
+        BatchOrderError: two have the same name, or some wait for each other.
     """
     positions = _positions(submissions)
     needs = [
@@ -43,7 +55,7 @@ def _positions(submissions: Sequence[Submission]) -> Mapping[str, int]:
             continue
         if each.name in found:
             text = f"name: workloads[{found[each.name]}] is called {each.name} too; name one differently"
-            raise _refusal(at, "name", text)
+            raise BatchOrderError(at, "name", text)
         found[each.name] = at
     return found
 
@@ -59,9 +71,4 @@ def _refuse_circle(submissions: Sequence[Submission], needs: Sequence[set[int]],
     names = [str(submissions[each].name) for each in circle]
     shown = names if len(names) <= SHOWN_MAX else [*names[: SHOWN_MAX - 1], "…", names[-1]]
     text = f"after: {' waits for '.join(shown)}: none of them could ever start; leave one condition out"
-    raise _refusal(circle[0], "after", text)
-
-
-def _refusal(at: int, field: str, text: str) -> RequestRefused:
-    error = {"field": f"workloads[{at}].{field}", "message": text}
-    return RequestRefused(422, f"The batch: workloads[{at}].{text}", [error])
+    raise BatchOrderError(circle[0], "after", text)

@@ -1,0 +1,65 @@
+"""Rows of workloads that Weir doesn't know yet: of Jobs and pods that were just created."""
+
+import time
+
+from weir.api.answers import WorkloadDetail
+from weir.api.submissions import Submission
+from weir.api.workload_list import ArrayCounts
+from weir.cli.cluster.lookup import LookupResult
+from weir.cli.cluster.submission_job import gpus_of
+from weir.kubernetes.api.object_numbers import at_s, number_of
+from weir.kubernetes.api.objects import ApiObject
+from weir.model.array_indices import read_indices
+from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
+
+
+def just_queued(workload: LookupResult) -> WorkloadDetail:
+    """Return the workload that a Job or a pod will become."""
+    assert workload.queued is not None
+    metadata = workload.queued.metadata
+    stated = metadata.labels.get("weir.dev/type", "")
+    kind = next((each for each in WorkloadType if each.value == stated), WorkloadType.TRAIN)
+    return WorkloadDetail(
+        uid=number_of(metadata.uid),
+        name=workload.key,
+        project=metadata.labels.get("weir.dev/project") or "-",
+        user="",
+        type=kind.value,
+        status="pending",
+        priority=DEFAULT_PRIORITY[kind],
+        preemptible=True,
+        devices=0.0,
+        pods=0,
+        pods_running=0,
+        submitted_s=at_s(metadata.creation_timestamp) or time.time(),
+    )
+
+
+def queued_row(submission: Submission, namespace: str, job: ApiObject) -> WorkloadDetail:
+    """Return the workload that a new Job will become."""
+    pods, array = submission.pods[0], None
+    if submission.array is not None:
+        array = ArrayCounts(written=submission.array, size=len(read_indices(submission.array)))
+    priority = (
+        DEFAULT_PRIORITY[WorkloadType(submission.type)]
+        if submission.priority is None
+        else submission.priority
+    )
+    return WorkloadDetail(
+        uid=number_of(job.metadata.uid),
+        name=f"{namespace}/job-{job.metadata.name}",
+        project=submission.project,
+        user="",
+        type=submission.type,
+        status="pending",
+        priority=priority,
+        preemptible=priority < PREEMPTIBLE_BELOW
+        if submission.preemptible is None
+        else submission.preemptible,
+        devices=gpus_of(pods),
+        pods=pods.count * (1 if array is None else array.size),
+        pods_running=0,
+        array=array,
+        submitted_s=at_s(job.metadata.creation_timestamp) or time.time(),
+        command=submission.command,
+    )

@@ -1,0 +1,226 @@
+"""Submissions on a cluster: each becomes a Job.
+
+Several at once are created suspended, and released when all are accepted. So none runs if one is refused. A
+label tells which Jobs were created together: if the command is killed, those that are suspended are left.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+from pydantic import ValidationError
+
+from weir.api.answers import Problem, WorkloadDetail, WorkloadPage
+from weir.api.batch_order import BatchOrderError, dependency_names, ordered_positions
+from weir.api.batches import SubmissionBatch, merged
+from weir.api.field_errors import read_model
+from weir.api.submissions import Submission
+from weir.cli.cluster.body_errors import BodyErrors
+from weir.cli.cluster.errors import refused, wrong
+from weir.cli.cluster.lookup import JOBS, Lookup
+from weir.cli.cluster.queued_row import queued_row
+from weir.cli.cluster.submission_job import SubmissionJobs, job_in
+from weir.client.errors import Refused
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.errors import AlreadyExists, ApiError, ApiRefused, ApiUnreachable, NotFound
+from weir.kubernetes.api.objects import ApiObject
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import OwnerObject
+from weir.kubernetes.translate.annotations import PREFIX
+
+BATCH_LABEL = f"{PREFIX}batch"
+AT_ONCE = 8
+"""Jobs of a batch that are created or released at the same time."""
+TRIES, PAUSE_S = 10, 2.0
+"""Attempts to release a Job, or to remove one, while the API server doesn't answer, and time between them."""
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_PASSING = (429, 500, 502, 503, 504)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldJob:
+    """A Job of a batch."""
+
+    submission: Submission
+    namespace: str
+    body: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        return path_of(JOBS, "jobs", self.namespace, self.body["metadata"]["name"])
+
+
+class Submissions:
+    """Creates the Jobs of submissions."""
+
+    def __init__(self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs) -> None:
+        self._api, self._lookup, self._jobs = api, lookup, jobs
+
+    async def submit(self, body: bytes) -> WorkloadDetail:
+        """Create a Job."""
+        words = msgspec.json.decode(body)
+        try:
+            submission = Submission.model_validate(words)
+        except ValidationError as error:
+            raise wrong(str(error)) from None
+        namespace = await self._lookup.namespace_of(submission.project)
+        job = await self._jobs.job(submission, words)
+        created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
+        return queued_row(submission, namespace, created)
+
+    async def submit_batch(self, body: bytes) -> WorkloadPage:
+        """Create several Jobs, all or none.
+
+        Raises:
+            PoolError: one of them is refused, and none is left; or not all could be released or removed.
+        """
+        batch = read_model(SubmissionBatch, body, BodyErrors("The batch"))
+        try:
+            order = ordered_positions(batch.workloads)
+        except BatchOrderError as error:
+            raise Refused(
+                Problem(title="The cluster refused", status=422, detail=str(error), errors=error.errors)
+            ) from None
+        mark = "".join(secrets.choice(_LETTERS) for _ in range(8))
+        held = await self._held_jobs(batch.workloads, merged(msgspec.json.decode(body))["workloads"], mark)
+        try:
+            created = await _in_turn(self._create, held)
+        except BaseException as error:
+            await self._remove(held, mark, error)
+            raise
+        # Those that others wait for come last: if this is cut off, a chain hasn't begun.
+        await self._release([held[at] for at in reversed(order)], mark)
+        rows = [
+            queued_row(job.submission, job.namespace, made) for job, made in zip(held, created, strict=True)
+        ]
+        return WorkloadPage(total=len(rows), next=None, items=rows)
+
+    async def _held_jobs(
+        self, workloads: Sequence[Submission], written: Sequence[Mapping[str, Any]], mark: str
+    ) -> list[_HeldJob]:
+        """Return the Jobs of a batch, suspended.
+
+        Raises:
+            PoolError: a Job can't express one of them.
+        """
+        settings, found = await self._jobs.settings(), []
+        for at, (submission, words) in enumerate(zip(workloads, written, strict=True)):
+            try:
+                namespace = await self._lookup.namespace_of(submission.project)
+                job = job_in(settings, submission, words)
+            except Refused as error:
+                raise wrong(f"workloads[{at}]: {error.problem.detail}") from None
+            job["metadata"]["labels"] = {**job["metadata"]["labels"], BATCH_LABEL: mark}
+            job["spec"]["suspend"] = True
+            found.append(_HeldJob(submission, namespace, job))
+        namespaces = {job.submission.name: job.namespace for job in found}
+        for at, held in enumerate(found):
+            for name in dependency_names(held.submission):
+                if namespaces.get(name, held.namespace) != held.namespace:
+                    raise wrong(
+                        f"workloads[{at}]: {name} is in the namespace {namespaces[name]}, and a condition "
+                        f"holds within {held.namespace} alone"
+                    )
+        return found
+
+    async def _create(self, job: _HeldJob) -> ApiObject:
+        try:
+            return await self._api.post(path_of(JOBS, "jobs", job.namespace), job.body, ApiObject)
+        except AlreadyExists as error:
+            left = await self._left_over(job)
+            if left is None:
+                raise
+            command = _command("delete", job.namespace, left)
+            cut_off = f"It is left of a submission that was cut off: `{command}` removes all of that."
+            raise refused(409, f"{error.message}. {cut_off}") from None
+
+    async def _left_over(self, job: _HeldJob) -> str | None:
+        """Return the mark of a suspended Job that a batch has left; None for others."""
+        try:
+            found = await self._api.get(job.path, OwnerObject)
+        except ApiRefused:
+            return None
+        has_begun = found.status.get("startTime") or not found.spec.get("suspend")
+        return None if has_begun else found.metadata.labels.get(BATCH_LABEL)
+
+    async def _release(self, jobs: Sequence[_HeldJob], mark: str) -> None:
+        async def release(job: _HeldJob) -> None:
+            await _patiently(
+                lambda: self._api.patch(job.path, {"spec": {"suspend": False}}, Patch.MERGE, ApiObject)
+            )
+
+        try:
+            await _in_turn(release, jobs)
+        except ApiError as error:
+            raise refused(
+                500,
+                f"All {len(jobs)} Jobs are created, and not all could be released: {error}. "
+                f"`weir resume NAME` releases one that is suspended: {_commands('get', jobs, mark)}.",
+            ) from None
+
+    async def _remove(self, jobs: Sequence[_HeldJob], mark: str, why: BaseException) -> None:
+        """Delete the Jobs of a batch that were created.
+
+        Raises:
+            PoolError: some may be left.
+        """
+        if isinstance(why, ApiError) and why.may_have_happened:
+            await asyncio.sleep(self._api.limits.write_s)  # what had no answer may be carried out until then
+        try:
+            for namespace in {job.namespace for job in jobs}:
+                path, of_batch = path_of(JOBS, "jobs", namespace), f"{BATCH_LABEL}={mark}"
+                listed = partial(self._api.list_all, path, ApiObject, label_selector=of_batch)
+                await _in_turn(self._delete, await _patiently(listed))
+        except ApiError:
+            raise refused(
+                500,
+                f"{str(why).rstrip('.')}. Jobs may be left, suspended: {_commands('delete', jobs, mark)}.",
+            ) from None
+
+    async def _delete(self, job: ApiObject) -> None:
+        path = path_of(JOBS, "jobs", job.metadata.namespace, job.metadata.name)
+        with suppress(NotFound):
+            await _patiently(lambda: self._api.delete(path, uid=job.metadata.uid, propagation="Background"))
+
+
+async def _in_turn(act: Callable[[T], Awaitable[R]], each: Sequence[T]) -> list[R]:
+    """Return the results of an action on each, some at a time; after a failure begin no more.
+
+    Those that are under way are awaited: what was sent can't be taken back.
+    """
+    results: list[R] = []
+    for start in range(0, len(each), AT_ONCE):
+        found = await asyncio.gather(*map(act, each[start : start + AT_ONCE]), return_exceptions=True)
+        for result in found:
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+    return results
+
+
+async def _patiently(act: Callable[[], Awaitable[T]]) -> T:
+    """Return what an action returns that may be repeated; repeat it while there is no answer."""
+    for left in reversed(range(TRIES)):
+        try:
+            return await act()
+        except (ApiUnreachable, ApiRefused) as error:
+            if not left or (isinstance(error, ApiRefused) and error.status not in _PASSING):
+                raise
+            await asyncio.sleep(PAUSE_S)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _commands(verb: str, jobs: Sequence[_HeldJob], mark: str) -> str:
+    namespaces = sorted({job.namespace for job in jobs})
+    return " and ".join(f"`{_command(verb, namespace, mark)}`" for namespace in namespaces)
+
+
+def _command(verb: str, namespace: str, mark: str) -> str:
+    return f"kubectl {verb} jobs -n {namespace} -l {BATCH_LABEL}={mark}"
