@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from weir.client.stop_signal import STOP_SIGNAL, is_in_cluster
 from weir.client.sweep_rungs import SweepRungs, rungs_of_this_process
 
 if TYPE_CHECKING:
@@ -39,10 +40,13 @@ def checkpointed(step: int | None = None) -> None:
 def stopping() -> bool:
     """Return True after notice to stop: save the state and exit before the grace period ends.
 
-    A trial of a sweep has notice as soon as it reports a rung.
+    A trial of a sweep has notice as soon as it reports a rung. On a cluster the notice is SIGTERM, from
+    the first call in the main thread on. A process that was told so there doesn't end with the exit code 0.
     """
     _keep_to_share()
-    return _has_notice() or _rungs().is_reached
+    if _has_notice() or (is_in_cluster() and STOP_SIGNAL.is_given()):
+        return True
+    return _rungs().is_reached
 
 
 def report(step: int | None = None, **values: float) -> None:
