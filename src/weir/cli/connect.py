@@ -25,3 +25,18 @@ def connect(*, namespace: str | None = None) -> "Pool":
 
     context = address.url.partition(":")[2] or None
     return Pool(address.url, transport=ClusterTransport(context, namespace=namespace))
+
+
+def refuse_on_cluster(*parts: str) -> None:
+    """Refuse a request with this path that a cluster doesn't answer, before a person is asked for anything.
+
+    Raises:
+        Refused: the address is that of a cluster.
+    """
+    from weir.client.address import find
+
+    if find().is_cluster:
+        from weir.cli.cluster.errors import not_here
+        from weir.cli.cluster.other_tools import instead_of
+
+        raise not_here(instead_of(parts))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
-from weir.cli.connect import connect
+from weir.cli.connect import connect, refuse_on_cluster
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, show
@@ -96,6 +96,7 @@ def add(
     file
         File with the address of a webhook.
     """
+    refuse_on_cluster("notifications")
     if channel in ("slack", "webhook"):
         if address:
             print(

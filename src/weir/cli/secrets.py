@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from weir.cli.columns import Column
-from weir.cli.connect import connect
+from weir.cli.connect import connect, refuse_on_cluster
 from weir.cli.formatting import moment
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
@@ -42,6 +42,7 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
     """
     with option_mistakes():
         chosen = chosen_project(project)
+        refuse_on_cluster("projects", chosen, "secrets", name)
         value = read_secret(f"value of {name}", file)
     with connect() as pool:
         pool.set_secret(chosen, name, value)

@@ -18,6 +18,7 @@ from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import not_here, refused, wrong
 from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.namespaced_objects import NamespacedObjects
+from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.submission_job import SubmissionJobs, gpus_of
 from weir.cli.cluster.sweep_rows import sweep_detail, sweep_row
 from weir.kubernetes.api.client import ApiClient, Patch
@@ -99,7 +100,7 @@ class ClusterSweeps:
                 return await self._detail(await self._api.patch(path, change, Patch.MERGE, SweepObject))
             case "DELETE", [name]:
                 return await self._delete(await self._objects.named(name), params)
-        raise not_here("a cluster doesn't answer that about sweeps")
+        raise not_here(instead_of(["sweeps", *parts]))
 
     async def _delete(self, sweep: SweepObject, params: Mapping[str, str]) -> SweepDeleted:
         """Delete a sweep that is over, with its Jobs.

@@ -20,6 +20,7 @@ from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import not_here, refused
 from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.namespaced_objects import NamespacedObjects, key_of
+from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.submission_job import SubmissionJobs
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import NotFound
@@ -97,7 +98,7 @@ class CronJobs:
                 path = self._objects.path(found.namespace, found.name)
                 await self._api.delete(path, uid=found.uid, propagation="Orphan")
                 return None
-        raise not_here("a cluster doesn't answer that about schedules")
+        raise not_here(instead_of(["schedules"]))
 
     async def _set(self, name: str, body: bytes) -> ScheduleRow:
         """Create or replace a CronJob."""

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel
 
 from weir.cli.cluster.errors import not_here
+from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.queries import ClusterQueries
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import TooManyRequests
@@ -118,7 +119,7 @@ class ClusterRequests:
                 return await queries.events(params)
             case "GET", ["whoami"]:
                 return await queries.whoami()
-        raise not_here(_instead(parts))
+        raise not_here(instead_of(parts))
 
     async def _answer_queues(self, method: str, kind: str, names: list[str], body: bytes) -> Answer:
         from weir.cli.cluster.queue_objects import access_queue, list_queues
@@ -128,7 +129,7 @@ class ClusterRequests:
                 return await list_queues(self._api, kind)
             case _, [name]:
                 return await access_queue(self._api, method, kind, name, body)
-        raise not_here(_instead([kind, *names]))
+        raise not_here(instead_of([kind, *names]))
 
     async def _answer_workloads(  # noqa: PLR0911 - the same
         self, method: str, parts: list[str], params: dict[str, str], body: bytes
@@ -153,7 +154,7 @@ class ClusterRequests:
                 return await queries.changes.set_priority(name, body)
             case "POST", [name, ("stop" | "suspend" | "resume") as action]:
                 return await queries.act(name, action)
-        raise not_here(_instead(["workloads", *parts]))
+        raise not_here(instead_of(["workloads", *parts]))
 
     async def logs(self, name: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:
         """Return the output of a workload, or of an index of an array, in pieces.
@@ -177,24 +178,3 @@ def sentence_of(error: Exception) -> str:
     if any(kind in text for kind in _NO_SUCH_KIND):
         return "Weir isn't installed in this cluster: weir kube manifests | kubectl apply --server-side -f -"
     return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
-
-
-def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each request
-    """Return the tool that carries out a request on a cluster."""
-    match parts:
-        case ["workloads", name, "logs"]:
-            namespace, _, rest = name.rpartition("/")
-            within = f"-n {namespace} " if namespace else ""
-            job = rest.removeprefix("job-")
-            return f"the output is with the cluster's nodes: kubectl logs {within}job/{job} -f --prefix"
-        case ["stream"]:
-            return "changes are followed with kubectl get workloads.weir.dev -A --watch"
-        case ["projects", _, "secrets", *_]:
-            return "a cluster has Secrets of its own: kubectl create secret generic"
-        case ["priorities"]:
-            return "its priority classes are those of Kubernetes: kubectl get priorityclasses"
-        case ["audit"]:
-            return "a cluster has an audit log of its own: see its API server's settings"
-        case ["tokens", *_]:
-            return "RBAC grants the rights of a cluster: bind the ClusterRole weir-view"
-    return "a cluster doesn't answer that"

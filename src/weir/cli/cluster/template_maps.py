@@ -27,6 +27,7 @@ from weir.api.templates import (
 from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import not_here, refused, wrong
 from weir.cli.cluster.lookup import Lookup
+from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.submission_job import SubmissionJobs
 from weir.client.errors import Refused
 from weir.kubernetes.api.client import ApiClient
@@ -105,7 +106,7 @@ class TemplateMaps:
                 await self._get(namespace, project, name)
                 await self._api.delete(_path(namespace, project, name))
                 return None
-        raise not_here("a cluster doesn't answer that about templates")
+        raise not_here(instead_of(["projects", project, "templates"]))
 
     async def _get(self, namespace: str, project: str, name: str) -> TemplateRow:
         try:

@@ -67,8 +67,8 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     from weir.cli.slurm.batch_script import read_batch_script
 
     try:
-        script = read_batch_script(words, os.environ)
         _check_place()
+        script = read_batch_script(words, os.environ)
         with connect() as pool:
             return _submit(pool, script)
     except SlurmError as error:
@@ -88,7 +88,12 @@ def _check_place() -> None:
     from weir.client.address import find
 
     address = find()
-    if address.is_cluster or not address.is_loopback:
+    if address.is_cluster:
+        submit = "`weir submit -f FILE --image IMAGE` submits that"
+        raise SlurmError(
+            f"a cluster runs no scripts of Slurm: `weir import sbatch SCRIPT > FILE`, and {submit}"
+        )
+    if not address.is_loopback:
         right = "log in there, or write `weir import sbatch` to convert the script"
         raise SlurmError(f"a script of Slurm is submitted on the machine of its pool: {right}")
 
