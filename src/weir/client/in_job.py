@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 _LINE_MOST = 1 << 16
 _BUSY_S = 3600.0
 _WHY_MOST = 64
+_SWEEP_MESSAGE = "WEIR_SWEEP_MESSAGE"
+_ON_CLUSTER = {
+    "report": "has no effect on a cluster outside of a sweep: nothing there shows what a job reports",
+    "checkpointed": (
+        "has no effect on a cluster outside of a sweep: Weir reads the annotation weir.dev/checkpointed-at "
+        "of the Job"
+    ),
+    "busy": "has no effect on a cluster: `weir extend NAME 2h` keeps the idle rules away",
+    "world": "answers what WORLD_SIZE and RANK say, and on a cluster they aren't set: it knows no other pods",
+}
+"""Calls that do nothing on a cluster, each with what its job is told."""
 _share_kept = False
+_told: set[str] = set()  # calls of which this process was told so
 
 
 def checkpointed(step: int | None = None) -> None:
@@ -32,6 +44,7 @@ def checkpointed(step: int | None = None) -> None:
     A trial of a sweep that has reached a rung waits here for its notice to stop.
     """
     _note("checkpointed", step, {})
+    _tell("checkpointed")
     rungs = _rungs()
     rungs.saved(step)
     rungs.await_notice(_has_notice)
@@ -52,6 +65,7 @@ def stopping() -> bool:
 def report(step: int | None = None, **values: float) -> None:
     """Report the job's progress and metrics for its charts, and for the sweep that it is a trial of."""
     _note("report", step, values)
+    _tell("report")
     rungs = _rungs()
     if rungs.report(step, values):
         _note("rung", step, {rungs.metric: values[rungs.metric]})
@@ -76,6 +90,7 @@ def busy(why: str = "", *, until: float | None = None) -> None:
     """
     for_s = _BUSY_S if until is None else until - time.time()
     _note("busy", None, {"for_s": max(0.0, for_s)}, str(why)[:_WHY_MOST])
+    _tell("busy")
 
 
 def world() -> "World":
@@ -86,7 +101,22 @@ def world() -> "World":
     """
     from weir.client.world import current_world
 
+    if "WORLD_SIZE" not in os.environ:
+        _tell("world")
     return current_world()
+
+
+def _tell(call: str) -> None:
+    """Say once, in the output of a job on a cluster, that a call does nothing there."""
+    if (
+        call in _told
+        or not is_in_cluster()
+        or (call in ("report", "checkpointed") and _SWEEP_MESSAGE in os.environ)
+    ):
+        return
+    _told.add(call)
+    with suppress(Exception):
+        print(f"weir: weir.{call}() {_ON_CLUSTER[call]}.", file=sys.stderr, flush=True)
 
 
 def _note(kind: str, step: int | None, values: dict[str, float], why: str = "") -> None:

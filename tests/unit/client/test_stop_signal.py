@@ -120,3 +120,34 @@ def test_the_first_process_of_a_container_hears_it() -> None:
     os.kill(int(children[0]), signal.SIGTERM)
     out, _ = container.process.communicate(timeout=WITHIN_S)
     assert (container.process.returncode, out) == (120, "saved\n")
+
+
+CALLS = """
+for _ in range(2):
+    weir.report(step=1, progress=0.5)
+    weir.checkpointed(step=1)
+    weir.busy("indexing")
+    weir.world()
+print("ready", flush=True)
+"""
+SWEEP = {
+    "WEIR_SWEEP_MESSAGE": "/dev/null",
+    "WEIR_SWEEP_METRIC": "loss",
+    "WEIR_SWEEP_RUNG": "3",
+    "WEIR_SWEEP_RUNGS": "3",
+    "WORLD_SIZE": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        ({}, []),
+        (IN_CLUSTER, ["report", "checkpointed", "busy", "world"]),
+        ({**IN_CLUSTER, **SWEEP}, ["busy"]),
+    ],
+)
+def test_a_call_that_does_nothing_on_a_cluster_is_told_once(env: dict[str, str], told: list[str]) -> None:
+    code, _, err = Container(CALLS, env).ended()
+    assert code == 0
+    assert [line.partition("()")[0].removeprefix("weir: weir.") for line in err.splitlines()] == told
