@@ -59,7 +59,7 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
         words = ("-p", team, "--gpus", gpus, "--name", name, "--image", "busybox", "--", "sleep", "3600")
         code, out, err = run("submit", *words)
         assert (code, out) == (0, f"{team}/job-{name}\n"), err
-        assert f"kubectl logs -n {team} job/{name} -f" in err
+        assert f"weir logs {team}/job-{name} -f" in err
         teams.until(is_now(teams, run, f"{team}/job-{name}", "running"), 120, f"{name} to run")
 
     submit("team-a", "two", "2")
@@ -100,6 +100,55 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     assert run("stop", "lent", "two")[0] == 0
     teams.until(is_now(teams, run, "team-b/job-second", "running"), 120)
     teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"}, 120)
+
+
+BATCH = """
+defaults: {{project: team-a, image: busybox, gpus: 1}}
+workloads:
+  - {{name: prepare, command: sleep 3600}}
+  - {{name: train, command: sleep 3600, after_ok: [{after}]}}
+"""
+
+
+def test_a_chain_a_priority_and_a_job_again(run: Run, weir: Weir, teams: Cluster, tmp_path: Path) -> None:
+    file, jobs = tmp_path / "chain.yaml", "/apis/batch/v1/namespaces/team-a/jobs"
+    file.write_text(BATCH.format(after="train"))
+    assert "none of them could ever start" in run("submit", "-f", str(file))[2]
+    file.write_text(BATCH.format(after="prepare").replace("sleep 3600, after", "sleep 3600, gpus: -1, after"))
+    assert run("submit", "-f", str(file))[0] == 2
+    teams.api.create(job("team-a", "train", 1))
+    file.write_text(BATCH.format(after="prepare"))
+    code, _, err = run("submit", "-f", str(file))
+    assert (code, 'jobs.batch "train" already exists' in err) == (2, True), err
+    assert [each["metadata"]["name"] for each in teams.api.items(jobs)] == ["train"], (
+        "none is left of the file"
+    )
+    teams.api.delete(f"{jobs}/train")
+    teams.until(lambda: teams.api.maybe(f"{jobs}/train") is None, 120)
+    assert run("submit", "-f", str(file))[:2] == (0, "team-a/job-prepare\nteam-a/job-train\n")
+    teams.until(is_now(teams, run, "team-a/job-prepare", "running"), 120)
+    teams.until(
+        lambda: (
+            "prepare" in ((listed(run).get("team-a/job-train") or {}).get("reason") or {}).get("sentence", "")
+        ),
+        120,
+        "the next one of the chain to wait",
+    )
+    assert run("priority", "train", "weir-inference")[:2] == (0, "team-a/job-train has priority 125 now.\n")
+    teams.until(
+        lambda: (row := listed(run)["team-a/job-train"])["priority"] == 125 and row["preemptible"], 120
+    )
+    assert "isn't over yet" in run("rerun", "prepare")[2]
+    teams.api.patch(f"{jobs}/prepare", {"spec": {"activeDeadlineSeconds": 1}})
+    teams.until(lambda: any(each["type"] == "Failed" for each in _conditions(teams, f"{jobs}/prepare")), 120)
+    teams.until(lambda: run("rerun", "prepare")[0] == 0, 120, "it to run again")
+    again = teams.api.get(f"{jobs}/prepare-r2")["spec"]
+    assert again["selector"] != teams.api.get(f"{jobs}/prepare")["spec"]["selector"]
+
+
+def _conditions(cluster: Cluster, path: str) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = cluster.api.get(path)["status"].get("conditions", [])
+    return found
 
 
 def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
@@ -178,8 +227,9 @@ WRONG = [
         "--priority: no PriorityClass has",
     ),
     (("stop", "nosuch"), "There is no workload nosuch"),
-    (("rerun", "nosuch"), "submit it again"),
-    (("logs", "team-a/job-x"), "kubectl logs -n team-a job/x"),
+    (("rerun", "nosuch"), "There is no workload nosuch"),
+    (("logs", "team-a/job-x"), "There is no workload team-a/job-x"),
+    (("sbatch", "train.sh"), "weir import sbatch"),
     (("token", "list"), "RBAC"),
     (("priorities",), "kubectl get priorityclasses"),
     (("project", "delete", "nope"), "There is no project nope"),
