@@ -119,7 +119,7 @@ def test_a_chain_a_priority_and_a_job_again(run: Run, weir: Weir, teams: Cluster
     teams.api.create(job("team-a", "train", 1))
     file.write_text(BATCH.format(after="prepare"))
     code, _, err = run("submit", "-f", str(file))
-    assert (code, 'jobs.batch "train" already exists' in err) == (2, True), err
+    assert (code, '"train" already exists' in err) == (2, True), err
     assert [each["metadata"]["name"] for each in teams.api.items(jobs)] == ["train"], (
         "none is left of the file"
     )

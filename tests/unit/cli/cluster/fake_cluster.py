@@ -27,6 +27,7 @@ class FakeCluster:
         self.log_queries: list[dict[str, str]] = []
         self.refused: Callable[[str, str, Object], tuple[int, str] | None] = lambda *_: None
         self.after_log: Callable[[str], None] = lambda _: None
+        self.waits = Event()  # set while a stream of output stands still
         self.port = 0
         self._ready, self._loop = Event(), asyncio.new_event_loop()
         self._thread = Thread(target=self._run, daemon=True)
@@ -99,7 +100,7 @@ class FakeCluster:
         asyncio.set_event_loop(self._loop)
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
 
         async def begin() -> None:
             await runner.setup()
@@ -183,6 +184,9 @@ class FakeCluster:
                 assert request.transport is not None
                 request.transport.abort()
                 break
+            if piece == b"WAIT":
+                self.waits.set()
+                await asyncio.Event().wait()  # until the client goes
             await answer.write(piece)
         self.after_log(pod)
         return answer

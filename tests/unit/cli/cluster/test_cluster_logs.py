@@ -1,5 +1,9 @@
 """`weir logs` on a cluster: the output of pods as the API server has it."""
 
+import os
+import signal
+from threading import Thread
+
 import pytest
 from tests.unit.cli.cluster.fake_cluster import FakeCluster
 
@@ -143,3 +147,22 @@ def test_an_index_of_an_array_is_that_of_its_command(
         assert "has no index" in logged(capsys, name, code=2)
     else:
         assert logged(capsys, name) == f"pod {position}\n"
+
+
+def test_a_person_who_stops_following_ends_the_command_alone(
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_cluster.add_job("train")
+    fake_cluster.add_pod("train-a", "train")
+    fake_cluster.logs["train-a"] = [[(T % 1 + "line\n").encode(), b"WAIT"]]
+
+    def interrupt() -> None:
+        assert fake_cluster.waits.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(SystemExit) as ended:
+        main(["logs", "train", "-f"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().out == "line\n"
+    assert not fake_cluster.written
