@@ -33,7 +33,7 @@ _ON_CLUSTER = {
     "busy": "has no effect on a cluster: `weir extend NAME 2h` keeps the idle rules away",
     "world": "answers what WORLD_SIZE and RANK say, and on a cluster they aren't set: it knows no other pods",
 }
-"""Calls that do nothing on a cluster, each with what its job is told."""
+"""Calls that do nothing on a cluster, each with the rest of a sentence that says so."""
 _share_kept = False
 _told: set[str] = set()  # calls of which this process was told so
 

@@ -1,4 +1,4 @@
-"""What to use on a cluster instead of requests that it doesn't answer."""
+"""Other tools for requests that a cluster doesn't answer."""
 
 from collections.abc import Sequence
 

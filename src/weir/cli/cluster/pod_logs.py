@@ -257,7 +257,7 @@ class PodLogs:
 
 
 class _MergedPieces:
-    """What several tasks put into a queue, until None. An error of any of them ends it."""
+    """Pieces that several tasks put into a queue, until None. An error of any of them ends it."""
 
     def __init__(self) -> None:
         self.coming: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_PIECES_MAX)

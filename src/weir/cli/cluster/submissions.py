@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldJob:
+class _HeldSubmission:
     """A Job of a batch."""
 
     submission: Submission
@@ -104,7 +104,7 @@ class Submissions:
 
     async def _held_jobs(
         self, workloads: Sequence[Submission], written: Sequence[Mapping[str, Any]], mark: str
-    ) -> list[_HeldJob]:
+    ) -> list[_HeldSubmission]:
         """Return the Jobs of a batch, suspended.
 
         Raises:
@@ -119,7 +119,7 @@ class Submissions:
                 raise wrong(f"workloads[{at}]: {error.problem.detail}") from None
             job["metadata"]["labels"] = {**job["metadata"]["labels"], BATCH_LABEL: mark}
             job["spec"]["suspend"] = True
-            found.append(_HeldJob(submission, namespace, job))
+            found.append(_HeldSubmission(submission, namespace, job))
         namespaces = {job.submission.name: job.namespace for job in found}
         for at, held in enumerate(found):
             for name in dependency_names(held.submission):
@@ -130,7 +130,7 @@ class Submissions:
                     )
         return found
 
-    async def _create(self, job: _HeldJob) -> ApiObject:
+    async def _create(self, job: _HeldSubmission) -> ApiObject:
         try:
             return await self._api.post(path_of(JOBS, "jobs", job.namespace), job.body, ApiObject)
         except AlreadyExists as error:
@@ -141,7 +141,7 @@ class Submissions:
             cut_off = f"It is left of a submission that was cut off: `{command}` removes all of that."
             raise refused(409, f"{error.message}. {cut_off}") from None
 
-    async def _left_over(self, job: _HeldJob) -> str | None:
+    async def _left_over(self, job: _HeldSubmission) -> str | None:
         """Return the mark of a suspended Job that a batch has left; None for others."""
         try:
             found = await self._api.get(job.path, OwnerObject)
@@ -150,8 +150,8 @@ class Submissions:
         has_begun = found.status.get("startTime") or not found.spec.get("suspend")
         return None if has_begun else found.metadata.labels.get(BATCH_LABEL)
 
-    async def _release(self, jobs: Sequence[_HeldJob], mark: str) -> None:
-        async def release(job: _HeldJob) -> None:
+    async def _release(self, jobs: Sequence[_HeldSubmission], mark: str) -> None:
+        async def release(job: _HeldSubmission) -> None:
             await _patiently(
                 lambda: self._api.patch(job.path, {"spec": {"suspend": False}}, Patch.MERGE, ApiObject)
             )
@@ -165,7 +165,7 @@ class Submissions:
                 f"`weir resume NAME` releases one that is suspended: {_commands('get', jobs, mark)}.",
             ) from None
 
-    async def _remove(self, jobs: Sequence[_HeldJob], mark: str, why: BaseException) -> None:
+    async def _remove(self, jobs: Sequence[_HeldSubmission], mark: str, why: BaseException) -> None:
         """Delete the Jobs of a batch that were created.
 
         Raises:
@@ -217,7 +217,7 @@ async def _patiently(act: Callable[[], Awaitable[T]]) -> T:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _commands(verb: str, jobs: Sequence[_HeldJob], mark: str) -> str:
+def _commands(verb: str, jobs: Sequence[_HeldSubmission], mark: str) -> str:
     namespaces = sorted({job.namespace for job in jobs})
     return " and ".join(f"`{_command(verb, namespace, mark)}`" for namespace in namespaces)
 

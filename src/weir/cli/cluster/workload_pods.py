@@ -3,10 +3,9 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct, field
 
 from weir.cli.cluster.array_job import array_position
 from weir.cli.cluster.errors import refused
@@ -14,9 +13,8 @@ from weir.cli.cluster.lookup import JOBS, LookupResult
 from weir.cli.cluster.sessions.session_container import OF_JOB, PodContainers
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, NotFound
-from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import OwnerFields
+from weir.kubernetes.crd.objects import OwnerFields, OwnerObject
 
 LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0
 """Intervals between two reads of the pods, at first and later."""
@@ -25,58 +23,11 @@ PATIENCE_S = 60.0
 _PASSING = (400, 429, 500, 502, 503, 504)
 """Statuses of answers that a later request needn't get: 400 is that of a container that doesn't run yet."""
 _ENDED = ("succeeded", "failed", "stopped")
+_JOB_ENDS = ("Complete", "Failed")
 _INDEX = "batch.kubernetes.io/job-completion-index"
 T = TypeVar("T")
 _ONLY = ""
 """Place of the pods of a Job that runs one at a time."""
-
-
-class _Condition(ApiStruct):
-    type: str
-    status: str = ""
-
-
-class _JobStatus(ApiStruct):
-    conditions: list[_Condition] = field(default_factory=list)
-
-
-class _Variable(ApiStruct):
-    name: str
-    value: str = ""
-
-
-class _Container(ApiStruct):
-    env: list[_Variable] = field(default_factory=list)
-
-
-class _PodSpec(ApiStruct):
-    containers: list[_Container] = field(default_factory=list)
-
-
-class _Template(ApiStruct):
-    spec: _PodSpec = field(default_factory=_PodSpec)
-
-
-class _JobSpec(ApiStruct):
-    template: _Template = field(default_factory=_Template)
-    parallelism: int = 1
-    completions: int | None = None
-    completion_mode: str = ""
-
-
-class _Job(ApiStruct):
-    metadata: Metadata
-    spec: _JobSpec = field(default_factory=_JobSpec)
-    status: _JobStatus = field(default_factory=_JobStatus)
-
-
-class _PodRow(Struct):
-    name: str
-
-
-class _Detail(Struct):
-    status: str = ""
-    pod_rows: list[_PodRow] = []
 
 
 class WorkloadPods:
@@ -91,7 +42,7 @@ class WorkloadPods:
     ) -> None:
         self._api, self._workload, self._owner, self._detail = api, workload, owner, detail
         self._is_job = owner.kind == "Job" and owner.api_version == JOBS
-        self._job: _Job | None = None
+        self._job: dict[str, Any] = {}  # its spec
         self._pods: list[PodContainers] = []
         self._is_over = False
         self._lock, self._read_s, self._pause_s = asyncio.Lock(), 0.0, LOOK_S_MIN
@@ -136,8 +87,7 @@ class WorkloadPods:
         index = pod.metadata.annotations.get(_INDEX)
         if index is not None:
             return index
-        job = self._job
-        return _ONLY if job is not None and job.spec.parallelism == 1 else pod.metadata.name
+        return _ONLY if self._job.get("parallelism") == 1 else pod.metadata.name
 
     def position(self, index: int) -> str:
         """Return the place of an index of an array.
@@ -145,21 +95,26 @@ class WorkloadPods:
         Raises:
             PoolError: there is no such index.
         """
-        job = self._job
-        if job is None or job.spec.completion_mode != "Indexed":
+        if not self._size:
             raise refused(404, f"{self.key} is no array.")
-        variables = {each.name: each.value for part in job.spec.template.spec.containers for each in part.env}
-        position = array_position(index, variables, job.spec.completions or 0)
+        containers = self._job["template"]["spec"]["containers"]
+        variables = {
+            each["name"]: each.get("value", "") for part in containers for each in part.get("env") or ()
+        }
+        position = array_position(index, variables, self._size)
         if position is None:
             raise refused(404, f"{self.key} has no index {index}.")
         return str(position)
 
     def may_come(self, place: str) -> bool:
         """Return True if a pod may come at a place where none is."""
-        job = self._job
-        if job is None or job.spec.completion_mode != "Indexed" or not place.isdigit():
-            return False
-        return int(place) < (job.spec.completions or 0)
+        return place.isdigit() and int(place) < self._size
+
+    @property
+    def _size(self) -> int:
+        """Number of indices of a Job that has them; else 0."""
+        is_indexed = self._job.get("completionMode") == "Indexed"
+        return int(self._job.get("completions") or 0) if is_indexed else 0
 
     async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T:
         """Return what a read returns; once any has returned, repeat one that fails for a while."""
@@ -181,24 +136,23 @@ class WorkloadPods:
         if self._owner.kind == "Pod":
             names = [self._owner.name]
         else:
-            rows = msgspec.json.decode(await self._detail(), type=_Detail).pod_rows
-            names = [row.name.rpartition("/")[2] for row in rows]
+            rows = msgspec.json.decode(await self._detail())["pod_rows"]
+            names = [row["name"].rpartition("/")[2] for row in rows]
         return [pod for pod in await asyncio.gather(*map(self.pod, names)) if pod is not None]
 
     async def _over(self) -> bool:
         try:
             if self._is_job:
                 path = path_of(JOBS, "jobs", self._workload.namespace, self._owner.name)
-                self._job = job = await self._api.get(path, _Job)
-                ended = (
-                    each.type in ("Complete", "Failed") and each.status == "True"
-                    for each in job.status.conditions
-                )
-                return job.metadata.uid != self._owner.uid or any(ended)
+                job = await self._api.get(path, OwnerObject)
+                self._job = job.spec
+                conditions = job.status.get("conditions") or ()
+                ended = any(each["type"] in _JOB_ENDS and each["status"] == "True" for each in conditions)
+                return ended or job.metadata.uid != self._owner.uid
             if self._owner.kind == "Pod":
                 pod = await self.pod(self._owner.name)
                 return pod is None or pod.is_over
-            return msgspec.json.decode(await self._detail(), type=_Detail).status in _ENDED
+            return msgspec.json.decode(await self._detail())["status"] in _ENDED
         except NotFound:
             return True
 
