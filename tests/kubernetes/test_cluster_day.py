@@ -122,8 +122,9 @@ class Following:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
+        with self.process.stdout:
+            for line in self.process.stdout:
+                self.lines.append(line.rstrip("\n"))
 
     def ended(self) -> list[str]:
         assert self.process.wait(LIMIT_S) == 0

@@ -33,14 +33,14 @@ class StopSignal:
     """SIGTERM as notice to stop, in this process."""
 
     def __init__(self) -> None:
-        self._is_received = self._is_told = self._is_within = False
+        self._is_received = self._is_answered = self._is_within = False
         self._previous: Any = signal.SIG_DFL
 
     def is_given(self) -> bool:
         """Return True once SIGTERM came, after the first call in the main thread."""
         self._install()
-        if self._is_received and not self._is_told:
-            self._is_told = True
+        if self._is_received and not self._is_answered:
+            self._is_answered = True
             atexit.register(_fail_at_the_end)
         return self._is_received
 
