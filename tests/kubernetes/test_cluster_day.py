@@ -32,7 +32,7 @@ sys.path.append({SOURCE!r})
 import weir
 
 directory = Path(os.environ["WEIR_CHECKPOINT_DIR"])
-saved, go = directory / "step", directory.parent / "go"
+saved, go = directory / "step", directory / "go"
 step = int(saved.read_text()) if saved.exists() else 0
 print("process", os.getpid(), "from", step, flush=True)
 while True:
@@ -192,7 +192,7 @@ def test_an_evicted_trial_saves_and_goes_on(
     )
     assert due.returncode == 0, due.stderr
     cluster.until(lambda: len(following.lines) >= 3, 240, lambda: f"it to go on: {following.lines}")
-    (checkpoints.rglob("trained").__next__().parent.parent / "go").touch()
+    next(checkpoints.rglob("trained")).with_name("go").touch()
     lines = following.ended()
     steps = trained()
     assert steps == list(range(1, len(steps) + 1)), "no step twice, and none is lost"

@@ -15,7 +15,7 @@ from weir.cli.cluster.errors import refused, wrong
 from weir.cli.cluster.sessions.session_container import PodContainers
 from weir.cli.cluster.workload_pods import LOOK_S_MAX, LOOK_S_MIN, PATIENCE_S, WorkloadPods, is_passing
 from weir.kubernetes.api.client import ApiClient, ApiSilent
-from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable
+from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable, NotFound
 from weir.kubernetes.translate.annotations import PREFIX
 
 ALL_PODS = "all"
@@ -216,6 +216,8 @@ class PodLogs:
                             last, tail, pause_s = stamp, None, LOOK_S_MIN
                             yield line
                     is_whole, failing_s = True, None
+            except NotFound:
+                return
             except ApiSilent:
                 failing_s = None  # it prints nothing, or the connection is gone: ask again
             except (ApiUnreachable, ApiRefused) as error:

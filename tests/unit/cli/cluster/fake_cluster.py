@@ -177,6 +177,10 @@ class FakeCluster:
             return _status(400, "container is waiting to start: ContainerCreating")
         answers = self.logs[pod]
         pieces = answers.pop(0) if len(answers) > 1 else answers[0]
+        if pieces == [b"GONE"]:
+            del self.objects[f"/api/v1/namespaces/vision/pods/{pod}"]
+            self.after_log(pod)
+            return _status(404, f'pods "{pod}" not found')
         answer = web.StreamResponse()
         await answer.prepare(request)
         for piece in pieces:

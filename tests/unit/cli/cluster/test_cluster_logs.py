@@ -98,6 +98,27 @@ def test_followed_output_goes_on_behind_the_last_line_and_over_pods(
     assert "tailLines" not in second
 
 
+def test_a_pod_that_is_gone_is_followed_by_the_next_one(
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = fake_cluster.add_job("train")
+
+    def next_scene(pod: str) -> None:
+        if pod == "train-b":
+            fake_cluster.add_pod("train-b", "train", phase="Succeeded", created="2026-01-01T01:00:00Z")
+            job["status"] = COMPLETE
+        elif "/api/v1/namespaces/vision/pods/train-a" not in fake_cluster.objects:
+            fake_cluster.add_pod("train-b", "train", created="2026-01-01T01:00:00Z")
+
+    fake_cluster.add_pod("train-a", "train")
+    fake_cluster.logs = {
+        "train-a": [[(T % 1 + "saved\n").encode()], [b"GONE"]],
+        "train-b": [[(T % 2 + "goes on\n").encode()]],
+    }
+    fake_cluster.after_log = next_scene
+    assert logged(capsys, "train", "-f") == "saved\ngoes on\n"
+
+
 def test_all_pods_are_followed_also_those_that_come_later(
     fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
