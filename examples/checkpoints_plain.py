@@ -30,6 +30,7 @@ def main() -> None:
     options = asked.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: None)  # notice: `weir.stopping()` says so from now on
+    weir.stopping()  # on a cluster it listens to the signal from here on
     saved = Path(os.environ.get("WEIR_CHECKPOINT_DIR", ".")) / "state.json"
 
     dice = random.Random(1)

@@ -30,6 +30,7 @@ def main() -> None:
     options = asked.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: None)  # notice: `weir.stopping()` says so from now on
+    weir.stopping()  # on a cluster it listens to the signal from here on
     gang = int(os.environ.get("WORLD_SIZE", "1")) > 1
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # the pool shows only its own
     if gang:  # MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are set

@@ -88,6 +88,7 @@ def main() -> None:
     asked = words.parse_args()
     if "WEIR_WORKLOAD" in os.environ:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # weir.stopping() tells, after an epoch
+    weir.stopping()  # on a cluster it listens to SIGTERM from here on
     kept = Path(os.environ.get("WEIR_CHECKPOINT_DIR", ".")) / "sweep.npz"
     train(asked.lr, asked.hidden, asked.momentum, asked.epochs, asked.batch, kept)
 
