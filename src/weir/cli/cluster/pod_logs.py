@@ -5,6 +5,7 @@ no line is lost or printed twice.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -25,6 +26,7 @@ LINE_MOST = 1 << 16
 """A line that grows longer than this is given in parts."""
 _NAMED_MAX = 8
 _PIECES_MAX = 256
+_TIME = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9:]+)$")
 _START = f"{PREFIX}start"
 _NOT_STARTED = 400
 """Status of the answer about the output of a container that doesn't run yet."""
@@ -252,7 +254,10 @@ class PodLogs:
             async for line in lines:
                 text = line
                 if not is_inside:
-                    stamp, _, text = line.partition(b" ")
+                    time_of, _, text = line.partition(b" ")
+                    if _TIME.match(time_of) is None:
+                        continue  # the node says that it can't read the output
+                    stamp = time_of
                 is_inside = not line.endswith(b"\n")
                 if stamp > last:  # `sinceTime` has whole seconds
                     yield stamp, text

@@ -112,7 +112,11 @@ def test_a_pod_that_is_gone_is_followed_by_the_next_one(
 
     fake_cluster.add_pod("train-a", "train")
     fake_cluster.logs = {
-        "train-a": [[(T % 1 + "saved\n").encode()], [b"GONE"]],
+        "train-a": [
+            [(T % 1 + "saved\n").encode()],
+            [b"unable to retrieve container logs for a://b"],
+            [b"GONE"],
+        ],
         "train-b": [[(T % 2 + "goes on\n").encode()]],
     }
     fake_cluster.after_log = next_scene
