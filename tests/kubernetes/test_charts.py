@@ -19,7 +19,9 @@ from tools.controlplane.work import job
 
 from weir.cli.main import main
 from weir.kubernetes.admission.certificates import first, written
-from weir.kubernetes.install.manifests import manifests
+from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.install import charts as chart_files
+from weir.kubernetes.install.manifests import Installation, manifests
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 NAMESPACE = "gpus"
@@ -181,12 +183,15 @@ class Release:
 
     def __init__(self, helm: Helm, charts: Path, cluster: Cluster) -> None:
         self._helm = helm
-        self._charts = charts
+        self.charts = charts
         self._cluster = cluster
         self.namespace = cluster.namespace()
 
     def install_kinds(self) -> None:
         install_kinds(self._cluster.api)
+        self.apply_kinds()
+
+    def apply_kinds(self) -> None:
         self._upgrade("weir-crds", {})
 
     def apply(self, values: dict[str, Any]) -> None:
@@ -209,7 +214,7 @@ class Release:
     def _upgrade(self, name: str, values: dict[str, Any]) -> None:
         """Other tests may have left kinds and cluster roles, so Helm takes them over."""
         words = ("--install", "--take-ownership", "--force-conflicts", "--namespace", self.namespace)
-        self._helm.do("upgrade", name, str(self._charts / name), *words, values=values)
+        self._helm.do("upgrade", name, str(self.charts / name), *words, values=values)
 
     def remove_webhooks(self) -> None:
         """Remove what would call the Service, and wait until the rest is in force."""
@@ -219,38 +224,120 @@ class Release:
         wait_for_rights(self._cluster.api)
 
 
+NEW_RIGHTS, NEW_ARGUMENT, OLD_SETTINGS = "serving.knative.dev", "--overcommit-grace", "weir"
+PROJECTS = "projects.weir.dev"
+
+
+@pytest.fixture
+def older_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory with the charts of an older version: fewer fields, rights and arguments, and another object."""
+
+    def older_kinds() -> list[dict[str, Any]]:
+        return [without_times(each) for each in definitions()]
+
+    def older_objects(installation: Installation) -> list[dict[str, Any]]:
+        settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OLD_SETTINGS}, "data": {}}
+        settings["metadata"]["namespace"] = installation.namespace
+        return [*(older(each) for each in manifests(installation)), settings]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(chart_files, "definitions", older_kinds)
+        patched.setattr(chart_files, "manifests", older_objects)
+        assert main(["kube", "charts", str(tmp_path / "older")]) == 0
+    return tmp_path / "older"
+
+
+def without_times(kind: dict[str, Any]) -> dict[str, Any]:
+    """Return a kind as an older version had it: projects without the field `times`."""
+    if kind["metadata"]["name"] == PROJECTS:
+        for version in kind["spec"]["versions"]:
+            del version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["times"]
+    return kind
+
+
+def older(thing: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as an older version had it."""
+    if thing["kind"] == "ClusterRole" and thing["metadata"]["name"] == "weir":
+        thing["rules"] = [rule for rule in thing["rules"] if NEW_RIGHTS not in rule["apiGroups"]]
+    if thing["kind"] == "Deployment" and thing["metadata"]["name"] == "weir":
+        (container,) = thing["spec"]["template"]["spec"]["containers"]
+        at = container["args"].index(NEW_ARGUMENT)
+        del container["args"][at : at + 2]
+    return thing
+
+
+def shown_version(cluster: Cluster, namespace: str) -> tuple[bool, bool, bool, bool]:
+    """Return what tells versions apart: the field, the right and the argument of the new one, the object of the old."""
+    api = cluster.api
+    kind = api.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{PROJECTS}")
+    role = api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/weir")
+    deployed = api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/weir")
+    settings = api.maybe(f"/api/v1/namespaces/{namespace}/configmaps/{OLD_SETTINGS}")
+    fields = kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    return (
+        "times" in fields,
+        NEW_RIGHTS in str(role["rules"]),
+        NEW_ARGUMENT in str(deployed),
+        settings is not None,
+    )
+
+
+OLD, NEW = (False, False, False, True), (True, True, True, False)
+
+
 def test_upgrade_rollback_and_uninstall_keep_projects_and_pods(
-    binaries: Binaries, charts: Path, cluster: Cluster, plane: ControlPlane, tmp_path: Path
+    binaries: Binaries,
+    charts: Path,
+    older_charts: Path,
+    cluster: Cluster,
+    plane: ControlPlane,
+    tmp_path: Path,
 ) -> None:
-    """Each step leaves all running pods as they were, and Weir starts more in between."""
+    """Each step leaves all running pods as they were, and Weir starts more in between.
+
+    An older version is upgraded, both with other values, and rolled back.
+    """
     pods = 500 if EFFORT > 1 else 16
-    release = Release(Helm(binaries["helm"], tmp_path, plane.kubeconfig), charts, cluster)
-    release.install_kinds()
+    release = Release(Helm(binaries["helm"], tmp_path, plane.kubeconfig), older_charts, cluster)
+    install_kinds(cluster.api)
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{PROJECTS}"
+    cluster.api.put(path, without_times(cluster.api.get(path)))  # other tests have the newer one
+    release.apply_kinds()
     release.apply({})
     release.remove_webhooks()
+    assert shown_version(cluster, release.namespace) == OLD
     cluster.add_nodes(pods // 4, gpus=8)
     team = cluster.namespace()
     cluster.api.create(project("team", 2 * pods, [team]))
     arguments = ("--namespace", release.namespace)
     with Weir(plane, plane.kubeconfig_of(release.namespace, "weir"), name="chart", arguments=arguments):
         _run_more(cluster, team, "first", pods)
-        running = _running(cluster, team)
+        running, team_before = _running(cluster, team), _team(cluster)
+        release.charts = charts
+        release.apply_kinds()
         release.apply({"replicas": 3, "admission": {"requireScheduler": True}})
         release.remove_webhooks()
         assert release.replicas() == 3
+        assert shown_version(cluster, release.namespace) == NEW
+        assert _team(cluster) == team_before
         _run_more(cluster, team, "upgraded", 1)
         release.roll_back()
         release.remove_webhooks()
         assert release.replicas() == 2
+        assert shown_version(cluster, release.namespace) == (True, *OLD[1:]), "kinds are upgraded for good"
         _run_more(cluster, team, "back", 1)
     release.uninstall()
     assert cluster.api.maybe(f"/apis/apps/v1/namespaces/{release.namespace}/deployments/weir") is None
-    assert [each["metadata"]["name"] for each in cluster.api.items("/apis/weir.dev/v1alpha1/projects")] == [
-        "team"
-    ]
+    assert _team(cluster) == team_before
     after = _running(cluster, team)
     assert running.items() <= after.items()
     assert len(after) == pods + 2
+
+
+def _team(cluster: Cluster) -> tuple[str, dict[str, Any]]:
+    """Return the uid and the spec of the only project."""
+    (found,) = cluster.api.items("/apis/weir.dev/v1alpha1/projects")
+    return found["metadata"]["uid"], found["spec"]
 
 
 def test_upgrade_keeps_the_fields_that_weir_writes(

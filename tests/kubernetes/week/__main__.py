@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument(
-        "--patience", type=float, default=Pace.patience_s, help="seconds; more on a busy machine"
+        "--patience", type=float, default=Pace().patience_s, help="seconds; more on a busy machine"
     )
     parser.add_argument("--keep-logs", type=Path, help="a directory for the logs of Weir")
     args = parser.parse_args()

@@ -305,6 +305,21 @@ def test_rules_of_shared_gpus_are_arguments_of_the_container(capsys: pytest.Capt
     assert "--overcommit-grace" in capsys.readouterr().err
 
 
+def test_one_image_is_all_that_an_installation_pulls(capsys: pytest.CaptureFixture[str]) -> None:
+    dashboard = (
+        "--dashboard-url",
+        "https://weir.example.org",
+        "--dashboard-issuer",
+        "https://sso.example.org",
+    )
+    objects = printed(capsys, "--image", "registry.internal/weir:1", "--node", "--monitoring", *dashboard)
+    pods = [
+        each["spec"]["template"]["spec"] for each in objects if each["kind"] in ("Deployment", "DaemonSet")
+    ]
+    images = [one["image"] for pod in pods for one in (*pod["containers"], *pod.get("initContainers", []))]
+    assert images == ["registry.internal/weir:1"] * 3
+
+
 def test_each_alert_names_a_runbook_that_exists() -> None:
     (group,) = rules()["groups"]
     for rule in group["rules"]:
