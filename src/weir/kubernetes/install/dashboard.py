@@ -73,6 +73,11 @@ PANELS = (
         ((_quantile("0.95", "weir_quota_wait_seconds", ", project"), "{{project}}"),),
     ),
     Panel(
+        "Time to GPU of services, 95 %",
+        "s",
+        ((_quantile("0.95", "weir_time_to_gpu_seconds", ", project"), "{{project}}"),),
+    ),
+    Panel(
         "Evictions by rule", "short", (("sum(increase(weir_preemptions_total[1h])) by (rule)", "{{rule}}"),)
     ),
     Panel("Evicted pods", "short", (("sum(increase(weir_evicted_pods_total[1h])) by (rule)", "{{rule}}"),)),
