@@ -22,15 +22,17 @@ from tools.controlplane.work import pod_spec
 KEDA = ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
 KEDA_METRIC = "s0-prometheus"
 MOST = 40
+CHANGE_EVERY = 8
+"""Looks of an autoscaler between two changes of the load."""
 LOOKS_PER_HOUR = 240
-"""Looks of an autoscaler in an hour, at its default of 15 s between two; here it looks ten times a second."""
+"""Looks of an autoscaler in an hour, at its default of 15 s between two; here it looks twenty times a second."""
 WAITS_S = 120
 
 
 @pytest.fixture(scope="module")
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
     autoscaler = "horizontal-pod-autoscaler-controller"
-    every = "--horizontal-pod-autoscaler-sync-period=100ms"
+    every = "--horizontal-pod-autoscaler-sync-period=50ms"
     with ControlPlane(binaries, controllers=[autoscaler], controller_options=[every]) as running:
         running.grant_all("weir")
         yield running
@@ -170,10 +172,10 @@ def test_a_load_step_from_1_to_40_takes_replicas_of_borrowers_by_rule_and_gives_
     placed = cluster.running(alpha) | cluster.running(beta)
     about = cycle((MOST - 2, MOST, MOST + 2))  # within the tolerance of the autoscaler
     began = metrics.asked.copy()
-    for looks in range(LOOKS_PER_HOUR):
+    for looks in range(CHANGE_EVERY, LOOKS_PER_HOUR + 1, CHANGE_EVERY):
         metrics.values[load] = next(about)
         cluster.until(
-            lambda looks=looks: metrics.asked[load] - began[load] > looks, WAITS_S, "a look at the load"
+            lambda looks=looks: metrics.asked[load] - began[load] >= looks, WAITS_S, "a look at the load"
         )
     assert metrics.asked[keda] - began[keda] > LOOKS_PER_HOUR / 2
     assert cluster.running(alpha) | cluster.running(beta) == placed, "nothing moves while the load stays"
