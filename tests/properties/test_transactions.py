@@ -24,7 +24,7 @@ from .random_cluster import POLICIES, ROUGH, World, worlds
 from .running import Running
 from .test_policies import answer
 
-ENDINGS = {"commit", "rollback", "rollback_to", "__exit__"}
+ENDINGS = {"commit", "rollback", "__exit__"}
 """Functions that end a trial: what fails in them isn't inside of it."""
 
 pytestmark = pytest.mark.skipif(

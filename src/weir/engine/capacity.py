@@ -6,6 +6,8 @@ restores the copies.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -73,6 +75,34 @@ class CapacityTotals:
             if nodes:
                 largest = idle
         return max(largest, 0), 0
+
+
+class CapacityTrial:
+    """Trial of a capacity: `with capacity.trial() as trial`; it rolls back unless committed."""
+
+    __slots__ = ("_capacity", "_open")
+
+    def __init__(self, capacity: "Capacity") -> None:
+        self._capacity = capacity
+        self._open = False
+
+    def __enter__(self) -> Self:
+        self._capacity.begin()
+        self._open = True
+        return self
+
+    def commit(self) -> None:
+        """Keep all changes since the trial began."""
+        assert self._open, "a trial ends once"
+        self._open = False
+        self._capacity.commit()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open:
+            self._open = False
+            self._capacity.rollback()
 
 
 class Capacity:
@@ -181,10 +211,13 @@ class Capacity:
         """Release the capacity of such a pod."""
         self.allocate(node, shape, devices, -1)
 
-    def begin(self) -> int:
-        """Begin a trial and return the number of open ones before it; trials nest."""
+    def trial(self) -> CapacityTrial:
+        """Return a trial; trials nest."""
+        return CapacityTrial(self)
+
+    def begin(self) -> None:
+        """Begin a trial. Only trials do."""
         self._trials.append({})
-        return len(self._trials) - 1
 
     def commit(self) -> None:
         """Commit the innermost trial."""
@@ -203,11 +236,6 @@ class Capacity:
             if marks is not None:
                 self.columns.marks[:, node] = marks
             self._note_changed(node)
-
-    def rollback_to(self, depth: int) -> None:
-        """Roll back trials until only this many are open."""
-        while len(self._trials) > depth:
-            self.rollback()
 
     @property
     def totals(self) -> CapacityTotals:

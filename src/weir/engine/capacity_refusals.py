@@ -114,12 +114,9 @@ class CapacityRefusals:
         nodes = [at for at, node in enumerate(context.cluster.nodes) if node is not None]
         if not fits and not out_of_service.issuperset(nodes):
             return None
-        depth = context.capacity.begin()
-        try:
+        with context.capacity.trial():
             if fits and self._placement.place(candidate, context.allocator.placer) is not None:
                 return None
-        finally:
-            context.capacity.rollback_to(depth)
         first = min(barring, key=lambda each: (each.outage.until_s or INFINITE, each.outage.from_s))
         return OutageRefusal(
             context.cluster.node_names[first.node],

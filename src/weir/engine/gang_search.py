@@ -56,17 +56,16 @@ class BacktrackingSearch:
                 if self._steps_left <= 0:
                     return False
                 self._steps_left -= 1
-                self._placer.capacity.begin()
-                if devices is None:
-                    placements.append(self._placer.put(pod, node, self._affinity))
-                else:
-                    self._placer.capacity.allocate(node, pod.shape, devices)
-                    placements.append(NodePlacement(pod, node, devices))
-                if self._from(at + 1, placements):
-                    self._placer.capacity.commit()
-                    return True
-                placements.pop()
-                self._placer.capacity.rollback()
+                with self._placer.capacity.trial() as trial:
+                    if devices is None:
+                        placements.append(self._placer.put(pod, node, self._affinity))
+                    else:
+                        self._placer.capacity.allocate(node, pod.shape, devices)
+                        placements.append(NodePlacement(pod, node, devices))
+                    if self._from(at + 1, placements):
+                        trial.commit()
+                        return True
+                    placements.pop()
         return False
 
     def _choices(self, shape: RequestShape, node: int) -> Iterator[tuple[int, ...] | None]:

@@ -52,16 +52,15 @@ class Placer(PodPlacer):
     def _in_turn(self, turn: Sequence[int], request: PlacementRequest) -> list[NodePlacement] | None:
         """Place pod after pod; None, with the capacity unchanged, if one doesn't fit."""
         placements = []
-        self.capacity.begin()
-        for group in turn:
-            shape = request.job.shapes[group]
-            for pod in request.pods[group]:
-                node = self.best_node(shape, request.affinity, request.within)
-                if node < 0:
-                    self.capacity.rollback()
-                    return None
-                placements.append(self.put(pod, node, request.affinity))
-        self.capacity.commit()
+        with self.capacity.trial() as trial:
+            for group in turn:
+                shape = request.job.shapes[group]
+                for pod in request.pods[group]:
+                    node = self.best_node(shape, request.affinity, request.within)
+                    if node < 0:
+                        return None
+                    placements.append(self.put(pod, node, request.affinity))
+            trial.commit()
         return placements
 
 

@@ -56,15 +56,15 @@ class ReasonContext:
         affinity = self.feasibility.affinity(candidate.job)
         shapes = [(shape, lack) for _, shape, lack in self.lacking(candidate)]
         if any(shape.pod_rules for shape, _ in shapes):
-            capacity.begin()
-            by_rules = PodRuleShortages(allocator, affinity, candidate.job)
-            short = [
-                by_rules.find(shape, lack) if shape.pod_rules else node_shortages(allocator, shape, affinity)
-                for shape, lack in shapes
-            ]
-            shortage = shortage_of(cluster, capacity, short)
-            capacity.rollback()
-            return shortage
+            with capacity.trial():
+                by_rules = PodRuleShortages(allocator, affinity, candidate.job)
+                short = [
+                    by_rules.find(shape, lack)
+                    if shape.pod_rules
+                    else node_shortages(allocator, shape, affinity)
+                    for shape, lack in shapes
+                ]
+                return shortage_of(cluster, capacity, short)
         key = tuple([shape.id for shape, _ in shapes]), affinity
         found = self._shortages.get(key)
         if found is None:

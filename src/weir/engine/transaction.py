@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from weir.engine.capacity import Capacity
+from weir.engine.capacity import Capacity, CapacityTrial
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.quota_overlay import QuotaOverlay
@@ -109,34 +109,26 @@ class Accounting:
             self.coming.remove(self._coming_log.pop())
 
 
-class Trial:
+class Trial(CapacityTrial):
     """Trial of a transaction: `with transaction.trial() as trial`; it rolls back unless committed."""
 
+    __slots__ = ("_accounting", "_position")
+
     def __init__(self, capacity: Capacity, accounting: Accounting) -> None:
-        self._capacity = capacity
+        super().__init__(capacity)
         self._accounting = accounting
-        self._depth = 0
         self._position = (0, 0, 0, 0)
-        self._open = False
 
     def __enter__(self) -> Self:
         self._position = self._accounting.position()
-        self._depth = self._capacity.begin()
-        self._open = True
-        return self
-
-    def commit(self) -> None:
-        """Keep all changes since the trial began."""
-        assert self._open, "a trial ends once"
-        self._open = False
-        self._capacity.commit()
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._open:
-            self._open = False
-            self._capacity.rollback_to(self._depth)
+        rolls_back = self._open
+        super().__exit__(kind, error, trace)
+        if rolls_back:
             self._accounting.rollback(self._position)
 
 

@@ -57,14 +57,13 @@ def test_totals_follow_every_change_and_rollback() -> None:
     assert capacity.totals.free_gpu_milli == 48_000
     capacity.allocate(0, whole, (0, 1))
     assert is_recounted()
-    depth = capacity.begin()
-    capacity.allocate(1, whole, (1, 3))
-    capacity.allocate(2, shared, (0,))
-    capacity.allocate(0, whole, (0, 1))  # more is held than there is
-    capacity.withhold(2, (3,))
-    assert is_recounted()
-    assert capacity.totals.free_gpu_milli < 48_000
-    capacity.rollback_to(depth)
+    with capacity.trial():
+        capacity.allocate(1, whole, (1, 3))
+        capacity.allocate(2, shared, (0,))
+        capacity.allocate(0, whole, (0, 1))  # more is held than there is
+        capacity.withhold(2, (3,))
+        assert is_recounted()
+        assert capacity.totals.free_gpu_milli < 48_000
     assert is_recounted()
     capacity.refresh(cluster, [0])
     assert is_recounted()

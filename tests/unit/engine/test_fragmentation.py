@@ -109,10 +109,9 @@ def test_a_trial_given_up_leaves_the_states_as_they_were() -> None:
     _, shapes, capacity = pool(4)
     states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
     before = states.of(capacity).tolist()
-    capacity.begin()
-    capacity.allocate(0, shapes[3], (0,))
-    assert states.of(capacity).tolist() != before
-    capacity.rollback()
+    with capacity.trial():
+        capacity.allocate(0, shapes[3], (0,))
+        assert states.of(capacity).tolist() != before
     assert states.of(capacity).tolist() == before
 
 
