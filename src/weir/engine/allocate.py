@@ -39,7 +39,7 @@ class Allocator:
         self.cache = cache
         self.now_s = now_s
         self.feasibility = cache.feasibility
-        self.checks = QuotaChecks(policy, self.overlay, self.feasibility)
+        self.checks = QuotaChecks(cluster, policy, self.overlay, self.feasibility)
         self.placement = WorkloadPlacer(cluster, policy, self.checks, cache, self.capacity, now_s)
         self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight)
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs placed in several domains
@@ -60,7 +60,7 @@ class Allocator:
         if self.checks.refusal(candidate, self.capacity, in_quota) is not None:
             return None
         placements = self.placement.place(candidate, self.placer)
-        if placements is not None:
+        if placements is not None:  # all pods have capacity: a trial around the charge would only cost time
             self.placement.note_placed(candidate, placements)
             self._accounting.start(placements)
         return placements

@@ -41,6 +41,7 @@ class FeasibilityCache:
         self.one_domain: dict[tuple[object, ...], bool] = {}  # of gangs that prefer a topology level
         self._never_runs = NeverRuns()
         self._gpus: Ints | None = None
+        self._without: dict[frozenset[str], Bools] = {}
         self._empty: Capacity | None = None
         self._owners: dict[int, tuple[int, dict[EquivalenceClass, int]]] = {}  # by project, with its version
 
@@ -49,7 +50,7 @@ class FeasibilityCache:
         copy = FeasibilityCache(cluster, self._policy, self.spread)
         copy._allowed, copy._levels = self._allowed.copy(), self._levels.copy()
         copy._could_run = self._could_run.copy()
-        copy._gpus, copy._empty = self._gpus, self._empty
+        copy._gpus, copy._empty, copy._without = self._gpus, self._empty, self._without.copy()
         if same_quotas:  # otherwise projects may have other positions and departments
             copy._affinity = self._affinity.copy()
             copy.infeasible, copy.one_domain = self.infeasible.copy(), self.one_domain.copy()
@@ -142,6 +143,14 @@ class FeasibilityCache:
             nodes = self._cluster.nodes
             self._gpus = np.array([node.own_gpus if node is not None else 0 for node in nodes], np.int64)
         return self._gpus
+
+    def nodes_without(self, models: frozenset[str]) -> Bools:
+        """Return the nodes whose devices are of none of these models."""
+        found, nodes = self._without.get(models), self._cluster.nodes
+        if found is None:
+            found = self._without[models] = np.ones(len(self.spread), np.bool_)
+            found[: len(nodes)] = [node is None or node.gpu_model not in models for node in nodes]
+        return found
 
     def empty_capacity(self) -> Capacity:
         """Return the capacity of the cluster without its workloads; it never changes."""

@@ -95,7 +95,7 @@ class PendingRefusals:
         context, kept = self._opened().context, self._renewed(of, at, before)
         candidate = kept.candidate
         job, request = candidate.job, candidate.request
-        refusal = context.overlay.refusal(job, request)
+        refusal = context.checks.quota_refusal(job, request)
         if refusal is not None and refusal.kind is RefusalKind.QUOTA:
             kept.final = replace(refusal, budgets=budgets_of(job))
         elif kept.nodes is not None:
@@ -125,7 +125,7 @@ class PendingRefusals:
         """Return the situation of a candidate, with all that request the same."""
         context, candidate = self._opened().context, kept.candidate
         in_quota = context.checks.in_quota(candidate)
-        any_model_shut = bool(context.allocator.placement.models_shut(candidate))
+        any_model_shut = bool(context.checks.models_shut(candidate.job, candidate.request))
         new = Situation(kept.groups, in_quota, any_model_shut)
         if not shared:
             return new

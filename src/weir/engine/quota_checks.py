@@ -6,7 +6,9 @@ from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.refusals import QuotaRefusal, RefusalKind
+from weir.engine.usage_bounds import UsageBounds
 from weir.model.policy import Policy
+from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job, devices_of_charge
 from weir.state.quota_usage import Amounts
 from weir.state.shapes import GPU_ROW
@@ -14,17 +16,18 @@ from weir.state.shapes import GPU_ROW
 _NO_QUEUE = -1
 
 
-class QuotaChecks:
+class QuotaChecks(UsageBounds):
     """Checks for allocation, preemption, swap, repack and explanation.
 
     `headroom_milli` thousandths of devices stay free of workloads over quota.
     """
 
-    def __init__(self, policy: Policy, overlay: QuotaOverlay, feasibility: FeasibilityCache) -> None:
+    def __init__(
+        self, cluster: Cluster, policy: Policy, overlay: QuotaOverlay, feasibility: FeasibilityCache
+    ) -> None:
+        super().__init__(cluster, overlay, feasibility)
         self._policy = policy
         self._oldest_first = policy.oldest_first_in_quota
-        self._overlay = overlay
-        self._feasibility = feasibility
         self.headroom_milli = feasibility.headroom_milli
 
     def refusal(
@@ -37,7 +40,7 @@ class QuotaChecks:
             capacity: the free capacity.
             in_quota: the result of `in_quota`, if it is known.
         """
-        refusal = self._overlay.refusal(candidate.job, candidate.request)
+        refusal = self.quota_refusal(candidate.job, candidate.request)
         if refusal is not None or not self.headroom_milli:
             return refusal
         if self.in_quota(candidate) if in_quota is None else in_quota:
@@ -45,8 +48,8 @@ class QuotaChecks:
         return self.headroom_refusal(candidate.gpu_milli, capacity)
 
     def move_refusal(self, job: Job, request: Amounts, capacity: Capacity) -> QuotaRefusal | None:
-        """Return the first check that refuses running pods a new place."""
-        refusal = self._overlay.refusal(job, request)
+        """Return the first check that refuses running pods a new place if they count there as they do now."""
+        refusal = self.quota_refusal(job, request)
         if refusal is not None or not self.headroom_milli or self._overlay.covers(job.path, request):
             return refusal
         return self.headroom_refusal(devices_of_charge(job, dict(request).get(GPU_ROW, 0)), capacity)
@@ -75,11 +78,6 @@ class QuotaChecks:
         if candidate.again or candidate.choice:
             return not owners and self._overlay.covers(path, request)
         return candidate.at < owners.get(candidate.of, 0) and self._overlay.covers(path[:-1], request)
-
-    def models_left(self, candidate: Candidate) -> dict[str, int]:
-        """Return the thousandths of each limited GPU model left to a workload."""
-        job = candidate.job
-        return self._overlay.models_left(job.path, candidate.request, not job.preemptible)
 
     def rules_of(self, candidate: Candidate, now_s: float) -> PreemptionRules:
         """Return the rights of a candidate to evict others."""

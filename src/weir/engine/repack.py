@@ -143,21 +143,24 @@ class RepackPlanner:
             self._transaction.stop((goes,))
             for of in change.come:
                 candidate = Candidate(of, first[of]) if first[of] < len(of.members) else None
-                if candidate is None or not self._passes(candidate):
+                placement = None if candidate is None else self._placement(candidate, node)
+                if placement is None:
                     return None
-                ((pod,),) = candidate.pods().values()
-                devices = NodeSnapshot(self._capacity, node).devices_for(pod.shape)
-                if devices is None:
-                    return None
-                self._capacity.allocate(node, pod.shape, devices)
-                placements.append(NodePlacement(pod, node, devices))
-                self._accounting.start(placements[-1:])
+                self._capacity.allocate(node, placement.pod.shape, placement.devices)
+                placements.append(placement)
+                self._accounting.start((placement,))
                 first[of] += 1
             trial.commit()
         self._at.update(first)
         return placements
 
-    def _passes(self, candidate: Candidate) -> bool:
-        """Return True if a candidate passes the quota checks without the stopped pod."""
-        checks = self._allocator.checks
-        return candidate.job.can_preempt and checks.refusal(candidate, self._capacity) is None
+    def _placement(self, candidate: Candidate, node: int) -> NodePlacement | None:
+        """Return the placement of a candidate; None if it doesn't fit, or a quota check refuses it."""
+        checks, ((pod,),) = self._allocator.checks, candidate.pods().values()
+        if not candidate.job.can_preempt or checks.refusal(candidate, self._capacity) is not None:
+            return None
+        devices = NodeSnapshot(self._capacity, node).devices_for(pod.shape)
+        placement = None if devices is None else NodePlacement(pod, node, devices)
+        if placement is None or checks.placed_refusal(candidate.job, (placement,)) is not None:
+            return None
+        return placement

@@ -13,7 +13,7 @@ from weir.engine.pending_order import Peers, PendingOrder
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate, RuntimeKeyOrder
-from weir.state.jobs import EquivalenceClass, Job, Phase, Size
+from weir.state.jobs import EquivalenceClass, Job, Size
 
 
 class SwapPlanner:
@@ -36,15 +36,12 @@ class SwapPlanner:
             return
         for job in cluster.saved:
             if job.saved_s == now_s and self._may_go(job):
-                found = self._better(job)
-                if found is not None:
-                    pods = iter(pod for some in found.pods().values() for pod in some)
-                    running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
-                    placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
-                    self._accounting.stop(running)
-                    self._served.add(found.of)
-                    self._pending_order().note_charged((job.project,))
-                    yield found, job, placements
+                swapped = self._swap(job)
+                if swapped is not None:
+                    candidate, placements = swapped
+                    self._served.add(candidate.of)
+                    self._pending_order().note_charged((job.project, candidate.job.project))
+                    yield candidate, job, placements
 
     def _may_go(self, job: Job) -> bool:
         """Return True if a workload runs over quota, has just checkpointed, and may be stopped."""
@@ -60,8 +57,11 @@ class SwapPlanner:
             and self._accounting.disruptions.allows(job.running_pods())
         )
 
-    def _better(self, job: Job) -> Candidate | None:
-        """Return the first pending workload of its size, if it precedes the job by the minimum gain."""
+    def _swap(self, job: Job) -> tuple[Candidate, list[NodePlacement]] | None:
+        """Swap a job for the first pending workload of its size that may come.
+
+        Only one that precedes it by the minimum gain does.
+        """
         size = tuple([(shape.id, pods) for shape, pods in zip(job.shapes, job.placed, strict=True)])
         groups = self._peers_of(size)
         if not groups:
@@ -73,13 +73,12 @@ class SwapPlanner:
             if not self._counts(of, at):
                 continue
             candidate = Candidate(of, at)
-            if (
-                not (of.project == job.project and self._priority(candidate.job) < self._priority(job))
-                and self._may_be_where(candidate, job)
-                and self._may_come(candidate, job)
-                and self._may_stand(job)
-            ):
-                return candidate
+            if of.project == job.project and self._priority(candidate.job) < self._priority(job):
+                continue
+            if self._may_be_where(candidate, job) and self._may_stand(job):
+                placements = self._placed_instead(candidate, job)
+                if placements is not None:
+                    return candidate, placements
         return None
 
     def _pending_order(self) -> PendingOrder:
@@ -139,17 +138,26 @@ class SwapPlanner:
         scattered = placement.is_scattered(candidate.job, goes.running_pods())
         return not scattered or placement.may_scatter(candidate.job, candidate.lacks)
 
-    def _may_come(self, candidate: Candidate, goes: Job) -> bool:
-        """Return True if it passes all quota checks without the other, which uses borrowed quota."""
-        overlay, job, request = self._overlay, candidate.job, candidate.request
+    def _placed_instead(self, candidate: Candidate, goes: Job) -> list[NodePlacement] | None:
+        """Place a candidate on the devices of a job that stops for it; None if a quota check refuses that.
+
+        The job uses borrowed quota alone.
+        """
+        overlay, job, running = self._overlay, candidate.job, goes.running_pods()
         if not job.can_preempt or goes.name in job.stopped_for:
-            return False
-        with self._transaction.trial():
-            self._accounting.release(goes.running_pods())
-            if overlay.refusal(job, request) is not None:
-                return False
-            self._accounting.charge_request(job, request)
-            return any(overlay.fills_quota(queue, request) for queue in goes.path)
+            return None
+        pods = iter([pod for some in candidate.pods().values() for pod in some])
+        placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
+        with self._transaction.trial() as trial:
+            self._accounting.stop(running)
+            if self._allocator.checks.placed_refusal(job, placements) is not None:
+                return None
+            self._accounting.start(placements)
+            self._accounting.expect((job.name,))
+            if not any(overlay.fills_quota(queue, candidate.request) for queue in goes.path):
+                return None
+            trial.commit()
+        return placements
 
 
 def _keyed(peers: Peers) -> Iterator[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:

@@ -6,6 +6,7 @@ from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
+from weir.engine.usage_bounds import held_by
 from weir.engine.victim_sets import Victim
 from weir.state.jobs import Job, Pod
 
@@ -26,7 +27,10 @@ class VictimMover:
         return all(rules.stays(columns, placement.pod.shape, placement.node) for placement in requester)
 
     def move(self, victim: Victim, requester: Sequence[NodePlacement]) -> list[NodePlacement] | None:
-        """Return new placements for a victim's pods; None, with the capacity unchanged, if they don't fit."""
+        """Place and charge a victim's pods, and return where; None, with nothing changed, if they don't fit.
+
+        The caller has released their usage where they run.
+        """
         with self._context.transaction.trial() as trial:
             placements = self._placed(victim)
             if placements is None or not self.allows(requester):
@@ -48,12 +52,14 @@ class VictimMover:
 
     def _one_by_one(self, victim: Victim) -> list[NodePlacement] | None:
         placements: list[NodePlacement] = []
-        affinity = self._context.affinity_of(victim.job)
+        affinity, checks = self._context.affinity_of(victim.job), self._context.checks
         for pod in _in_order(victim):
-            node = self._placer.best_node(pod.shape, affinity)
+            node = self._placer.best_node(pod.shape, affinity, checks.open_nodes(victim.job, pod.amounts))
             if node < 0:
                 return None
             placements.append(self._placer.put(pod, node, affinity))
+            if not self._charge(placements[-1:]):
+                return None
         return placements
 
     def _by_topology(self, victim: Victim) -> list[NodePlacement] | None:
@@ -67,8 +73,17 @@ class VictimMover:
             pods.setdefault(pod.group, []).append(pod)
         whole = len(victim.pods) == sum(job.placed)
         levels = context.levels_of(topology.name)
-        placer = TopologyPlacer(self._placer, job, context.affinity_of(job), levels, moves=whole)
-        return placer.place(pods, scattered=False)
+        open_ = context.checks.open_nodes(job, held_by(victim.pods))
+        placer = TopologyPlacer(self._placer, job, context.affinity_of(job), levels, open_, moves=whole)
+        placements = placer.place(pods, scattered=False)
+        return placements if placements is not None and self._charge(placements) else None
+
+    def _charge(self, placements: Sequence[NodePlacement]) -> bool:
+        """Charge pods at their new places; return False if they would exceed a quota or limit there."""
+        if self._context.checks.moved_refusal(placements[0].pod.job, placements) is not None:
+            return False
+        self._context.accounting.start(placements)
+        return True
 
 
 def _in_order(victim: Victim) -> list[Pod]:

@@ -31,7 +31,6 @@ class VictimSearch:
         self._context = context
         self._transaction = context.transaction
         self._placer = context.placer
-        self._overlay = context.accounting.overlay
         self._capacity = context.placer.capacity
         self._candidates = candidates
         self._rules = candidates.rules
@@ -109,7 +108,7 @@ class VictimSearch:
 
     def _under_limits(self) -> bool:
         """Stop work under every limit the workload would pass."""
-        while (over := self._overlay.refusal(self._job, self._candidate.request)) is not None:
+        while (over := self._context.checks.quota_refusal(self._job, self._candidate.request)) is not None:
             going = first_under_limit(self._candidates, over)
             if going is None:
                 return False

@@ -6,6 +6,7 @@ from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind
+from weir.engine.usage_bounds import held_by
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_mover import VictimMover
 from weir.engine.victim_sets import Victim
@@ -28,7 +29,6 @@ class VictimSettlement:
         self._placer = context.placer
         self._transaction = context.transaction
         self._accounting = context.accounting
-        self._overlay = context.accounting.overlay
         self._capacity = context.placer.capacity
 
     def is_possible(
@@ -58,6 +58,7 @@ class VictimSettlement:
             return False  # beside evictions, the budget holds for each move alone
         with self._transaction.trial():
             for victim in chosen:
+                self._accounting.release(victim.pods)
                 self._transaction.release_capacity(victim.here)
             self._placer.put(pod, node, self._affinity)
             return all(self._mover.move(victim, placements) is not None for victim in moving)
@@ -100,8 +101,8 @@ class VictimSettlement:
             if victim.moves:  # its usage is charged
                 self._accounting.release(victim.pods)
             self._accounting.resume(victim.pods)
-            requester = self._candidate
-            if not victim.moves and self._overlay.refusal(requester.job, requester.request) is not None:
+            requester, checks = self._candidate, self._context.checks
+            if not victim.moves and checks.quota_refusal(requester.job, requester.request) is not None:
                 return False
             trial.commit()
         return True
@@ -120,6 +121,8 @@ class VictimSettlement:
 
         Victims that may only move come first, since they go on using quota; then minima before elastic pods.
         """
+        if self._context.checks.placed_refusal(self._candidate.job, plan.placements) is not None:
+            return False  # only some of its pods name the GPU model whose bound they exceed
         self._accounting.start(plan.placements)
         stopped: set[Job] = set()
         for victim, rule in sorted(victims, key=lambda each: (not each[0].moves, not each[0].whole)):
@@ -127,19 +130,15 @@ class VictimSettlement:
             if victim.job not in stopped and (victim.moves or self._may_move(victim)):
                 placements = self._mover.move(victim, plan.placements)
             if placements is not None:
-                self._accounting.start(placements)
                 plan.moved.append((victim.job, placements, rule))
             elif victim.moves:
                 return False
             else:
                 stopped.add(victim.job)
                 plan.stopped += [(pod, rule) for pod in victim.pods]
+        self._accounting.expect([self._candidate.job.name, *(job.name for job, _, _ in plan.moved)])
         return True
 
     def _may_move(self, victim: Victim) -> bool:
-        total: dict[int, int] = {}
-        for pod in victim.pods:
-            for row, amount in pod.amounts:
-                total[row] = total.get(row, 0) + amount
-        request = tuple(total.items())
-        return self._context.checks.move_refusal(victim.job, request, self._capacity) is None
+        checks = self._context.checks
+        return checks.move_refusal(victim.job, held_by(victim.pods), self._capacity) is None

@@ -4,7 +4,7 @@ Limits on one GPU model bind work that names none, too: a gang uses nodes that i
 pods. If no model's limit covers the whole gang, its pods are placed one by one within the limits of each.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from weir.engine.refusals import DomainPatienceRefusal, ModelLimitRefusal, Reser
 from weir.engine.reserved_nodes import ReservedNodes
 from weir.engine.topology_levels import missing_topology
 from weir.engine.topology_placer import TopologyPlacer
+from weir.engine.usage_bounds import is_bound_by_quotas
 from weir.model.policy import Policy
 from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
@@ -57,21 +58,55 @@ class WorkloadPlacer:
             return self._place(candidate, placer)
 
     def _place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
-        job = candidate.job
+        job, checks = candidate.job, self._checks
+        placements, several = self._place_in_open(candidate, placer), sum(map(bool, candidate.lacks)) > 1
+        if placements is not None:
+            # Of several groups one may name a GPU model: its nodes are open to the others, too
+            if not several or checks.placed_refusal(job, placements) is None:
+                return placements
+            for placement in placements:
+                placer.capacity.release(placement.node, placement.pod.shape, placement.devices)
+        elif sum(candidate.lacks) == 1 or not checks.models_shut(job, candidate.request):
+            return None
+        return self._place_by_pod(candidate, placer) if job.topology is None else None
+
+    def _place_in_open(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
+        """Return placements on nodes that are open to all of its pods."""
+        job, within = candidate.job, self.open_to(candidate)
         affinity = self._feasibility.affinity(job)
-        within = self.open_to(candidate)
         if job.topology is None:
-            request = PlacementRequest(job, candidate.pods(), affinity, within)
-            placements = placer.place(request)
-            if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
-                request = request._replace(within=self._unreserved_and_in_service(candidate))
-                placements = _place_by_pod(placer, request, self._checks.models_left(candidate))
-            return placements
+            return placer.place(PlacementRequest(job, candidate.pods(), affinity, within))
         if missing_topology(self._cluster.topologies, job.topology) is not None:
             return None
         levels, nodes = self._feasibility.levels(job.topology.name), self._nodes_of.get(job, ())
         topology_placer = TopologyPlacer(placer, job, affinity, levels, within, placed_on=nodes)
         return topology_placer.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
+
+    def _place_by_pod(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
+        """Return placements one by one, each within what the bounds of GPU models leave of each.
+
+        Pods that name a model come first. None, with the capacity unchanged, if they don't fit.
+        """
+        job, pods, within = candidate.job, candidate.pods(), self._unreserved_and_in_service(candidate)
+        affinity, left = self._feasibility.affinity(job), self._checks.models_left(job)
+        placements: list[NodePlacement] = []
+        with placer.capacity.trial() as trial:
+            for group in sorted(
+                in_order(job, pods), key=lambda group: not job.shapes[group].request.gpu_models
+            ):
+                milli = sum([amount for row, amount in job.requests[group] if row == GPU_ROW])
+                for pod in pods[group]:
+                    shut = frozenset([model for model, have in left.items() if have < milli])
+                    open_ = both(self._feasibility.nodes_without(shut), within)
+                    node = placer.best_node(pod.shape, affinity, open_)
+                    if node < 0:
+                        return None
+                    placements.append(placer.put(pod, node, affinity))
+                    known = self._cluster.nodes[node]
+                    if known is not None and known.gpu_model in left:
+                        left[known.gpu_model] -= milli
+            trial.commit()
+        return placements
 
     def note_placed(self, candidate: Candidate, placements: Sequence[NodePlacement]) -> None:
         """Count placements of a workload against the reservations of others, and end its own."""
@@ -86,9 +121,8 @@ class WorkloadPlacer:
 
     def refusal(self, candidate: Candidate) -> ModelLimitRefusal | ReservationRefusal | None:
         """Return the refusal of free capacity that a workload fits; None if it lacks a common place."""
-        shut = self.models_shut(candidate)
-        if shut:
-            return ModelLimitRefusal(tuple(sorted(shut)), not candidate.job.preemptible)
+        if shut := self._checks.models_shut(candidate.job, candidate.request):
+            return ModelLimitRefusal(tuple(sorted(shut)), is_bound_by_quotas(candidate.job))
         return ReservationRefusal() if self.open_to(candidate) is not None else None
 
     def patience_refusal(self, candidate: Candidate) -> DomainPatienceRefusal | None:
@@ -107,15 +141,7 @@ class WorkloadPlacer:
         nodes that go out of service before it would end.
         """
         within = self._unreserved_and_in_service(candidate)
-        if shut := self.models_shut(candidate):
-            within = both(within, _nodes_without_models(self._cluster, shut))
-        return within
-
-    def models_shut(self, candidate: Candidate) -> set[str]:
-        """Return GPU models whose limits don't cover its request."""
-        milli = sum(amount for row, amount in candidate.request if row == GPU_ROW)
-        left = self._checks.models_left(candidate) if milli else {}
-        return {model for model, have in left.items() if have < milli}
+        return both(within, self._checks.open_nodes(candidate.job, candidate.request))
 
     def _unreserved_and_in_service(self, candidate: Candidate) -> Bools | None:
         """Return the nodes that are neither reserved for others nor out of service too soon; None for all."""
@@ -161,40 +187,3 @@ def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) 
             fits &= level.sums(np.where(feasibility.feasible_nodes(shape, affinity)[0], pods, 0)) >= need
         found = feasibility.one_domain[key] = bool(fits.any())
     return found
-
-
-def _nodes_without_models(cluster: Cluster, models: set[str]) -> Bools:
-    """Return the nodes whose devices are of none of these models."""
-    mask = np.ones(cluster.free_capacity.free.shape[1], np.bool_)
-    for at, node in enumerate(cluster.nodes):
-        if node is not None and node.gpu_model in models:
-            mask[at] = False
-    return mask
-
-
-def _place_by_pod(
-    placer: Placer, request: PlacementRequest, left: Mapping[str, int]
-) -> list[NodePlacement] | None:
-    """Return placements one by one, of each GPU model at most `left` thousandths of devices.
-
-    None, with the capacity unchanged, if they don't fit.
-    """
-    job, pods, affinity, within = request
-    still = dict(left)
-    cluster, placements = placer.cluster, list[NodePlacement]()
-    placer.capacity.begin()
-    for group in in_order(job, pods):
-        shape = job.shapes[group]
-        milli = sum(amount for row, amount in job.requests[group] if row == GPU_ROW)
-        for pod in pods[group]:
-            shut = {model for model, have in still.items() if have < milli}
-            node = placer.best_node(shape, affinity, both(_nodes_without_models(cluster, shut), within))
-            if node < 0:
-                placer.capacity.rollback()
-                return None
-            placements.append(placer.put(pod, node, affinity))
-            known = cluster.nodes[node]
-            if known is not None and known.gpu_model in still:
-                still[known.gpu_model] -= milli
-    placer.capacity.commit()
-    return placements

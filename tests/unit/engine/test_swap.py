@@ -1,4 +1,4 @@
-"""Exchange: what goes is borrowed as a whole, or its queue's own waiting work would take from others at once."""
+"""Swap: only work that is borrowed as a whole goes, and what comes stays within its limits."""
 
 from dataclasses import replace
 
@@ -30,28 +30,64 @@ def _workload(name: str, project: str, devices: int, at_s: float) -> Workload:
     return Workload(name, project, (PodGroup("0", Request(devices=devices), 1, 1),), 1, at_s)
 
 
-def _cluster(quota: int) -> Cluster:
-    """A long workload that has just saved its state, and a short one of another project that waits."""
+def _cluster(quota: int = 0, long: int = 1, model: str | None = None, **limit: int) -> Cluster:
+    """Long workloads that have just saved their state, each on its node, and two short ones that wait.
+
+    `limit` is that of the project of the short ones.
+    """
     cluster = Cluster()
-    reduce(cluster, NodeSet(Node("node", 9, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
-    lends, comes = Queue("lends", quota={"gpu": quota * 1000}), Queue("comes", quota={"gpu": 0})
+    amounts = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
+    for at in range(long):
+        reduce(cluster, NodeSet(Node(f"node{at}", 9, 16 << 30, amounts, gpu_model=model)))
+    lends, comes = Queue("lends", quota={"gpu": quota * 1000}), Queue("comes", quota={"gpu": 0}, limit=limit)
     reduce(cluster, QueuesSet((lends, comes)))
     for at in range(20):
         for project, run_s in (("lends", 100_000.0), ("comes", 10.0)):
             ended = _workload(f"{project}-ended-{at}", project, 8, 0.0)
             reduce(cluster, WorkloadSubmitted(ended, 0.0))
             reduce(cluster, WorkloadEnded(ended.name, WorkloadOutcome.SUCCEEDED, 0.0, run_s))
-    reduce(cluster, WorkloadSubmitted(_workload("long", "lends", 8, 0.0), 0.0))
-    reduce(cluster, PodAssigned(Placement(PodKey("long", 0, 0), "node", tuple(range(8))), 0.0))
-    reduce(cluster, WorkloadSubmitted(_workload("short", "comes", 8, 1.0), 1.0))
-    reduce(cluster, Checkpointed("long", 3600.0))
+    for at in range(long):
+        reduce(cluster, WorkloadSubmitted(_workload(f"long{at}", "lends", 8, 0.0), 0.0))
+        placement = Placement(PodKey(f"long{at}", 0, 0), f"node{at}", tuple(range(8)))
+        reduce(cluster, PodAssigned(placement, 0.0))
+    for name, priority in (("short", 60), ("shorter", 50)):
+        reduce(cluster, WorkloadSubmitted(replace(_workload(name, "comes", 8, 1.0), priority=priority), 1.0))
+    for at in range(long):
+        reduce(cluster, Checkpointed(f"long{at}", 3600.0))
     return cluster
+
+
+def _stopped(cluster: Cluster) -> list[str]:
+    plan = decide(cluster, Policy(preset="throughput"), 3600.0, EngineCache())
+    return [eviction.pod.workload for eviction in plan.evictions]
 
 
 @pytest.mark.parametrize(("quota", "goes"), [(0, True), (7, False), (8, False)])
 def test_only_what_is_borrowed_as_a_whole_changes_places(quota: int, goes: bool) -> None:
-    plan = decide(_cluster(quota), Policy(preset="throughput"), 3600.0, EngineCache())
-    assert [eviction.pod.workload for eviction in plan.evictions] == (["long"] if goes else [])
+    assert _stopped(_cluster(quota)) == (["long0"] if goes else [])
+
+
+@pytest.mark.parametrize(("limit", "swaps"), [(7_999, 0), (8_000, 1), (15_999, 1), (16_000, 2)])
+def test_swaps_of_one_cycle_stay_within_a_limit_together(limit: int, swaps: int) -> None:
+    assert len(_stopped(_cluster(long=2, gpu=limit))) == swaps
+
+
+@pytest.mark.parametrize(("limit", "goes"), [(0, False), (7_999, False), (8_000, True)])
+def test_a_swap_respects_the_limit_of_a_model_that_the_request_doesnt_name(limit: int, goes: bool) -> None:
+    cluster = _cluster(model="H100", **{"gpu.H100": limit})
+    assert _stopped(cluster) == (["long0"] if goes else [])
+
+
+def test_a_swap_respects_the_quota_of_a_model_for_work_that_isnt_preemptible() -> None:
+    for quota, goes in ((0, False), (8_000, True)):
+        cluster = _cluster(model="H100")
+        comes = Queue("comes", quota={"gpu": 8_000, "gpu.H100": quota})
+        reduce(cluster, QueuesSet((Queue("lends", quota={"gpu": 0}), comes)))
+        for name in ("short", "shorter"):
+            reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, 2.0))
+        fixed = replace(_workload("fixed", "comes", 8, 2.0), preemptible=False)
+        reduce(cluster, WorkloadSubmitted(fixed, 2.0))
+        assert bool(_stopped(cluster)) is goes
 
 
 def _gang(name: str, project: str, at_s: float, topology: TopologyRequest | None = None) -> Workload:
