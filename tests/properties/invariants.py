@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from weir.engine.plan import Plan
+from weir.engine.transaction import Accounting
 from weir.model.reasons import EvictionRule
 from weir.model.workloads import WHOLE_MILLI, PodAffinityRule, Request
 from weir.state.cluster import Cluster
@@ -80,29 +81,53 @@ def charges(request: Request) -> dict[str, int]:
 def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Counter[tuple[str, str]]:
     """Return the usage of each queue by resource, nominations included, in all or of non-preemptible work."""
     gone = {job.spec.name for job in without}
-    parent = {queue.name: queue.parent for queue in cluster.ledger.queues}
     found: Counter[tuple[str, str]] = Counter()
     for pod in everyone(cluster):
         if pod.phase is not Phase.RUNNING and pod.nomination is None:
             continue
         if pod.job.spec.name in gone or (fixed and pod.job.spec.preemptible):
             continue
-        at = pod.nomination[0] if pod.nomination is not None else pod.node
-        node, request = cluster.nodes[at], pod.shape.request
-        amounts = charges(request)
-        if request.devices and node is not None:
-            milli = (
-                request.devices * request.share_on(node.gpu_memory) * request.gpu_weight_milli // WHOLE_MILLI
-            )
-            amounts["gpu"] = milli
-            if node.gpu_model is not None:
-                amounts[f"gpu.{node.gpu_model}"] = milli
-        queue: str | None = pod.job.spec.project
-        while queue is not None:
-            for name, amount in amounts.items():
-                found[queue, name] += amount
-            queue = parent[queue]
+        count(cluster, pod, pod.nomination[0] if pod.nomination is not None else pod.node, found)
     return found
+
+
+def count(cluster: Cluster, pod: Pod, at: int, usage: Counter[tuple[str, str]], sign: int = 1) -> None:
+    """Add what a pod counts with on a node to the usage of its queues."""
+    node, request = cluster.nodes[at], pod.shape.request
+    amounts = charges(request)
+    if request.devices and node is not None:
+        milli = request.devices * request.share_on(node.gpu_memory) * request.gpu_weight_milli // WHOLE_MILLI
+        amounts["gpu"] = milli
+        if node.gpu_model is not None:
+            amounts[f"gpu.{node.gpu_model}"] = milli
+    ledger = cluster.ledger
+    for queue in ledger.path[ledger.position[pod.job.spec.project]]:
+        for name, amount in amounts.items():
+            usage[ledger.queues[queue].name, name] += sign * amount
+
+
+def books_agree(cluster: Cluster, plan: Plan, accounting: Accounting) -> None:
+    """Asked before a plan is carried out: the usage in the engine is that of the cluster with the plan.
+
+    Resource by resource and queue by queue, non-preemptible work by itself. The pods that the engine counts as
+    leaving are those that the plan evicts.
+    """
+    evicted = [_pod(cluster, eviction.pod) for eviction in plan.evictions]
+    assert accounting.leaving == set(evicted), "other pods leave than are evicted"
+    places = [*plan.binds, *(place for nominated in plan.nominations for place in nominated.places)]
+    new = [(_pod(cluster, place.pod), cluster.node_at[place.node]) for place in places]
+    changes = [(pod, at, 1) for pod, at in new if pod.nomination is None]
+    changes += [(pod, pod.node, -1) for pod in evicted]
+    ledger, rows = cluster.ledger, cluster.rows.names
+    for fixed, used in ((False, accounting.overlay.used), (True, accounting.overlay.fixed)):
+        expected = held(cluster, fixed=fixed)
+        for pod, at, sign in changes:
+            if not (fixed and pod.job.spec.preemptible):
+                count(cluster, pod, at, expected, sign)
+        for queue, line in zip(ledger.queues, used, strict=True):
+            charged = {name: amount for name, amount in zip(rows, line, strict=True) if amount}
+            wanted = {name: amount for (of, name), amount in expected.items() if of == queue.name and amount}
+            assert charged == wanted, f"{queue.name}: {charged} charged, {wanted} with the plan"
 
 
 def limits_hold(cluster: Cluster) -> None:

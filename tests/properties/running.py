@@ -32,8 +32,9 @@ from weir.state.events import (
 )
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.reduce import reduce
+from weir.state.runtime_history import MIN_SAMPLES
 
-from .random_cluster import NETWORK, Does, Step, World, changed, resized
+from .random_cluster import NETWORK, Does, Step, World, changed, resized, single
 
 
 class Running:
@@ -58,6 +59,16 @@ class Running:
     def before(self, look: Callable[[Plan], None]) -> None:
         """Have every plan looked at before it is carried out."""
         self._looks.append(look)
+
+    def learn_run_times(self) -> None:
+        """Have workloads ended of each project: those of every other one ran long."""
+        projects = [queue.name for queue in self.world.queues if queue.is_project]
+        for at, project in enumerate(projects):
+            for number in range(2 * MIN_SAMPLES):
+                ended = single(f"{project}-ended-{number}", project, 1 + number % 2)
+                self.tell(WorkloadSubmitted(ended, self.now_s))
+                ran_s = 1e5 if at % 2 else 10.0
+                self.tell(WorkloadEnded(ended.name, WorkloadOutcome.SUCCEEDED, self.now_s, ran_s))
 
     # What happens
 

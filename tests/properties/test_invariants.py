@@ -10,7 +10,16 @@ from weir.model.policy import Policy
 from . import invariants
 from .budget import examples
 from .cluster_view import differs, picture
-from .random_cluster import CHANGING, ROUGH, Does, World, plain_worlds, weighted_worlds, worlds
+from .model_bound_worlds import model_bound_worlds
+from .random_cluster import (
+    CHANGING,
+    ROUGH,
+    Does,
+    World,
+    plain_worlds,
+    weighted_worlds,
+    worlds,
+)
 from .running import Running, replayed
 
 REPLAYED_EACH = 3
@@ -18,7 +27,7 @@ REPLAYED_EACH = 3
 
 
 @examples(36)
-@given(worlds() | weighted_worlds())
+@given(worlds() | weighted_worlds() | model_bound_worlds())
 def test_capacity_limits_quotas_and_gangs_hold(world: World) -> None:
     running = Running(world)
     for does, _ in running.run():
@@ -30,7 +39,7 @@ def test_capacity_limits_quotas_and_gangs_hold(world: World) -> None:
 
 
 @examples(24)
-@given(worlds(happens=ROUGH, topology=True))
+@given(worlds(happens=ROUGH, topology=True) | model_bound_worlds(happens=ROUGH, topology=True))
 def test_capacity_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
     running = Running(world)
     for _ in running.run():

@@ -18,6 +18,7 @@ from weir.engine.incomplete_gangs import IncompleteGangs
 from weir.engine.nominations import Nominations
 from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
+from weir.engine.plan_usage import assert_accounted
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption import Preemptor
 from weir.engine.preemption_plan import PreemptionPlan
@@ -59,6 +60,11 @@ class Cycle:
 
     def run(self) -> Plan:
         """Run all steps and return the plan."""
+        plan = self._run_steps()
+        assert_accounted(self._cluster, self._overlay, plan)
+        return plan
+
+    def _run_steps(self) -> Plan:
         self._bind_nominated()  # 1
         self._plan.refusals = PendingRefusals(
             self._cluster, self._policy, self._now_s, self._cache, self._allocator
@@ -149,7 +155,6 @@ class Cycle:
         """Add the evictions, moves and nominations of one preemption to the plan."""
         choice = choice_sentence(self._cluster, plan, self._policy.price, self._now_s)
         reasons, overrides = self._reasons(job, choice), plan.kind is PreemptionKind.OVERRIDE
-        self._accounting.expect([job.name, *(moved.name for moved, _, _ in plan.moved)])
         freed_by = dict.fromkeys(pod.job.name for pod, _ in plan.stopped)
         freed_by.update(dict.fromkeys(moved.name for moved, _, _ in plan.moved))
         for pod, rule in plan.stopped:

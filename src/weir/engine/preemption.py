@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from weir.engine.allocate import Allocator
 from weir.engine.plan import Plan
+from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
@@ -128,12 +129,22 @@ class Preemptor:
             return None
         # Only then is there more capacity than at its allocation
         if refusal is None and (self._cluster.releasing_on or leaving):
-            placements = self._allocator.placement.place(candidate, context.placer)
+            placements = self._placed_after_releases(candidate)
             if placements is not None:
-                context.accounting.start(placements)
                 return self._attempts.cleared_or_kept(candidate, placements)
         if not job.can_preempt:
             return None
         under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
         rules = self._checks.rules_of(candidate, self._allocator.now_s)
         return self._attempts.first_success(rules, under_limits)
+
+    def _placed_after_releases(self, candidate: Candidate) -> list[NodePlacement] | None:
+        """Place a workload in the capacity after all releases; None if it doesn't fit."""
+        context = self._attempts.context
+        with context.transaction.trial() as trial:
+            placements = self._allocator.placement.place(candidate, context.placer)
+            if placements is not None:
+                context.accounting.start(placements)
+                context.accounting.expect((candidate.job.name,))
+                trial.commit()
+        return placements
