@@ -9,6 +9,8 @@ Cases, with the goals of the design for the size in brackets:
     cycle    a cycle after 100 mixed events on that full cluster (10,000: 20 ms)
     backlog  the same with a workload of every project waiting, a quarter of the devices borrowed
     parts    the same as backlog, where one workload has half a device
+    halves   the same, where a tenth of the pods hold half a device, each alone on its device
+    pairs    the same, where a tenth of the pods hold half a device, two on each device
     reasons  the refusals of that backlog, a class for every project, after each of those cycles
     node     a cycle after one node changed on that full cluster
     cannot   "can't run" for a gang of 8-device pods on full nodes, with the reason (10,000: 15 ms)
@@ -35,7 +37,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from time import thread_time
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -64,6 +66,7 @@ ONE_CORE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZES = (1250, 2500, 5000, 10_000)
 COLUMNS = (
     *("case", "preset", "nodes", "workloads", "seconds", "reduce_seconds", "ms_p50", "ms_p99"),
+    *("whole_ms_p50", "whole_ms_p99", "p50_by_whole", "p99_by_whole"),
     *(
         "longest_ms",
         "suggestions",
@@ -101,20 +104,38 @@ def fill(nodes: int, policy: Policy) -> Row:
     }
 
 
+class Halves(NamedTuple):
+    """Devices of which halves are held: this many pods on each of every so many devices, or on the first."""
+
+    pods: int
+    every: int | None = None
+
+    def on(self, device: int) -> int:
+        """Return the pods that hold half of a device; 0 for a whole one."""
+        return self.pods if device == 0 or (self.every is not None and device % self.every == 0) else 0
+
+
 class Busy:
     """A full cluster in which small work comes and goes."""
 
-    def __init__(self, nodes: int, policy: Policy, *, borrowed: float, waiting: int, parts: int = 0) -> None:
+    def __init__(
+        self, nodes: int, policy: Policy, *, borrowed: float, waiting: int, halves: Halves | None = None
+    ) -> None:
         self.gpus = nodes * NODE_GPUS
         self.projects = max(1, nodes // PROJECT_NODES)
         self.chance = random.Random(1)
         quota = int(self.gpus / self.projects * (1 - borrowed))
         self.made = Made(nodes, {project(at): quota for at in range(self.projects)}, policy)
-        for at in range(self.gpus):
-            milli = WHOLE_MILLI // 2 if at < parts else WHOLE_MILLI
-            spec = work(f"job-{at:06d}", project(at % self.projects), at / self.gpus, milli=milli)
-            self.made.run(spec, (at,))
-        self.count = self.gpus
+        self.count = 0
+        for device in range(self.gpus):
+            on = 0 if halves is None else halves.on(device)
+            for _ in range(on or 1):
+                at = self.count
+                milli = WHOLE_MILLI // 2 if on else WHOLE_MILLI
+                spec = work(f"job-{at:06d}", project(at % self.projects), at / self.gpus, milli=milli)
+                self.made.run(spec, (device,))
+                self.count += 1
+        self.pods = self.count
         self.made.now_s = 3600.0
         for at in range(waiting * self.projects):
             self._submit(at % self.projects)
@@ -146,16 +167,18 @@ class Busy:
         self.made.now_s += 60.0
         reduce(self.made.cluster, NodeSet(node(self.chance.randrange(len(self.made.nodes)))))
 
+    def cycle(self, happen: Callable[[], None]) -> float:
+        """The seconds of the cycle that follows."""
+        happen()
+        plan, seconds = self.made.decide()
+        self.made.carry_out(plan)
+        self.made.settle()
+        return seconds
+
     def measured(self, happen: Callable[[], None], cycles: int) -> Row:
         """The cycle that follows, over and over."""
-        took = []
-        for _ in range(cycles):
-            happen()
-            plan, seconds = self.made.decide()
-            took.append(seconds)
-            self.made.carry_out(plan)
-            self.made.settle()
-        return {"workloads": self.gpus, **quantiles(took)}
+        took = [self.cycle(happen) for _ in range(cycles)]
+        return {"workloads": self.pods, **quantiles(took)}
 
 
 def cycle(nodes: int, policy: Policy) -> Row:
@@ -170,10 +193,14 @@ def backlog(nodes: int, policy: Policy) -> Row:
     return busy.measured(busy.events, CYCLES)
 
 
-def parts(nodes: int, policy: Policy) -> Row:
-    """After 100 events, while work over quota waits and one workload has part of a device."""
-    busy = Busy(nodes, policy, borrowed=0.25, waiting=1, parts=1)
-    return busy.measured(busy.events, CYCLES)
+def halved(nodes: int, policy: Policy, halves: Halves) -> Row:
+    """The cycles of `backlog` where some hold half a device, in turn with those of the same cluster without."""
+    whole = Busy(nodes, policy, borrowed=0.25, waiting=1)
+    busy = Busy(nodes, policy, borrowed=0.25, waiting=1, halves=halves)
+    took = [(busy.cycle(busy.events), whole.cycle(whole.events)) for _ in range(CYCLES)]
+    row, without = (quantiles(list(each)) for each in zip(*took, strict=True))
+    ratios = {f"{name[3:]}_by_whole": round(_number(row[name]) / _number(without[name]), 2) for name in row}
+    return {"workloads": busy.pods, **row, **{f"whole_{name}": ms for name, ms in without.items()}, **ratios}
 
 
 def reasons(nodes: int, policy: Policy) -> Row:
@@ -280,7 +307,7 @@ def suggest(nodes: int, policy: Policy) -> Row:
         longest = max(longest, *asked.took)
         found, untried = found + len(answer.found), untried + len(answer.untried)
     return {
-        "workloads": busy.gpus,
+        "workloads": busy.pods,
         **quantiles(took),
         "longest_ms": round(longest, 1),
         "suggestions": found,
@@ -297,7 +324,7 @@ def explain(nodes: int, policy: Policy) -> Row:
         asked, name = Asked(busy.made), of.first.name
         assert asked(partial(explain_decision, name=name)) is not None
         took += [answered_ms / 1e3 for answered_ms in asked.took]
-    return {"workloads": busy.gpus, **quantiles(took)}
+    return {"workloads": busy.pods, **quantiles(took)}
 
 
 def memory(nodes: int, policy: Policy) -> Row:
@@ -339,7 +366,9 @@ CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = 
     "fill": (fill, 10_000, "seconds", 4.0),
     "cycle": (cycle, 10_000, "ms_p50", 20.0),
     "backlog": (backlog, 10_000, "ms_p50", 20.0),
-    "parts": (parts, None, "ms_p50", 0.0),
+    "parts": (partial(halved, halves=Halves(1)), None, "ms_p50", 0.0),
+    "halves": (partial(halved, halves=Halves(1, every=10)), None, "ms_p50", 0.0),
+    "pairs": (partial(halved, halves=Halves(2, every=19)), None, "ms_p50", 0.0),
     "reasons": (reasons, 10_000, "ms_p50", 4.0),
     "node": (node_changed, None, "ms_p50", 0.0),
     "cannot": (cannot, 10_000, "ms_p50", 15.0),

@@ -4,11 +4,14 @@ The next choice of victims is the one with the lowest bound, so without bounds i
 """
 
 from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
+from weir.engine.cheapest_node import CheapestNode, split
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
@@ -17,7 +20,7 @@ from weir.model.workloads import PodGroup, Request, Workload
 
 from .budget import examples
 from .cluster_view import differs
-from .random_cluster import POLICIES, ROUGH, Does, World, node, single, weighted_worlds, worlds
+from .random_cluster import POLICIES, ROUGH, Does, World, node, shared_worlds, single, weighted_worlds, worlds
 from .running import Running
 from .test_policies import answer
 
@@ -57,16 +60,19 @@ def without_next_choice(plan: Plan) -> dict[str, object]:
     return {**answer(plan), "evictions": evictions}
 
 
-@examples(12)
-@example(_world_with_level_choices())
-@given(
-    st.one_of(
-        worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
-        worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, deep=False, limits=False),
-        worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, topology=True, rules=True),
-        weighted_worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
-    )
+ANY_WORLD = st.one_of(
+    worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
+    worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, deep=False, limits=False),
+    worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, topology=True, rules=True),
+    weighted_worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
+    shared_worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
+    shared_worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE), deep=False, limits=False),
 )
+
+
+@examples(24)
+@example(_world_with_level_choices())
+@given(ANY_WORLD)
 def test_plans_are_the_same_without_bounds(world: World) -> None:
     running = Running(world)
 
@@ -79,3 +85,40 @@ def test_plans_are_the_same_without_bounds(world: World) -> None:
         pass
     running.submit()
     running.settle(6)
+
+
+class _CheckedNodes(CheapestNode):
+    """A search that looks into every node at once, and holds what it finds against the bounds."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        heaps, self._heaps = self._heaps, {}
+        bounds = {
+            node: ((0, split(tier)[1], least), split(tier)[0]) for tier, least, node in self.bounds.entries
+        }
+        searched = set(self.bounds.unknown)
+        for at in range(len(self._open)):
+            if not self._open[at] or not self._look_into(at, lambda _, __: True):
+                continue
+            ((family, ((found, _, _),)),) = self._heaps.items()
+            self._heaps.clear()
+            if at in searched:
+                continue
+            assert at in bounds, f"no bound of node {at}"
+            least, lowest = bounds[at]
+            if family == lowest:
+                assert least <= found
+            else:
+                assert self._family_order(lowest) <= self._family_order(family)
+        self._heaps, self.found, self.gave_up = heaps, {}, False
+
+
+@examples(24)
+@given(ANY_WORLD)
+def test_no_node_costs_less_than_its_bound(world: World) -> None:
+    running = Running(world)
+    with patch("weir.engine.cheapest_by_shape.CheapestNode", _CheckedNodes):
+        for _ in running.run():
+            pass
+        running.submit()
+        running.settle(6)

@@ -1,6 +1,7 @@
 """Eligible victims: running workloads that one requester may stop or move."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from weir.engine.eviction_price import cheap_to_move
 from weir.engine.preemption_context import PreemptionContext
@@ -27,6 +28,7 @@ class EligibleVictims:
         self._rules = rules
         self._kind, self._most = way
         self._move_budget = move_budget
+        self._has_capacity = cache(context.placer.has_capacity)
 
     def find(self) -> dict[Job, bool]:
         """Return the eligible workloads, and whether each may only be moved."""
@@ -72,19 +74,23 @@ class EligibleVictims:
     def _movable(self) -> list[Job]:
         """Return running preemptible workloads that are cheap to move and fit elsewhere."""
         prices, overlay = self._policy.price, self._accounting.overlay
-        jobs = self._cluster.running_pods.jobs_saved_within(self._now_s, self._move_budget, prices.restart)
+        running, hole = (
+            self._cluster.running_pods,
+            self._context.placer.capacity.totals.largest_free_blocks()[0],
+        )
+        jobs = running.jobs_saved_within(self._now_s, self._move_budget, prices.restart, hole)
         if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
             projects = {job.project: job.path for job in jobs}
             over = {at for at, path in projects.items() if overlay.over_any_quota(path)}
             jobs = [job for job in jobs if job.project in over]
-        cheap = cheap_to_move(self._allowed(jobs), self._move_budget, prices, self._now_s)
-        return [job for job in cheap if self._could_move(job)]
+        movable = [job for job in self._allowed(jobs) if self._could_move(job)]
+        return cheap_to_move(movable, self._move_budget, prices, self._now_s)
 
     def _could_move(self, job: Job) -> bool:
         """Return True if each shape of a workload fits any node."""
-        affinity, placer = self._context.affinity_of(job), self._context.placer
+        affinity = self._context.affinity_of(job)
         for at, shape in enumerate(job.shapes):
-            if job.placed[at] and not placer.has_capacity(shape, affinity):
+            if job.placed[at] and not self._has_capacity(shape, affinity):
                 return False
         return True
 

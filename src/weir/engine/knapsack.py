@@ -1,66 +1,21 @@
 """Lower bounds on the price of freeing capacity, for all nodes at once.
 
-Whole devices need no search to bound: per node it is a small knapsack, done for all nodes together
-on arrays. The search then looks at nodes from the lowest bound up and stops when no other can win.
+Devices need no search to bound: per node it is a small knapsack, done for all nodes together on arrays. The
+search then looks at nodes from the lowest bound up and stops when no other can win.
 """
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from weir.engine.victim_entries import VictimColumns
+from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 
 NO_BOUND = float("-inf")
-Younger = tuple[float, str]
-"""Key of a workload that is less for the younger, then by name."""
+_STEPS_MOST = 20
+"""Amounts of a device that bounds keep apart."""
 
 
-@dataclass(slots=True)
-class VictimEntries:
-    """Possible victims, an entry for each victim and node: devices, the rank of its tier, its price.
-
-    `moves` says whether it needs whole devices elsewhere. A part of a device counts as that device: what a
-    unit frees on a node of `parts` is less than its entry says, or as much.
-    """
-
-    entries: list[tuple[int, int, float, bool]] = field(default_factory=list)
-    bare: set[int] = field(default_factory=set)  # nodes where something could be taken that holds no devices
-    spans: bool = False  # some that may be stopped leave holes on other nodes as well
-    parts: set[int] = field(default_factory=set)  # nodes where some hold parts of devices
-    tiers: list[Any] = field(default_factory=list)  # the tiers themselves, by rank
-    node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    devices: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    tier: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    price: Floats = field(default_factory=lambda: np.zeros(0))
-    moves: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
-    youngest: dict[tuple[int, int], Younger] = field(default_factory=dict)  # by node and rank
-    bounds: dict[int, list[tuple[int, float, int]]] = field(
-        default_factory=dict
-    )  # `cheapest_by_node` by devices
-
-    def add(self, node: int, devices: int, price: float, moves: bool) -> None:
-        """Add an entry; `rank` adds its tier later."""
-        self.entries.append((node, devices, price, moves))
-
-    def rank(self, tiers: Sequence[Any], youngers: Sequence[Younger]) -> None:
-        """Turn the entries into columns, with the ranks of their tiers, and keep the youngest of each."""
-        self.tiers = sorted(set(tiers))
-        ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
-        of_entries = [ranks[tier] for tier in tiers]
-        youngest = self.youngest
-        for entry, rank, younger in zip(self.entries, of_entries, youngers, strict=True):
-            key = entry[0], rank
-            if key not in youngest or younger < youngest[key]:
-                youngest[key] = younger
-        self.tier = np.array(of_entries, np.int64)
-        node, devices, price, moves = zip(*self.entries, strict=True) if self.entries else ((),) * 4
-        self.node, self.devices = np.array(node, np.int64), np.array(devices, np.int64)
-        self.price, self.moves = np.array(price, np.float64), np.array(moves, np.bool_)
-
-
-def min_devices_to_move(free: Ints, wanted: int, takeable: VictimEntries) -> Ints:
+def min_devices_to_move(free: Ints, wanted: int, victims: VictimColumns, moves: Bools) -> Ints:
     """Return by node the least devices to move so that one pod fits; -1 if it can't fit.
 
     Victims that may be stopped are gone first. Moved victims need free devices elsewhere.
@@ -68,9 +23,10 @@ def min_devices_to_move(free: Ints, wanted: int, takeable: VictimEntries) -> Int
     Args:
         free: free devices by node.
         wanted: devices one pod needs.
-        takeable: entries; a part of a device counts as that device.
+        victims: possible victims by node.
+        moves: whether each of them needs whole devices elsewhere.
     """
-    node, devices, moves = takeable.node, takeable.devices, takeable.moves
+    node, devices = victims.place, victims.amount
     size = len(free)
     stop = np.bincount(node[~moves], devices[~moves], size).astype(np.int64)
     move = np.bincount(node[moves], devices[moves], size).astype(np.int64)
@@ -78,38 +34,46 @@ def min_devices_to_move(free: Ints, wanted: int, takeable: VictimEntries) -> Int
     return np.where(lack <= np.minimum(move, free.sum()), lack, -1)
 
 
-def cheapest_by_node(free: Ints, wanted: int, takeable: VictimEntries) -> list[tuple[int, float, int]]:
-    """Return (tier rank, price, node) for each node with enough victims; a search finds no lower price.
+def cheapest_by_place(need: Ints, victims: VictimColumns) -> list[tuple[int, float, int]]:
+    """Return (tier rank, price, place) for each place with enough victims; a search finds no lower price.
 
     Args:
-        free: free devices by node.
-        wanted: devices one pod needs.
-        takeable: entries; a part of a device counts as that device.
+        need: amount that one pod lacks, by place.
+        victims: possible victims.
 
-    The price is exact if one tier suffices. A set chosen by descending size is minimal: its last victim is
-    the smallest, and without that victim the set falls short. Otherwise the price has no bound.
+    The price has a bound if one tier suffices. It is exact, except in a loose place: a set chosen by
+    descending size is minimal, since its last victim is the smallest, and without that victim the set falls
+    short. In a loose place a set may need more victims than it seems, also those of a price below zero.
     """
-    node, devices, tier, price = takeable.node, takeable.devices, takeable.tier, takeable.price
-    here, index = np.unique(node, return_inverse=True)
-    need = wanted - free[here]
-    tiers = int(tier.max()) + 1 if len(tier) else 0
-    rank = np.full(len(here), -1, np.int64)
-    reached = np.zeros(len(here), np.int64)
-    bound = np.full(len(here), NO_BOUND)
-    for at in range(tiers):
-        of_tier = tier == at
-        reached += np.bincount(index[of_tier], weights=devices[of_tier], minlength=len(here)).astype(np.int64)
-        rank[(rank < 0) & (reached >= need)] = at
-    lowest = np.full(len(here), tiers, np.int64)
-    np.minimum.at(lowest, index, tier)
-    single = (rank >= 0) & (lowest == rank)
-    if single.any():
-        chosen = single[index] & (tier == rank[index])
-        bound[single] = _knapsack(index[chosen], devices[chosen], price[chosen], need, len(here))[single]
-    if takeable.parts:
-        bound[np.isin(here, list(takeable.parts))] = NO_BOUND
+    if not len(victims.place):
+        return []
+    order = np.lexsort((victims.tier, victims.place))
+    place, amount, tier = victims.place[order], victims.amount[order], victims.tier[order]
+    price, loose = victims.price[order], victims.loose[order]
+    here, first, index = np.unique(place, return_index=True, return_inverse=True)
+    last, lack = np.append(first[1:], len(place)) - 1, need[here]
+    total = np.cumsum(amount)
+    reached = total - (total - amount)[first][index]  # of those of a place, up to each
+    lowest = first + np.bincount(index, reached == 0).astype(np.int64)  # that frees any
+    enough = first + np.bincount(index, reached < lack[index]).astype(np.int64)
+    rank = np.where(enough <= last, tier[np.minimum(enough, last)], -1)
+    rank[lack <= 0] = 0
+    single = (rank >= 0) & (lowest <= last) & (tier[np.minimum(lowest, last)] == rank)
+    chosen = single[index] & (tier == rank[index]) & (amount > 0)
+    at, below_zero = index[chosen], np.where(loose[chosen], np.minimum(price[chosen], 0.0), 0.0)
+    least = _knapsack(at, amount[chosen], price[chosen] - below_zero, np.where(single, lack, 0), len(here))
+    least = np.where(single, least + np.bincount(at, below_zero, len(here)), NO_BOUND)
     found = np.flatnonzero(rank >= 0)
-    return list(zip(rank[found].tolist(), bound[found].tolist(), here[found].tolist(), strict=True))
+    return list(zip(rank[found].tolist(), least[found].tolist(), here[found].tolist(), strict=True))
+
+
+def in_units(need: Ints, victims: VictimColumns) -> tuple[Ints, VictimColumns]:
+    """Return needs and victims of loose places with thousandths of devices in larger units, rounded up.
+
+    Victims that free enough still do.
+    """
+    step = max(int(np.gcd.reduce(victims.amount, initial=0)), WHOLE_MILLI // _STEPS_MOST)
+    return -(-need // step), victims._replace(amount=-(-victims.amount // step))
 
 
 def least_prices(free: Ints, wanted: int, node: Ints, devices: Ints, price: Floats) -> Floats:

@@ -3,9 +3,10 @@
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import pods_that_fit
-from weir.engine.knapsack import NO_BOUND, VictimEntries, cheapest_by_node, min_devices_to_move
+from weir.engine.feasibility import pods_that_fit, shares_for_memory
+from weir.engine.knapsack import NO_BOUND, cheapest_by_place, in_units, min_devices_to_move
 from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_entries import VictimColumns, VictimEntries
 from weir.engine.victim_sets import PRICE_DIGITS, Tier
 from weir.state.capacity_columns import Bools, Ints
 from weir.state.shapes import RequestShape
@@ -36,6 +37,8 @@ class NodeBounds:
         self._least.sort()
         if not shape.whole or not candidates.bounds:
             self._bound_any(candidates)
+        if shape.devices == 1 and not shape.whole and not shape.pod_rules and candidates.bounds:
+            self._bound_part(candidates.takeable(), candidates.price_most)
 
     def could_hold(self, pods: int) -> bool:
         """Return True if this many pods would fit without all candidates."""
@@ -56,22 +59,23 @@ class NodeBounds:
 
     def _bound_whole(self, takeable: VictimEntries, price_most: float) -> None:
         whole, devices = self._capacity.whole, self._shape.devices
-        taken = np.bincount(takeable.node, takeable.devices, len(whole))
+        taken = np.bincount(takeable.by_node.place, takeable.by_node.amount, len(whole))
         together = whole + taken.astype(np.int64)
         self._pods_most = int((together // devices)[self._open].sum())
         # One pod a node, and what it takes leaves no holes
         if not takeable.spans and 2 * devices > together.max(initial=0):
-            moved = min_devices_to_move(whole, devices, takeable)[self._open]
+            moved = min_devices_to_move(whole, devices, takeable.by_node, takeable.moves)[self._open]
             self._to_move = np.sort(moved[moved >= 0])
         bounds = takeable.bounds.get(devices)  # valid while these are the possible victims
         if bounds is None:
-            bounds = takeable.bounds[devices] = cheapest_by_node(whole, devices, takeable)
+            bounds = takeable.bounds[devices] = cheapest_by_place(devices - whole, takeable.by_node)
         for rank, price, node in bounds:
             if self._open[node] and price <= price_most:
-                key = _least_key(takeable, rank, price, node) if whole[node] < devices else (price,)
+                # Where something else is short, victims of a price below zero may go as well
+                key = _least_key(takeable, rank, price, node) if whole[node] < devices else (NO_BOUND,)
                 self.entries.append((takeable.tiers[rank], key, node))
                 self._least.append(price)
-        bare = takeable.bare.difference(takeable.node.tolist()) if takeable.bare else ()
+        bare = takeable.bare.difference(takeable.by_node.place.tolist()) if takeable.bare else ()
         # Devices there are, and something else that is short
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
 
@@ -89,14 +93,34 @@ class NodeBounds:
         self._pods_most = int(count.sum())
         self.unknown = [node for node in sorted(held) if count[node]]
 
+    def _bound_part(self, takeable: VictimEntries, price_most: float) -> None:
+        """Bound the nodes that lack a part of a device and nothing else, by the device cheapest to free."""
+        columns, memory, shape = self._capacity.columns, self._capacity.device_memory, self._shape
+        share, milli = columns.share[: len(memory)], np.full(len(memory), shape.share_milli)
+        if shape.gpu_memory:
+            milli = shares_for_memory(shape, memory)
+        need = milli[:, None] - share
+        lacks_part = np.zeros(len(memory), np.bool_)
+        lacks_part[self.unknown] = True
+        lacks_part &= (need > 0).all(axis=1)
+        for row, amount in shape.needs:
+            lacks_part &= columns.free[row, : len(memory)] >= amount
+        victims = takeable.by_device(memory, share.shape[1])
+        there = lacks_part[victims.place // share.shape[1]]
+        victims = VictimColumns(*[column[there] for column in victims])
+        least: dict[int, tuple[int, float]] = {}
+        for rank, price, place in cheapest_by_place(*in_units(need.ravel(), victims)):
+            node = place // share.shape[1]
+            least[node] = min(least.get(node, (rank, price)), (rank, price))
+        self.unknown = [node for node in self.unknown if node not in least]
+        for node, (rank, price) in least.items():
+            if price <= price_most:
+                self.entries.append((takeable.tiers[rank], _least_key(takeable, rank, price, node), node))
+
 
 def _least_key(takeable: VictimEntries, rank: int, price: float, node: int) -> Tier:
     """Return a lower bound of `set_key` over the victims of a tier that free devices on a node.
 
-    Of nodes that cost the same, only that with the youngest victim is then searched. A price that `set_key`
-    rounds down compares as it is.
+    Of nodes that cost the same, only that with the youngest victim is then searched.
     """
-    rounded = round(price, PRICE_DIGITS)
-    if price == NO_BOUND or rounded < price:
-        return (price,)
-    return rounded, 1, [takeable.youngest[node, rank]]
+    return round(price, PRICE_DIGITS), 1, [takeable.youngest[node, rank]]

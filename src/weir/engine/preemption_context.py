@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from weir.engine.allocate import Allocator
-from weir.engine.knapsack import Younger
 from weir.engine.placer import Placer
 from weir.engine.transaction import Transaction
+from weir.engine.victim_entries import Younger
 from weir.state.jobs import Job, Pod
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from weir.engine.eligible_victims import EligibleVictims
 from weir.engine.eviction_price import price_of_move
-from weir.engine.knapsack import VictimEntries, Younger
 from weir.engine.legal_order import LegalOrder
 from weir.engine.preemption_context import PreemptionContext, PricedVictim
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.quota_protection import QuotaProtection
+from weir.engine.victim_entries import VictimEntries, Younger
 from weir.engine.victim_sets import ANY_PROJECT, Permits, Tier, Victim
 from weir.engine.victim_tiers import VictimTiers
 from weir.model.reasons import EvictionRule
@@ -198,7 +198,7 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
                 tier = tier_of.get(single.kind)
                 if tier is None:
                     tier = tier_of[single.kind] = candidates.tiers.tier(job, [single.pod], 1)
-                found.add(single.pod.node, single.devices, single.price, False)
+                found.add(single.pod.node, (single.pod,), single.devices, single.price, moves=False)
                 tiers.append(tier)
                 youngers.append(single.younger)
             continue
@@ -215,15 +215,12 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
             for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
                 devices = sum(len(pod.devices) for pod in victim.here)
                 if devices:
-                    in_parts = any(pod.devices and not pod.shape.whole for pod in victim.here)
-                    found.add(node, devices, victim.price, victim.moves and not in_parts)
+                    found.add(node, victim.here, devices, victim.price, moves=victim.moves)
                     tiers.append(victim.tier)
                     youngers.append(victim.younger)
-                    if in_parts:
-                        found.parts.add(node)
                 else:
                     found.bare.add(node)
-    found.rank(tiers, youngers)
+    found.rank(tiers, youngers, context.placer.capacity)
     return found
 
 
@@ -241,9 +238,7 @@ def _only_pod(
         price = price_of_move(job, pods, context.policy.price, context.now_s)
     else:
         price = candidates.tiers.price(job, pods, candidates.nodes_needed)
-    found.add(pod.node, len(pod.devices), price, only_moves and pod.shape.whole)
-    if not pod.shape.whole:
-        found.parts.add(pod.node)
+    found.add(pod.node, pods, len(pod.devices), price, moves=only_moves)
     return LAST if only_moves else candidates.tiers.tier(job, pods, 1)
 
 

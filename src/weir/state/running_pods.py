@@ -107,11 +107,14 @@ class RunningColumns:
         self._pods += [None] * size
         self._spare += range(2 * size - 1, size - 1, -1)
 
-    def jobs_saved_within(self, now_s: float, most: float, restart: float) -> list[Job]:
-        """Return the jobs that may be stopped, by name, unless one pod of them costs more than `most`."""
+    def jobs_saved_within(self, now_s: float, most: float, restart: float, hole: int) -> list[Job]:
+        """Return preemptible jobs with a pod that alone costs at most `most` and fits a hole, by name.
+
+        The hole is the largest that an exclusive pod may move to, in devices.
+        """
         lost = self.milli / WHOLE_MILLI * (now_s - self.since_s)
         lost += np.where(self.restart < 0, restart, self.restart)
-        pods = [self._pods[row] for row in np.flatnonzero(lost <= most).tolist()]
+        pods = [self._pods[row] for row in np.flatnonzero((lost <= most) & (self.whole <= hole)).tolist()]
         return sorted({pod.job for pod in pods if pod is not None}, key=_name)
 
     def _prices(self, now_s: float, restart: float, broken: Iterable[Job]) -> Floats:
