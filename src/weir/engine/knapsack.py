@@ -59,7 +59,7 @@ def cheapest_by_place(need: Ints, victims: VictimColumns) -> list[tuple[int, flo
     rank = np.where(enough <= last, tier[np.minimum(enough, last)], -1)
     rank[lack <= 0] = 0
     single = (rank >= 0) & (lowest <= last) & (tier[np.minimum(lowest, last)] == rank)
-    chosen = single[index] & (tier == rank[index]) & (amount > 0)
+    chosen = single[index] & (tier == rank[index])
     at, below_zero = index[chosen], np.where(loose[chosen], np.minimum(price[chosen], 0.0), 0.0)
     least = _knapsack(at, amount[chosen], price[chosen] - below_zero, np.where(single, lack, 0), len(here))
     least = np.where(single, least + np.bincount(at, below_zero, len(here)), NO_BOUND)

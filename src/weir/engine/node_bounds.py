@@ -66,12 +66,22 @@ class NodeBounds:
         if not takeable.spans and 2 * devices > together.max(initial=0):
             moved = min_devices_to_move(whole, devices, takeable.by_node, takeable.moves)[self._open]
             self._to_move = np.sort(moved[moved >= 0])
-        bounds = takeable.bounds.get(devices)  # valid while these are the possible victims
+        victims, key = takeable.by_node, (devices, -1)  # valid while these are the possible victims
+        if victims.price.min(initial=0.0) < 0.0:
+            # A set may need more victims than its devices say, and these may be cheaper than none
+            short = np.full(len(whole), bool(self._shape.pod_rules))
+            for row, amount in self._shape.needs:
+                short |= self._capacity.columns.free[row] < amount
+            if short[victims.place].any():
+                victims, key = (
+                    victims._replace(loose=victims.loose | short[victims.place]),
+                    (devices, self._shape.id),
+                )
+        bounds = takeable.bounds.get(key)
         if bounds is None:
-            bounds = takeable.bounds[devices] = cheapest_by_place(devices - whole, takeable.by_node)
+            bounds = takeable.bounds[key] = cheapest_by_place(devices - whole, victims)
         for rank, price, node in bounds:
             if self._open[node] and price <= price_most:
-                # Where something else is short, victims of a price below zero may go as well
                 key = _least_key(takeable, rank, price, node) if whole[node] < devices else (NO_BOUND,)
                 self.entries.append((takeable.tiers[rank], key, node))
                 self._least.append(price)

@@ -214,11 +214,11 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
         for node in nodes:
             for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
                 devices = sum(len(pod.devices) for pod in victim.here)
-                if devices:
+                if devices or victim.price < 0.0:
                     found.add(node, victim.here, devices, victim.price, moves=victim.moves)
                     tiers.append(victim.tier)
                     youngers.append(victim.younger)
-                else:
+                if not devices:
                     found.bare.add(node)
     found.rank(tiers, youngers, context.placer.capacity)
     return found

@@ -65,7 +65,7 @@ class VictimEntries:
     youngest: dict[tuple[int, int], Younger] = field(default_factory=dict)
     by_node: VictimColumns = field(init=False)
     moves: Bools = field(init=False)
-    bounds: dict[object, list[tuple[int, float, int]]] = field(default_factory=dict)
+    bounds: dict[tuple[int, int], list[tuple[int, float, int]]] = field(default_factory=dict)
     _entries: list[VictimEntry] = field(default_factory=list)
     _in_parts: list[tuple[int, list[Pod]]] = field(default_factory=list)  # entries, and pods with parts
     _ranks: list[int] = field(default_factory=list)
