@@ -10,6 +10,7 @@ import numpy as np
 
 from weir.engine.allocate import Allocator
 from weir.engine.consolidation_bounds import ConsolidationBounds
+from weir.engine.feasibility import shares_for_memory
 from weir.engine.freed_capacity import VictimPods, max_pods
 from weir.engine.preemption_cache import Sleeping
 from weir.engine.preemption_context import PreemptionContext
@@ -18,7 +19,7 @@ from weir.engine.quota_overlay import INFINITE
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job
-from weir.state.shapes import GPU_ROW
+from weir.state.shapes import GPU_ROW, RequestShape
 
 
 class ReclaimBounds:
@@ -59,9 +60,11 @@ class ReclaimBounds:
         all_gone = free + np.bincount(victims.node, victims.milli, len(free)).astype(np.int64)
         affinity = context.affinity_of(rules.job)
         for shape, lack in zip(rules.job.shapes, rules.candidate.lacks, strict=True):
-            if lack and shape.whole and shape.devices:
+            if lack and shape.devices:
                 may = self._feasibility.feasible_nodes(shape, affinity)[0]
-                each = shape.devices * WHOLE_MILLI
+                each = shape.devices * _least_milli(
+                    shape, capacity.device_memory[may[: len(capacity.device_memory)]]
+                )
                 if int((all_gone // each)[may].sum()) < lack:
                     return False
                 if max_pods(free, each, may, victims, over * WHOLE_MILLI, grain) < lack:
@@ -141,3 +144,10 @@ class ReclaimBounds:
             if price <= most or (asked[pod.job.project] and price < INFINITE):
                 devices += len(pod.devices)
         return devices
+
+
+def _least_milli(shape: RequestShape, device_memory: Ints) -> int:
+    """Return the least thousandths of a device that a shape takes on nodes with this memory by device."""
+    if not shape.gpu_memory:
+        return shape.share_milli
+    return int(shares_for_memory(shape, device_memory).min(initial=WHOLE_MILLI))
