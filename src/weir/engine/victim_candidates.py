@@ -231,7 +231,7 @@ def _only_pod(
     pod, only_moves = pods[0], candidates.jobs[job]
     if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
         return None
-    if not pod.shape.devices:
+    if not pod.devices:
         found.bare.add(pod.node)
         return None
     if only_moves:

@@ -32,19 +32,6 @@ class VictimColumns(NamedTuple):
     loose: Bools
 
 
-class VictimEntry(NamedTuple):
-    """A victim on one node: its pods there, with parts of devices counted as these devices, and its price.
-
-    `moves` says whether it needs whole devices elsewhere.
-    """
-
-    node: int
-    here: Sequence[Pod]
-    devices: int
-    price: float
-    moves: bool
-
-
 @dataclass(slots=True)
 class VictimEntries:
     """Possible victims, an entry for each victim and node.
@@ -66,17 +53,19 @@ class VictimEntries:
     by_node: VictimColumns = field(init=False)
     moves: Bools = field(init=False)
     bounds: dict[tuple[int, int], list[tuple[int, float, int]]] = field(default_factory=dict)
-    _entries: list[VictimEntry] = field(default_factory=list)
-    _in_parts: list[tuple[int, list[Pod]]] = field(default_factory=list)  # entries, and pods with parts
+    # Node, pods there, the devices that they hold or share, price, and whether they need whole ones elsewhere
+    _entries: list[tuple[int, Sequence[Pod], int, float, bool]] = field(default_factory=list)
+    _in_parts: list[int] = field(default_factory=list)  # positions of entries with parts of devices
     _ranks: list[int] = field(default_factory=list)
 
     def add(self, node: int, here: Sequence[Pod], devices: int, price: float, *, moves: bool) -> None:
         """Add a victim with its pods on a node and the devices that they hold; `rank` adds its tier later."""
-        parts = [pod for pod in here if pod.devices and not pod.shape.whole]
-        if parts:
-            self._in_parts.append((len(self._entries), parts))
-        # A part needs no whole devices elsewhere
-        self._entries.append(VictimEntry(node, here, devices, price, moves and not parts))
+        for pod in here:
+            if pod.devices and not pod.shape.whole:
+                self._in_parts.append(len(self._entries))
+                moves = False  # a part needs no whole devices elsewhere
+                break
+        self._entries.append((node, here, devices, price, moves))
 
     def rank(self, tiers: Sequence[Tier], youngers: Sequence[Younger], capacity: Capacity) -> None:
         """Turn the entries into columns, with the ranks of their tiers, and keep the youngest of each."""
@@ -106,12 +95,12 @@ class VictimEntries:
         The place of device d of node n is n * width + d. A device may lack memory as well, so each is loose.
         """
         at, place, amount = [], [], []
-        for position, entry in enumerate(self._entries):
-            for device, milli in _held(entry.here, device_memory.item(entry.node)).items():
+        for position, (node, here, _, _, _) in enumerate(self._entries):
+            for device, milli in _held(here, device_memory.item(node)).items():
                 at.append(position)
-                place.append(entry.node * width + device)
+                place.append(node * width + device)
                 amount.append(milli)
-        price = [self._entries[position].price for position in at]
+        price = [self._entries[position][3] for position in at]
         rank = np.array(self._ranks, np.int64)[at]
         ints = np.array(place, np.int64), np.array(amount, np.int64), rank
         return VictimColumns(*ints, np.array(price, np.float64), np.ones(len(at), np.bool_))
@@ -129,16 +118,17 @@ class VictimEntries:
         alone: list[int] = []  # entries that hold a part of one device, the device, and the part
         device_of: list[int] = []
         milli_of: list[int] = []
-        for at, pods in self._in_parts:
-            node, _, count, _, _ = self._entries[at]
-            held = _held(pods, memory[node])
-            if len(held) == 1 and count == len(pods) and not crowded[node]:
-                ((device, milli),) = held.items()
+        for at in self._in_parts:
+            node, here, count, _, _ = self._entries[at]
+            if count == 1 and not crowded[node]:
+                ((device, milli),) = _held(here, memory[node]).items()
                 alone.append(at)
                 device_of.append(node * width + device)
                 milli_of.append(milli)
             else:
-                devices[at] += len(held) - sum([len(pod.devices) for pod in pods])
+                held = _held([pod for pod in here if not pod.shape.whole], memory[node])
+                exclusive = sum([len(pod.devices) for pod in here if pod.shape.whole])
+                devices[at] = len(held) + exclusive
                 several += [node * width + device for device in held]
                 loose[self.by_node.place == node] = True
         sharer, on = np.array(alone, np.int64), np.array(device_of, np.int64)

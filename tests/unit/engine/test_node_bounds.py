@@ -7,6 +7,7 @@ import pytest
 from weir.engine.cache import EngineCache
 from weir.engine.cheapest_node import CheapestNode
 from weir.engine.cycle import decide
+from weir.engine.eligible_victims import EligibleVictims
 from weir.scenario_io.reading import parse_scenario
 from weir.simulation.initial_events import build_cluster
 
@@ -61,19 +62,30 @@ def searched(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[set[str], i
     return world.stopped(EngineCache()), looks
 
 
-ALONE = [runs(f"half-{at}", at, [0], "gpus: 0.5", minutes=60 + (at + 5) % NODES) for at in range(NODES)]
+def _owned(asks: str, nodes: int) -> list[str]:
+    """Return workloads that are within their quota, one on each of the first nodes."""
+    owned = [runs(f"own-{at}", at, [0], asks, minutes=540) for at in range(nodes)]
+    return [workload.replace("lender", "owner") for workload in owned]
+
+
+def _borrowed(asks: str) -> list[str]:
+    """Return borrowers, one on each node, the cheapest of which is on node 7."""
+    return [runs(f"borrower-{at}", at, [0], asks, minutes=60 + (at + 5) % NODES) for at in range(NODES)]
+
+
+ALONE = _borrowed("gpus: 0.5")
 PAIRS = [*ALONE, *(runs(f"other-{at}", at, [0], "gpus: 0.5", minutes=61 + at % 3) for at in range(NODES))]
-WHOLE = [runs(f"whole-{at}", at, [0], "gpus: 1", minutes=60 + (at + 5) % NODES) for at in range(NODES)]
+WHOLE = _borrowed("gpus: 1")
 
 
 @pytest.mark.parametrize(
     ("running", "asks", "stopped"),
     [
-        (ALONE, "gpus: 1", {"half-7"}),
-        (PAIRS, "gpus: 1", {"half-7", "other-7"}),
-        (WHOLE, "gpus: 0.5", {"whole-7"}),
-        (PAIRS, "gpus: 0.3", {"half-7"}),
-        (PAIRS, "gpu_memory: 10Gi", {"half-7", "other-7"}),
+        (ALONE, "gpus: 1", {"borrower-7"}),
+        (PAIRS, "gpus: 1", {"borrower-7", "other-7"}),
+        (WHOLE, "gpus: 0.5", {"borrower-7"}),
+        (PAIRS, "gpus: 0.3", {"borrower-7"}),
+        (PAIRS, "gpu_memory: 10Gi", {"borrower-7", "other-7"}),
     ],
 )
 def test_one_node_is_searched_where_devices_are_shared(
@@ -83,23 +95,25 @@ def test_one_node_is_searched_where_devices_are_shared(
 
 
 def test_device_that_others_hold_a_part_of_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    protected = [
-        f"- {{name: own-{at}, project: owner, submitted: -9h, started: -9h, "
-        f"pods: [{{gpus: 0.5, placed: [{{node: n{at:02}, gpus: [0]}}]}}]}}"
-        for at in range(NODES - 1)
-    ]
-    world = World([*ALONE, *protected], "gpus: 1")
-    assert searched(world, monkeypatch) == ({f"half-{NODES - 1}"}, 1)
+    world = World([*ALONE, *_owned("gpus: 0.5", NODES - 1)], "gpus: 1")
+    assert searched(world, monkeypatch) == ({f"borrower-{NODES - 1}"}, 1)
 
 
-def test_victims_of_several_shared_devices_are_bounded_by_the_cheapest() -> None:
-    """The price of a pod with parts of two devices may be below zero, and others beside it need not go."""
-    both = runs("both", 0, [0, 1], "gpus: 0.5, devices: 2", minutes=6)
-    beside = [runs(f"beside-{at}", 0, [at], "gpus: 0.5", minutes=60 + at) for at in range(2)]
-    world = World(
-        [both, *beside, runs("far", 1, [0, 1], "gpus: 2", minutes=180)], "gpus: 1", nodes=2, gpus=2, preset="fair"
-    )
-    assert world.stopped(EngineCache()) == world.stopped(EngineCache(bounds=False))
+def test_victims_that_share_several_devices_may_cost_less_together() -> None:
+    """Each of the two seems to free four devices. Neither does alone, and both prices are below zero."""
+    both = [runs(f"both-{at}", 0, [0, 1, 2, 3], "gpus: 0.5, devices: 4", minutes=6) for at in range(2)]
+    running = [*both, runs("other", 1, [0, 1, 2, 3], "gpus: 4", minutes=15)]
+    world = World(running, "gpus: 1", nodes=2, gpus=4, preset="fair")
+    assert world.stopped(EngineCache()) == {"both-0", "both-1"}
+
+
+def test_reclaim_of_a_part_that_no_node_can_free_looks_for_no_victims(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = []
+    monkeypatch.setattr(EligibleVictims, "find", lambda victims: looks.append(victims) or {})
+    world = World([*_owned("gpus: 0.7", NODES), *_borrowed("gpus: 0.3")], "gpus: 0.5")
+    assert (world.stopped(EngineCache()), looks) == (set(), [])
 
 
 def test_of_equal_prices_that_round_down_the_youngest_goes() -> None:
