@@ -105,7 +105,7 @@ def fill(nodes: int, policy: Policy) -> Row:
 
 
 class Halves(NamedTuple):
-    """Devices of which halves are held: this many pods on each of every so many devices, or on the first."""
+    """Pods with half of a device, on one of every so many devices, or on the first device alone."""
 
     pods: int
     every: int | None = None
@@ -168,7 +168,7 @@ class Busy:
         reduce(self.made.cluster, NodeSet(node(self.chance.randrange(len(self.made.nodes)))))
 
     def cycle(self, happen: Callable[[], None]) -> float:
-        """The seconds of the cycle that follows."""
+        """Return the seconds of the cycle after some events."""
         happen()
         plan, seconds = self.made.decide()
         self.made.carry_out(plan)
@@ -194,7 +194,7 @@ def backlog(nodes: int, policy: Policy) -> Row:
 
 
 def halved(nodes: int, policy: Policy, halves: Halves) -> Row:
-    """The cycles of `backlog` where some hold half a device, in turn with those of the same cluster without."""
+    """Measure the cycles of `backlog` with halves of devices, in turn with the same cluster without."""
     whole = Busy(nodes, policy, borrowed=0.25, waiting=1)
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1, halves=halves)
     took = [(busy.cycle(busy.events), whole.cycle(whole.events)) for _ in range(CYCLES)]

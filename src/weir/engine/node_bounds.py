@@ -66,21 +66,7 @@ class NodeBounds:
         if not takeable.spans and 2 * devices > together.max(initial=0):
             moved = min_devices_to_move(whole, devices, takeable.by_node, takeable.moves)[self._open]
             self._to_move = np.sort(moved[moved >= 0])
-        victims, key = takeable.by_node, (devices, -1)  # valid while these are the possible victims
-        if victims.price.min(initial=0.0) < 0.0:
-            # A set may need more victims than its devices say, and these may be cheaper than none
-            short = np.full(len(whole), bool(self._shape.pod_rules))
-            for row, amount in self._shape.needs:
-                short |= self._capacity.columns.free[row] < amount
-            if short[victims.place].any():
-                victims, key = (
-                    victims._replace(loose=victims.loose | short[victims.place]),
-                    (devices, self._shape.id),
-                )
-        bounds = takeable.bounds.get(key)
-        if bounds is None:
-            bounds = takeable.bounds[key] = cheapest_by_place(devices - whole, victims)
-        for rank, price, node in bounds:
+        for rank, price, node in self._cheapest(takeable):
             if self._open[node] and price <= price_most:
                 key = _least_key(takeable, rank, price, node) if whole[node] < devices else (NO_BOUND,)
                 self.entries.append((takeable.tiers[rank], key, node))
@@ -88,6 +74,22 @@ class NodeBounds:
         bare = takeable.bare.difference(takeable.by_node.place.tolist()) if takeable.bare else ()
         # Devices there are, and something else that is short
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
+
+    def _cheapest(self, takeable: VictimEntries) -> list[tuple[int, float, int]]:
+        """Return the least prices of whole devices by node; kept while these are the possible victims."""
+        shape, victims, key = self._shape, takeable.by_node, (self._shape.devices, -1)
+        if victims.price.min(initial=0.0) < 0.0:
+            # Where more than devices is short, a set may need more victims, which makes it cheaper
+            short = np.full(len(self._capacity.whole), bool(shape.pod_rules))
+            for row, amount in shape.needs:
+                short |= self._capacity.columns.free[row] < amount
+            if short[victims.place].any():
+                victims = victims._replace(loose=victims.loose | short[victims.place])
+                key = (shape.devices, shape.id)
+        found = takeable.bounds.get(key)
+        if found is None:
+            found = takeable.bounds[key] = cheapest_by_place(shape.devices - self._capacity.whole, victims)
+        return found
 
     def _bound_any(self, candidates: VictimCandidates) -> None:
         """Collect every node with a possible victim, without price bounds."""
