@@ -33,7 +33,7 @@ class ConsolidationBounds:
         self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
         self._suffice: dict[ConsolidationKey, bool] = {}
 
-    def _hole_beside(self, node: int) -> int:
+    def _free_block_beside(self, node: int) -> int:
         """Return the largest free block on other nodes, in exclusive devices."""
         first, second = self._capacity.totals.largest_free_blocks()
         return second if int(self._capacity.whole[node]) == first else first
@@ -126,10 +126,10 @@ class ConsolidationBounds:
         key = (node, budget, spares)
         found = self._on_node.get(key)
         if found is None:
-            found, hole = [], self._hole_beside(node)
+            found, free_block = [], self._free_block_beside(node)
             for pod in self._cluster.pods_on[node]:
                 job, here = pod.job, len(pod.devices)
-                fits = here > 0 and (here <= hole or not pod.shape.whole)
+                fits = here > 0 and (here <= free_block or not pod.shape.whole)
                 price = self.price(job) if fits else INFINITE
                 if price <= budget and (not spares or self.moves.is_over_quota(job.project)):
                     own = pod.gpu_milli() / WHOLE_MILLI

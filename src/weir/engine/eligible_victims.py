@@ -74,11 +74,11 @@ class EligibleVictims:
     def _movable(self) -> list[Job]:
         """Return running preemptible workloads that are cheap to move and fit elsewhere."""
         prices, overlay = self._policy.price, self._accounting.overlay
-        running, hole = (
+        running, free_block = (
             self._cluster.running_pods,
             self._context.placer.capacity.totals.largest_free_blocks()[0],
         )
-        jobs = running.jobs_saved_within(self._now_s, self._move_budget, prices.restart, hole)
+        jobs = running.jobs_saved_within(self._now_s, self._move_budget, prices.restart, free_block)
         if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
             projects = {job.project: job.path for job in jobs}
             over = {at for at, path in projects.items() if overlay.over_any_quota(path)}

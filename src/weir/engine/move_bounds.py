@@ -158,9 +158,9 @@ class MoveBounds:
         if found is None:
             restart, borrowers = self._policy.price.restart, self.over_quota if spares else None
             running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
-            holes = np.where(self._capacity.whole == first, second, first)
+            free_blocks = np.where(self._capacity.whole == first, second, first)
             broken = self._cluster.incomplete.values()
-            rows, price = running.movable(self._now_s, budget, restart, holes, borrowers, broken)
+            rows, price = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
             found = running.node[rows], running.on[rows], price, running.whole[rows]
             self._found[(budget, spares)] = found
         return found

@@ -62,7 +62,7 @@ class NodeBounds:
         taken = np.bincount(takeable.by_node.place, takeable.by_node.amount, len(whole))
         together = whole + taken.astype(np.int64)
         self._pods_most = int((together // devices)[self._open].sum())
-        # One pod a node, and what it takes leaves no holes
+        # One pod a node, and what it takes leaves no free blocks
         if not takeable.spans and 2 * devices > together.max(initial=0):
             moved = min_devices_to_move(whole, devices, takeable.by_node, takeable.moves)[self._open]
             self._to_move = np.sort(moved[moved >= 0])

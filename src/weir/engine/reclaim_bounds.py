@@ -82,9 +82,9 @@ class ReclaimBounds:
         may = over <= 0
         if consolidation.protect_in_quota and not rules.is_owner:
             may &= self.consolidation.moves.over_quota
-        running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
+        running, free_blocks = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
         broken = self._cluster.incomplete.values()
-        rows, _ = running.movable(self._now_s, budget, price.restart, holes, may, broken)
+        rows, _ = running.movable(self._now_s, budget, price.restart, free_blocks, may, broken)
         return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
 
     def _over(self, rules: PreemptionRules) -> Floats:

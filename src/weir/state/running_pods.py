@@ -107,14 +107,16 @@ class RunningColumns:
         self._pods += [None] * size
         self._spare += range(2 * size - 1, size - 1, -1)
 
-    def jobs_saved_within(self, now_s: float, most: float, restart: float, hole: int) -> list[Job]:
-        """Return preemptible jobs with a pod that alone costs at most `most` and fits a hole, by name.
+    def jobs_saved_within(self, now_s: float, most: float, restart: float, free_block: int) -> list[Job]:
+        """Return preemptible jobs with a pod that alone costs at most `most` and fits a free block, by name.
 
-        The hole is the largest that an exclusive pod may move to, in devices.
+        `free_block` is the largest block that an exclusive pod may move to, in devices.
         """
         lost = self.milli / WHOLE_MILLI * (now_s - self.since_s)
         lost += np.where(self.restart < 0, restart, self.restart)
-        pods = [self._pods[row] for row in np.flatnonzero((lost <= most) & (self.whole <= hole)).tolist()]
+        pods = [
+            self._pods[row] for row in np.flatnonzero((lost <= most) & (self.whole <= free_block)).tolist()
+        ]
         return sorted({pod.job for pod in pods if pod is not None}, key=_name)
 
     def _prices(self, now_s: float, restart: float, broken: Iterable[Job]) -> Floats:
@@ -136,7 +138,7 @@ class RunningColumns:
         now_s: float,
         most: float,
         restart: float,
-        holes: Ints,
+        free_blocks: Ints,
         projects: Bools | None,
         broken: Iterable[Job],
     ) -> tuple[Ints, Floats]:
@@ -144,13 +146,13 @@ class RunningColumns:
 
         A gang may move as one: each of its pods comes with its part of the price.
 
-        `restart` is the restart cost of jobs that state none. `holes` are the largest free blocks by the node
-        of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may move,
+        `restart` is the restart cost of jobs that state none. `free_blocks` are the largest free blocks by the
+        node of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may move,
         None for all. `broken` are gangs below their minimum.
         """
         price = self._prices(now_s, restart, broken)
         rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so the rest is asked of these
-        rows = rows[self.whole[rows] <= holes[self.node[rows]]]
+        rows = rows[self.whole[rows] <= free_blocks[self.node[rows]]]
         if projects is not None:
             rows = rows[projects[self.project[rows]]]
         return rows, price[rows] * self.part[rows]
