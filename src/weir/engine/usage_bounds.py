@@ -25,9 +25,8 @@ _Bounds = tuple[tuple[RefusalKind, list[list[int]], list[list[tuple[int, int]]]]
 class UsageBounds:
     """Quotas and limits by the usage of one cycle.
 
-    Limits bind all work. Quotas bind work that isn't preemptible, and are checked first. They also bind work
-    that its budgets protect no more: it can be taken back, but only against its budgets, so no more of it may
-    borrow.
+    Quotas come before limits. They bind non-preemptible work, and work that its disruption budgets no longer
+    protect.
     """
 
     def __init__(self, cluster: Cluster, overlay: QuotaOverlay, feasibility: FeasibilityCache) -> None:
