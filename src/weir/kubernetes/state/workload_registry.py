@@ -1,4 +1,4 @@
-"""All workloads: the owner of each name, the project of each workload, and the record of its object.
+"""Registry of workloads: the owner of each name, the project of each workload, and the record of its object.
 
 Two owners of one name follow one another, and the pods of the first may outlive it. Names go to one of them
 at a time; what the other's pods still hold counts as what others hold.
