@@ -105,7 +105,7 @@ def fill(nodes: int, policy: Policy) -> Row:
 
 
 class Halves(NamedTuple):
-    """Pods with half of a device, on one of every so many devices, or on the first device alone."""
+    """Pods with half of a device, on one of every few devices, or on the first device alone."""
 
     pods: int
     every: int | None = None

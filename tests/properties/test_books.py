@@ -1,4 +1,4 @@
-"""What the engine charges and releases in a cycle is what its plan says, and limits hold where work swaps."""
+"""Charges and releases of a cycle equal its plan, and limits hold where work swaps."""
 
 import pytest
 from hypothesis import given

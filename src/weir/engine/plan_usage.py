@@ -1,4 +1,4 @@
-"""Usage of a plan: the GPUs and pods by which it changes what each project holds."""
+"""Usage of a plan: the GPUs and pods by which it changes the usage of each project."""
 
 from weir.engine.plan import Plan
 from weir.engine.usage_overlay import UsageOverlay
@@ -9,7 +9,7 @@ _NO_CHANGE = [0, 0]
 
 
 def assert_accounted(cluster: Cluster, overlay: UsageOverlay, plan: Plan) -> None:
-    """Assert that a cycle charged what its plan binds and nominates, and released what it evicts.
+    """Assert that a cycle charged its bindings and nominations, and released its evictions.
 
     The quota checks of the cycle read these sums. If one is wrong, the plan may exceed a limit. Sums of
     departments follow those of their projects.

@@ -83,7 +83,7 @@ class WorkloadPlacer:
         return topology_placer.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
     def _place_by_pod(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
-        """Return placements one by one, each within what the bounds of GPU models leave of each.
+        """Return placements one by one, each within the bounds of GPU models.
 
         Pods that name a model come first. None, with the capacity unchanged, if they don't fit.
         """

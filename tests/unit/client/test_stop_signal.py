@@ -46,12 +46,12 @@ class Container:
         return self.process.returncode, out.splitlines(), err
 
 
-def test_a_process_that_is_told_to_stop_saves_and_does_not_succeed() -> None:
+def test_a_process_that_gets_a_notice_saves_and_does_not_succeed() -> None:
     script = "weir.stopping()\natexit.register(lambda: print('at exit'))" + LOOP
     assert Container(script).ended(signal.SIGTERM) == (120, ["saved", "at exit"], "")
 
 
-def test_the_exit_code_is_that_of_the_process_until_it_is_told() -> None:
+def test_the_exit_code_is_that_of_the_process_until_the_notice() -> None:
     script = """
     weir.stopping()
     print("ready", flush=True)
@@ -63,7 +63,7 @@ def test_the_exit_code_is_that_of_the_process_until_it_is_told() -> None:
     assert Container("weir.stopping()\nprint('ready', flush=True)").ended() == (0, [], "")
 
 
-def test_a_failure_after_the_notice_is_a_failure_and_is_told() -> None:
+def test_a_failure_after_the_notice_is_a_failure_and_is_reported() -> None:
     code, lines, err = Container(LOOP + "raise OSError('disk full')").ended(signal.SIGTERM)
     assert (code, lines) == (120, ["saved"])
     assert "disk full" in err
@@ -147,7 +147,7 @@ SWEEP = {
         ({**IN_CLUSTER, **SWEEP}, ["busy"]),
     ],
 )
-def test_a_call_that_does_nothing_on_a_cluster_is_told_once(env: dict[str, str], told: list[str]) -> None:
+def test_a_call_that_does_nothing_on_a_cluster_is_reported_once(env: dict[str, str], told: list[str]) -> None:
     code, _, err = Container(CALLS, env).ended()
     assert code == 0
     assert [line.partition("()")[0].removeprefix("weir: weir.") for line in err.splitlines()] == told

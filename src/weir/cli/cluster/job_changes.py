@@ -136,7 +136,7 @@ class JobChanges:
 
 
 def job_again(job: Object, name: str) -> Object:
-    """Return a new Job like another one, without what the API server and controllers added."""
+    """Return a new Job like another one, without the fields of the API server and controllers."""
     metadata = {key: dict(job["metadata"].get(key) or {}) for key in _KEPT_METADATA}
     for key in [*(PREFIX + each for each in _OF_ONE_RUN), "kubectl.kubernetes.io/last-applied-configuration"]:
         metadata["annotations"].pop(key, None)

@@ -299,7 +299,7 @@ class _MergedPieces:
 
 
 async def lines_of(pieces: Pieces) -> Pieces:
-    """Yield whole lines with their ends, long ones in parts, and what remains at the end."""
+    """Yield whole lines with their ends, long ones in parts, and the remainder at the end."""
     rest = b""
     async with aclosing(pieces):
         async for piece in pieces:

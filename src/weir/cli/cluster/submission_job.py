@@ -63,7 +63,7 @@ class SubmissionJobs:
         return job_in(await self.settings(), submission, words)
 
     async def settings(self) -> ClusterSettings:
-        """Return what Jobs need to know of the cluster."""
+        """Return the facts of the cluster that Jobs need."""
         classes, installed = await asyncio.gather(self.classes(), read_installation(self._api, self._home))
         return ClusterSettings(classes, installed)
 

@@ -206,7 +206,7 @@ async def _in_turn(act: Callable[[T], Awaitable[R]], each: Sequence[T]) -> list[
 
 
 async def _patiently(act: Callable[[], Awaitable[T]]) -> T:
-    """Return what an action returns that may be repeated; repeat it while there is no answer."""
+    """Return the result of a repeatable action; repeat it while there is no answer."""
     for left in reversed(range(TRIES)):
         try:
             return await act()

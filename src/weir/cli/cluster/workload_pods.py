@@ -31,7 +31,7 @@ _ONLY = ""
 
 
 class WorkloadPods:
-    """Pods of one workload. `detail` reads what Weir knows of it: its pods, unless a Job makes them."""
+    """Pods of one workload. `detail` reads Weir's answer: its pods, unless a Job makes them."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class WorkloadPods:
         return int(self._job.get("completions") or 0) if is_indexed else 0
 
     async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Return what a read returns; once any has returned, repeat one that fails for a while."""
+        """Return the result of a read; once any has returned, repeat one that fails for a while."""
         end_s = time.monotonic() + (PATIENCE_S if self.reads else 0)
         while True:
             try:

@@ -70,7 +70,7 @@ class SpecialClaim:
         return made if made is not None and is_made else convert(self.body, ResourceClaim)
 
     def requests(self, spec: ResourceClaimSpec) -> bool:
-        """Return True if the claim requests what this spec does, and nothing else."""
+        """Return True if the claim has exactly the requests of this spec."""
         return spec == convert(self.body["spec"], ResourceClaimSpec)
 
 

@@ -88,7 +88,7 @@ class ResourceClaims:
             self._bound[key] = pod.spec.node_name
 
     def uses(self, key: str) -> bool:
-        """Return True if a pod uses a claim, or would where no device plugin has what it asks for."""
+        """Return True if a pod uses a claim, or would without a device plugin for its request."""
         return key in self._uses
 
     def forget(self, key: str) -> None:

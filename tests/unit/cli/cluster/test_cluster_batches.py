@@ -80,7 +80,7 @@ def test_a_mistake_is_refused_before_anything_is_created(
     assert not fake_cluster.written
 
 
-def test_a_submission_that_was_cut_off_is_told_and_can_be_removed(
+def test_a_submission_that_was_cut_off_is_reported_and_can_be_removed(
     fake_cluster: FakeCluster, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left = fake_cluster.add_job("train", suspend=True)
