@@ -178,8 +178,8 @@ def test_a_cluster_installed_from_the_bundle_does_what_other_installations_do(si
     placed = cluster.pods(borrower)
     assert {each["spec"]["schedulerName"] for each in placed} == {"weir"}
     assert len({each["metadata"]["annotations"]["weir.dev/gpus"] for each in placed}) == 8
-    row = cluster.api.get(f"{QUERY_ROOT}/namespaces/{borrower}/workloads/job-borrows")
-    assert row["status"] == "running"
+    row = f"{QUERY_ROOT}/namespaces/{borrower}/workloads/job-borrows"
+    cluster.until(lambda: cluster.api.get(row)["status"] == "running", WAITS_S, "the query to say so")
 
     name = placed[0]["metadata"]["name"]
     forged = {"metadata": {"annotations": {"weir.dev/gpus": "9"}}}
@@ -197,8 +197,11 @@ def test_a_cluster_installed_from_the_bundle_does_what_other_installations_do(si
     )
     assert site.running(owner, "waits") == 0
     assert site.status(owner, "waits")["phase"] == "Pending"
-    evicted = site.status(borrower, "borrows").get("lastEviction", {})
-    assert evicted.get("by", "").endswith("job-reclaims")
+    cluster.until(
+        lambda: "reclaims" in site.status(borrower, "borrows").get("lastEviction", {}).get("by", ""),
+        WAITS_S,
+        "the eviction to be told",
+    )
 
 
 def test_the_api_server_takes_the_kinds_the_examples_and_the_rest(
