@@ -146,9 +146,9 @@ class RunningColumns:
 
         A gang may move as one: each of its pods comes with its part of the price.
 
-        `restart` is the restart cost of jobs that state none. `free_blocks` are the largest free blocks by the
-        node of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may move,
-        None for all. `broken` are gangs below their minimum.
+        `restart` is the restart cost of jobs that state none. `free_blocks` are the largest free blocks by
+        the node of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may
+        move, None for all. `broken` are gangs below their minimum.
         """
         price = self._prices(now_s, restart, broken)
         rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so the rest is asked of these
