@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.cli.cluster.errors import refused, wrong
-from weir.cli.cluster.sessions.session_container import PodContainers
+from weir.cli.cluster.pod_containers import PodContainers
 from weir.cli.cluster.workload_pods import LOOK_S_MAX, LOOK_S_MIN, PATIENCE_S, WorkloadPods, is_passing
 from weir.kubernetes.api.client import ApiClient, ApiSilent
 from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable, NotFound

@@ -10,7 +10,7 @@ import msgspec
 from weir.cli.cluster.array_job import array_position
 from weir.cli.cluster.errors import refused
 from weir.cli.cluster.lookup import JOBS, LookupResult
-from weir.cli.cluster.sessions.session_container import OF_JOB, PodContainers
+from weir.cli.cluster.pod_containers import OF_JOB, PodContainers
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, NotFound
 from weir.kubernetes.api.paths import path_of

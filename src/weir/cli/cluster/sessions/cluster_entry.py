@@ -9,9 +9,9 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from weir.cli.cluster.pod_containers import PodContainers
 from weir.cli.cluster.session_job import KEEPS_RUNNING
 from weir.cli.cluster.sessions.session_container import (
-    PodContainers,
     awaited_start,
     job_pods,
     namespace_of,

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from weir.cli.cluster.pod_containers import PodContainers
 from weir.cli.cluster.sessions.session_container import (
-    PodContainers,
     awaited_start,
     missing_program,
     namespace_of,

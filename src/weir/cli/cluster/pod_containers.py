@@ -1,0 +1,96 @@
+"""A pod with its containers, and how far the one that people mean has come."""
+
+from msgspec import field
+
+from weir.kubernetes.api.container_address import ContainerAddress
+from weir.kubernetes.api.objects import ApiStruct, Metadata
+
+OF_JOB = "batch.kubernetes.io/job-name"
+"""Label of the pods of a Job."""
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+class _Variable(ApiStruct):
+    name: str
+    value: str = ""
+
+
+class _Container(ApiStruct):
+    name: str
+    image: str = ""
+    env: list[_Variable] = field(default_factory=list)
+
+
+class _Reason(ApiStruct):
+    reason: str = ""
+    message: str = ""
+
+
+class _ContainerState(ApiStruct):
+    running: _Reason | None = None
+    waiting: _Reason | None = None
+    terminated: _Reason | None = None
+
+
+class _ContainerStatus(ApiStruct):
+    name: str
+    state: _ContainerState = field(default_factory=_ContainerState)
+    restart_count: int = 0
+
+
+class ContainersSpec(ApiStruct):
+    """The containers of a pod."""
+
+    containers: list[_Container] = field(default_factory=list)
+
+
+class _Status(ApiStruct):
+    phase: str = ""
+    container_statuses: list[_ContainerStatus] = field(default_factory=list)
+
+
+class PodContainers(ApiStruct):
+    """A pod, with the fields that the entry into one of its containers needs."""
+
+    metadata: Metadata
+    spec: ContainersSpec = field(default_factory=ContainersSpec)
+    status: _Status = field(default_factory=_Status)
+
+    @property
+    def main(self) -> _Container:
+        """The container to enter: the one that kubectl takes, else the first one."""
+        named = self.metadata.annotations.get(_DEFAULT_CONTAINER)
+        return next((each for each in self.spec.containers if each.name == named), self.spec.containers[0])
+
+    @property
+    def _status(self) -> _ContainerStatus:
+        name = self.main.name
+        found = (each for each in self.status.container_statuses if each.name == name)
+        return next(found, _ContainerStatus(name))
+
+    @property
+    def state(self) -> _ContainerState:
+        """The state of that container."""
+        return self._status.state
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts of that container within the pod."""
+        return self._status.restart_count
+
+    @property
+    def has_begun(self) -> bool:
+        """Return True if that container runs or has run."""
+        return bool(self.restarts or self.state.running or self.state.terminated)
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if no container of the pod starts any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def entered(self) -> ContainerAddress | None:
+        """The address of that container if it runs, and isn't about to end."""
+        if self.state.running is None or self.metadata.deletion_timestamp is not None:
+            return None
+        return ContainerAddress(self.metadata.namespace, self.metadata.name, self.main.name)
