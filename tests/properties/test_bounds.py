@@ -20,7 +20,8 @@ from weir.model.workloads import PodGroup, Request, Workload
 
 from .budget import examples
 from .cluster_view import differs
-from .random_cluster import POLICIES, ROUGH, Does, World, node, shared_worlds, single, weighted_worlds, worlds
+from .device_worlds import shared_worlds, weighted_worlds
+from .random_cluster import POLICIES, ROUGH, Does, World, node, single, worlds
 from .running import Running
 from .test_policies import answer
 

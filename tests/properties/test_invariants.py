@@ -10,6 +10,7 @@ from weir.model.policy import Policy
 from . import invariants
 from .budget import examples
 from .cluster_view import differs, picture
+from .device_worlds import weighted_worlds
 from .model_bound_worlds import model_bound_worlds
 from .random_cluster import (
     CHANGING,
@@ -17,7 +18,6 @@ from .random_cluster import (
     Does,
     World,
     plain_worlds,
-    weighted_worlds,
     worlds,
 )
 from .running import Running, replayed
