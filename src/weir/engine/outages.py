@@ -48,8 +48,11 @@ class OutageRules:
             for outage in (node.outages if node is not None else ())
             if not outage.is_over(now_s)
         ]
+        self._known: dict[tuple[float | None, ...], tuple[Bools, float]] = {}  # by the terms of a workload
         self._nodes = np.array([each.node for each in self._outages], np.int64)
         self._from_s = np.array([each.outage.from_s for each in self._outages], np.float64)
+        ends_s = [INFINITE if each.outage.until_s is None else each.outage.until_s for each in self._outages]
+        self._until_s = np.array(ends_s, np.float64)
         self._keeps_running = np.array([each.outage.keeps_running for each in self._outages], np.bool_)
         self._is_whole = np.array([each.outage.devices is None for each in self._outages], np.bool_)
 
@@ -86,6 +89,22 @@ class OutageRules:
         mask[shut] = False
         return mask
 
+    def any_node_in_service(self) -> bool:
+        """Return True if any node isn't out of service as a whole now."""
+        out = set(self._nodes[self._is_whole & (self._from_s <= self._now_s)].tolist())
+        return not out or any(
+            node is not None and at not in out for at, node in enumerate(self._cluster.nodes)
+        )
+
+    def next_s(self) -> float:
+        """Return the next time at which an outage begins or ends; infinite without one."""
+        times_s = np.concatenate([self._from_s, self._until_s])
+        return float(times_s[times_s > self._now_s].min(initial=INFINITE))
+
+    def changes_s(self, job: Job) -> float:
+        """Return the time until which the same outages bar a workload."""
+        return self._barred(job, moved=False)[1]
+
     @contextmanager
     def withheld(self, capacity: Capacity, job: Job, *, moved: bool = False) -> Iterator[None]:
         """Withhold the single devices that outages bar a workload from, while it is placed."""
@@ -114,23 +133,26 @@ class OutageRules:
 
     def _bars(self, job: Job, moved: bool) -> Bools:
         """Return which outages a workload would run into if it started now."""
-        from_s = self._earliest_s(job, moved, keeps_running=False)
-        kept_s = self._earliest_s(job, moved, keeps_running=True)
-        allowed_s = np.where(self._keeps_running, kept_s, from_s)
-        return (self._from_s <= self._now_s) | (self._from_s < allowed_s)
+        return self._barred(job, moved=moved)[0]
 
-    def _earliest_s(self, job: Job, moved: bool, *, keeps_running: bool) -> float:
-        """Return the earliest beginning of an outage that lets a workload start now on the node."""
-        longest_s, ends_s = self.longest_run_s(job), INFINITE
-        if longest_s is not None:
-            started_s = self._now_s if moved or job.started_s is None else job.started_s
-            ends_s = started_s + longest_s
-            if not job.ran_s:
-                return ends_s
-        if not job.preemptible or keeps_running:
-            return ends_s
-        grace_s = stop_grace_s(job.spec, self._project_times(job), self._rules)
-        return min(ends_s, self._now_s + LEAST_RUN_S + grace_s)
+    def _barred(self, job: Job, *, moved: bool) -> tuple[Bools, float]:
+        """Return which outages bar a workload, and until when; workloads with the same terms share it."""
+        longest_s = self.longest_run_s(job)
+        started_s = None if moved or longest_s is None else job.started_s
+        has_kept = longest_s is None or job.ran_s > 0
+        grace_s = stop_grace_s(job.spec, self._project_times(job), self._rules) if job.preemptible else None
+        key = longest_s, started_s, has_kept, grace_s
+        found = self._known.get(key)
+        if found is None:
+            begins_s = self._now_s if started_s is None else started_s
+            ends_s = INFINITE if longest_s is None else begins_s + longest_s
+            least_s = INFINITE if grace_s is None else self._now_s + LEAST_RUN_S + grace_s
+            from_s = min(ends_s, least_s) if has_kept else ends_s
+            allowed_s = np.where(self._keeps_running, ends_s, from_s)
+            bars = (self._from_s <= self._now_s) | (self._from_s < allowed_s)
+            left_s = float((self._from_s - allowed_s)[~bars].min(initial=INFINITE))
+            found = self._known[key] = bars, min(self._now_s + left_s, self.next_s())
+        return found
 
     def _project_times(self, job: Job) -> QueueTimeLimits:
         return self._cluster.ledger.queues[job.project].times
