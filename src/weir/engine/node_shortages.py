@@ -34,6 +34,11 @@ def node_shortages(allocator: Allocator, shape: RequestShape, affinity: Affinity
     capacity, names = allocator.capacity, allocator.cluster.rows.names
     mask, _ = allocator.feasibility.feasible_nodes(shape, affinity)
     count = pods_that_fit(capacity, shape)
+    if (
+        shape.devices > 1 and not shape.whole
+    ):  # a bound: parts of one device may have been counted for several
+        some = np.flatnonzero(mask & (count > 0))
+        count[some[~has_devices(capacity, shape, some)]] = 0
     full = np.flatnonzero(mask & (count == 0))
     nodes: dict[str, Ints] = {}
 
@@ -51,7 +56,7 @@ def node_shortages(allocator: Allocator, shape: RequestShape, affinity: Affinity
         note(GPU, ~has_devices(capacity, shape, full))
     for row, amount in shape.needs:
         note(names[row], capacity.columns.free[row, full] < amount)
-    note(GPU, np.ones(len(full), np.bool_))  # several shared devices, which are counted by a bound
+    note(GPU, np.ones(len(full), np.bool_))
     return NodeShortages(shape, int(count[mask].sum()), nodes)
 
 
