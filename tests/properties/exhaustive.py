@@ -114,7 +114,7 @@ def over_limit(cluster: Cluster, job: Job, wanted: Sequence[Request], without: S
         want and amounts[name, resource] + want > most
         for name, limit in ((queue.name, queue.limit) for queue in _path(cluster, job))
         for resource, most in limit.items()
-        for want in (_wanted(cluster, wanted, resource),)
+        for want in (amount_wanted(cluster, wanted, resource),)
     )
 
 
@@ -125,7 +125,7 @@ def over_quota(cluster: Cluster, job: Job, wanted: Sequence[Request], without: S
         want and amounts[name, resource] + want > most
         for name, quota in ((queue.name, queue.quota) for queue in _path(cluster, job))
         for resource, most in quota.items()
-        for want in (_wanted(cluster, wanted, resource),)
+        for want in (amount_wanted(cluster, wanted, resource),)
     )
 
 
@@ -133,7 +133,8 @@ def _path(cluster: Cluster, job: Job) -> list[Queue]:
     return [cluster.ledger.queues[at] for at in job.path]
 
 
-def _wanted(cluster: Cluster, wanted: Sequence[Request], resource: str) -> int:
+def amount_wanted(cluster: Cluster, wanted: Sequence[Request], resource: str) -> int:
+    """Return the amount of a resource that these pods count with."""
     memories = [node.gpu_memory for node in cluster.nodes if node is not None and node.gpus]
     return sum(_amount(request, resource, min(memories, default=0)) for request in wanted)
 
@@ -142,7 +143,7 @@ def in_quota(cluster: Cluster, job: Job, wanted: Sequence[Request]) -> bool:
     """Return True if every queue above a job stays within its quota with these pods."""
     amounts = held(cluster, fixed=False)
     return all(
-        amounts[queue.name, name] + _wanted(cluster, wanted, name) <= most
+        amounts[queue.name, name] + amount_wanted(cluster, wanted, name) <= most
         for queue in _path(cluster, job)
         for name, most in queue.quota.items()
     )

@@ -12,6 +12,7 @@ from weir.engine.pod_placer import NodePlacement
 from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.refusals import QuotaRefusal
 from weir.engine.runtime_order import RuntimeOrder
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage_overlay import usage_of
@@ -53,11 +54,17 @@ class Allocator:
             self.feasibility.pod_rules(),
             self.domain_of,
         )
+        self.refused: dict[
+            tuple[EquivalenceClass, int], QuotaRefusal
+        ] = {}  # by quota checks, for the reasons
         self._served: dict[EquivalenceClass, int] = {}  # number of members placed or nominated
 
     def place(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
         """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""
-        if self.checks.refusal(candidate, self.capacity, in_quota) is not None:
+        refusal = self.checks.refusal(candidate, self.capacity, in_quota)
+        if refusal is not None:
+            if not candidate.again and not candidate.choice:
+                self.refused[candidate.of, candidate.at] = refusal
             return None
         placements = self.placement.place(candidate, self.placer)
         if placements is not None:  # all pods have capacity: a trial around the charge would only cost time

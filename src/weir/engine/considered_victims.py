@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from weir.engine.eviction_price import lost_work
+from weir.engine.holder_phrases import protection_phrase
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, is_past_min_runtime
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Tier
 from weir.model.reasons import EvictionRule
@@ -101,39 +102,17 @@ class _Finder:
 
     def protected(self, job: Job) -> ConsideredVictim:
         """Return a workload that isn't eligible, with its protection."""
-        requester = self._rules.job
+        context, requester = self._context, self._rules.job
         if not requester.can_preempt:
             return replace(self._shown(job), protected=f"{requester.name} may not preempt")
-        return replace(self._shown(job), protected=self._own_protection(job) or self._queue_protection(job))
+        protection = context.protections.of(job, self._rules)
+        budgets = context.accounting.disruptions.blocking(job.running_pods())
+        return replace(self._shown(job), protected=protection_phrase(protection, job, requester, budgets))
 
     def _shown(self, job: Job) -> ConsideredVictim:
         prices, now_s = self._context.policy.price, self._context.now_s
         gpus = job.devices_held()[0]
         return ConsideredVictim(job.name, job.spec.project, gpus, lost_work(job, gpus, prices, now_s))
-
-    def _own_protection(self, job: Job) -> str:
-        """Return the protection of a workload from every requester; empty without any."""
-        context, disruptions = self._context, self._context.accounting.disruptions
-        if not job.preemptible:
-            return "it is non-preemptible"
-        if not is_past_min_runtime(job, context.policy, context.now_s):
-            return "it is within its minimum run time"
-        pods = job.running_pods()
-        if any(disruptions.allows((pod,)) for pod in pods):
-            return ""
-        budgets = ", ".join(disruptions.blocking(pods))
-        return f"PodDisruptionBudget {budgets}" if budgets else "its eviction was refused a moment ago"
-
-    def _queue_protection(self, job: Job) -> str:
-        """Return the reason why the requester has no claim on a workload's capacity."""
-        rules = self._rules
-        if job.name in rules.job.stopped_for:
-            return f"{rules.job.name} was stopped for it a moment ago"
-        if job.project == rules.job.project:
-            return "its priority is no lower"
-        if not rules.any_reclaim:
-            return f"{rules.job.spec.project} has no claim beyond its quota"
-        return f"{job.spec.project} is not over its share"
 
 
 def _ways(context: PreemptionContext, rules: PreemptionRules) -> list[PreemptionWay]:

@@ -6,6 +6,7 @@ from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.queue_order import Candidate
+from weir.engine.refusals import FailedSearch
 from weir.engine.topology_placer import TopologyPlacer
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_search import VictimSearch
@@ -41,15 +42,19 @@ class DomainClearing:
 
     def clear_one(
         self, domains: Sequence[Bools], rules: PreemptionRules, way: PreemptionWay
-    ) -> PreemptionPlan | None:
-        """Free capacity in the cheapest domain, which may cost more than anywhere."""
-        if not domains:
-            return None
+    ) -> PreemptionPlan | FailedSearch | None:
+        """Free capacity in the cheapest domain, which may cost more than anywhere; None without domains."""
         victims = self.candidates(rules, way, self._context.policy.topology.budget)
         searches = [VictimSearch(self._context, victims, within) for within in domains]
         if len(searches) > 1:
             searches.sort(key=lambda search: search.nodes.least_price())
-        return next((plan for search in searches if (plan := search.run()) is not None), None)
+        failed = None
+        for search in searches:
+            found = search.run()
+            if isinstance(found, PreemptionPlan):
+                return found
+            failed = found if failed is None else max(failed, found)
+        return failed
 
     def candidates(self, rules: PreemptionRules, way: PreemptionWay, budget: float) -> VictimCandidates:
         """Return the victim candidates; requesters that need moves share them until capacity is freed."""

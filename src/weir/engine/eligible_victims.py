@@ -5,7 +5,7 @@ from functools import cache
 
 from weir.engine.eviction_price import cheap_to_move
 from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, is_past_min_runtime
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.state.jobs import Job, Pod
 
 
@@ -95,24 +95,17 @@ class EligibleVictims:
         return True
 
     def _of_project(self, project: int) -> list[Job]:
-        return self._allowed([job for job in self._cluster.running[project].values() if job.preemptible])
+        running = self._cluster.running.get(project, {}).values()
+        return self._allowed([job for job in running if job.preemptible])
 
     def _allowed(self, jobs: list[Job]) -> list[Job]:
         """Return the preemptible jobs that may be stopped or moved for the requester now."""
-        requester, policy, now_s = self._rules.job, self._policy, self._now_s
-        jobs = [job for job in jobs if job is not requester and job.name not in self._accounting.coming]
-        if policy.min_runtime.any:
-            jobs = [job for job in jobs if is_past_min_runtime(job, policy, now_s)]
-        if requester.stopped_for:
-            jobs = [job for job in jobs if not self._is_preemption_cycle(job)]
+        requester, coming = self._rules.job, self._accounting.coming
+        jobs = [job for job in jobs if job is not requester and job.name not in coming]
+        jobs = self._context.protections.open_to(self._rules, jobs)
         if self._disruptions.any:
             jobs = [job for job in jobs if any(self._may_stop((pod,)) for pod in self._context.running(job))]
         return jobs
 
     def _may_stop(self, pods: Sequence[Pod]) -> bool:
         return self._disruptions.allows(pods, overrides=self._kind is PreemptionKind.OVERRIDE)
-
-    def _is_preemption_cycle(self, victim: Job) -> bool:
-        """Return True if the requester was recently stopped for this workload."""
-        at_s = self._rules.job.stopped_for.get(victim.name)
-        return at_s is not None and self._now_s - at_s < self._policy.reserve_after

@@ -6,6 +6,7 @@ from weir.engine.allocate import Allocator
 from weir.engine.preemption_cache import FailedReclaim, Sleeping
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.engine.refusals import SearchEnd
 from weir.state.jobs import Job
 
 ConsolidationAttempt = tuple[object, ...]
@@ -54,6 +55,10 @@ class FailedPreemptions:
             known[candidate.of, candidate.at, rules.is_patient] = FailedReclaim(
                 until_s, frozenset(jobs), open_
             )
+
+    def note_end(self, rules: PreemptionRules, end: SearchEnd) -> None:
+        """Note the end of the searches for a workload's victims, for its reason."""
+        self._cache.note_end(self._cluster, (rules.candidate.of, rules.candidate.at), end)
 
     @property
     def more_by_time(self) -> bool:

@@ -1,17 +1,39 @@
-"""Phrases for holders of capacity: amounts by holder, names of workloads, disruption budgets."""
+"""Phrases for holders of capacity and their protection: amounts by holder, names, disruption budgets."""
 
 from collections.abc import Mapping, Sequence
 
 from weir.engine.node_refusals import amount_phrase
+from weir.engine.refusals import Protection
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import Job
 
 MAX_BUDGETS = 16
 """Budgets in the numbers of a reason."""
 PROTECTED = "workloads that"
 """Start of the words for usage that budgets protect."""
-REFUSED = "workloads whose eviction was refused a moment ago"
 _NAMED_MOST = 4
+
+_HOLDERS = {
+    Protection.FIXED: "non-preemptible work of {project}",
+    Protection.PRIORITY: "its own project at no lower priority",
+    Protection.CLAIM: "{project}, on which it has no claim",
+    Protection.QUEUE: "{project}, which is not over its share",
+    Protection.CYCLE: "work of {project} for which it was stopped a moment ago",
+    Protection.MIN_RUNTIME: "work of {project} within its minimum run time",
+    Protection.REFUSED: "workloads whose eviction was refused a moment ago",
+    Protection.BUDGETS: f"{PROTECTED} {{protect}}",
+}
+_PROTECTIONS = {
+    Protection.FIXED: "it is non-preemptible",
+    Protection.PRIORITY: "its priority is no lower",
+    Protection.CLAIM: "{claimant} has no claim on {project}",
+    Protection.QUEUE: "{project} is not over its share",
+    Protection.CYCLE: "{requester} was stopped for it a moment ago",
+    Protection.MIN_RUNTIME: "it is within its minimum run time",
+    Protection.REFUSED: "its eviction was refused a moment ago",
+    Protection.BUDGETS: "{protect} it",
+}
 
 
 def amounts_phrase(resource: str, holders: Mapping[str, int]) -> str:
@@ -28,10 +50,33 @@ def amounts_phrase(resource: str, holders: Mapping[str, int]) -> str:
     )
 
 
-def names_phrase(names: Sequence[str]) -> str:
-    """Return a few of these names and the number of the others."""
+def holder_phrase(protection: Protection, project: str, budgets: Sequence[str]) -> str:
+    """Return the holder of an amount: work of a project with this protection."""
+    return _HOLDERS[protection].format(project=project, protect=budgets_protect(budgets))
+
+
+def protection_phrase(
+    protection: Protection | None, victim: Job, requester: Job, budgets: Sequence[str]
+) -> str:
+    """Return the protection of a workload from a requester, as a sentence about the workload."""
+    if protection is None:
+        return "it can't be evicted as a whole"
+    return _PROTECTIONS[protection].format(
+        project=victim.spec.project,
+        requester=requester.name,
+        claimant=requester.spec.project,
+        protect=budgets_protect(budgets),
+    )
+
+
+def names_phrase(names: Sequence[str], conjunction: str = "") -> str:
+    """Return a few of these names and the number of the others; `conjunction` stands before the last name."""
     more = len(names) - _NAMED_MOST
-    return ", ".join(names[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
+    if more > 0:
+        return f"{', '.join(names[:_NAMED_MOST])} and {more} more"
+    if conjunction and len(names) > 1:
+        return f"{', '.join(names[:-1])} {conjunction} {names[-1]}"
+    return ", ".join(names)
 
 
 def budgets_protect(names: Sequence[str]) -> str:

@@ -1,40 +1,57 @@
 """Running work that a pending workload may not evict, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from weir.engine.capacity import Capacity
 from weir.engine.disruption_allowances import DisruptionAllowances
-from weir.engine.holder_phrases import PROTECTED, REFUSED, budgets_protect
-from weir.engine.preemption_rules import PreemptionRules, is_past_min_runtime
-from weir.engine.refusals import IneligibleVictims
+from weir.engine.feasibility import pods_that_fit
+from weir.engine.preemption_rules import PreemptionRules, cycle_ends_s, is_past_min_runtime
+from weir.engine.quota_overlay import INFINITE
+from weir.engine.refusals import IneligibleVictims, Protection, QuotaShortfall, SearchEnd
+from weir.engine.victim_protection import VictimProtections, of_queue, protected_pods
 from weir.model.policy import Policy
 from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.reducers.accounting import usage_on
+from weir.state.shapes import RequestShape
+
+Lacks = Sequence[tuple[RequestShape, Bools, int]]
+"""Shapes of which pods are lacking, the nodes that match, and the number of pods."""
 
 
-class Protection(NamedTuple):
-    """Amount of a resource that budgets protect of one workload; without names, its stop was just refused."""
+class HeldPart(NamedTuple):
+    """Amount of a resource that a workload holds, with its protection from every requester, if any."""
 
+    protection: Protection | None
     units: int
-    names: tuple[str, ...]
+    budgets: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class HeldAmounts:
+    """Amounts of one resource by their protection, and those that budgets protect by budget."""
+
+    units: Counter[Protection | None] = field(default_factory=Counter)
+    budgets: Counter[str] = field(default_factory=Counter)
+
+    def add(self, part: HeldPart, *, protection: Protection | None = None) -> None:
+        """Count a part, by its protection from one requester, if that comes first."""
+        self.units[protection or part.protection] += part.units
+        if protection is None:
+            for name in part.budgets:
+                self.budgets[name] += part.units
 
 
 @dataclass(slots=True)
 class ProjectHoldings:
-    """Amounts of one resource that running work of a project holds, by the cause of its protection.
+    """Amounts that running work of a project holds: non-preemptible work, and the rest."""
 
-    Amounts that disruption budgets protect aren't in `fixed`.
-    """
-
-    fixed: int = 0  # non-preemptible
-    young: int = 0  # within its minimum run time
-    others: int = 0
-    protected_fixed: list[Protection] = field(default_factory=list)
-    protected: list[Protection] = field(default_factory=list)
+    fixed: HeldAmounts = field(default_factory=HeldAmounts)
+    preemptible: HeldAmounts = field(default_factory=HeldAmounts)
 
 
 class RunningHoldings:
@@ -47,7 +64,24 @@ class RunningHoldings:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self._nodes = None if nodes is None else nodes.tolist()
         self._disruptions = DisruptionAllowances(cluster, policy, now_s)
+        self.protections = VictimProtections(policy, now_s, self._disruptions)
         self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
+        self._until_s: float | None = None
+
+    @property
+    def until_s(self) -> float:
+        """Return the next time at which waiting alone ends the protection of any work."""
+        if self._until_s is None:
+            ends_s = self._disruptions.ends_s()
+            if self.policy.min_runtime.any:
+                ends_s += [
+                    job.started_s + self.policy.min_runtime.of(job.type)
+                    for jobs in self.cluster.running.values()
+                    for job in jobs.values()
+                    if job.started_s is not None
+                ]
+            self._until_s = min([end_s for end_s in ends_s if end_s > self.now_s], default=INFINITE)
+        return self._until_s
 
     def of(self, row: int) -> Mapping[int, ProjectHoldings]:
         """Return the holdings of a resource by project."""
@@ -65,13 +99,16 @@ class RunningHoldings:
         return found
 
     def _total(self, project: int, row: int) -> ProjectHoldings:
+        found = ProjectHoldings()
         if self._nodes is not None:
-            jobs = self.cluster.running[project].values()
-            fixed = sum([self.units(job.running_pods(), row) for job in jobs if not job.preemptible])
-            others = sum([self.units(job.running_pods(), row) for job in jobs if job.preemptible])
-            return ProjectHoldings(fixed, others=others)
+            for job in self.cluster.running[project].values():
+                kept = found.preemptible if job.preemptible else found.fixed
+                kept.units[_least_protection(job)] += self.units(job.running_pods(), row)
+            return found
         fixed = self.cluster.ledger.fixed[project][row]
-        return ProjectHoldings(fixed, others=self.cluster.ledger.allocated[project][row] - fixed)
+        found.fixed.units[Protection.FIXED] = fixed
+        found.preemptible.units[None] = self.cluster.ledger.allocated[project][row] - fixed
+        return found
 
     def _without_nominated(self, found: Mapping[int, ProjectHoldings], row: int) -> None:
         """Take off the capacity that quotas count for pods that don't run yet."""
@@ -87,134 +124,157 @@ class RunningHoldings:
                 for at, amount in usage_on(self.cluster, pod.shape, pod.nomination[0])
                 if at == row
             )
-            if job.preemptible:
-                holdings.others -= units
-            else:
-                holdings.fixed -= units
+            kept = holdings.preemptible if job.preemptible else holdings.fixed
+            kept.units[_least_protection(job)] -= units
 
     def _note(self, found: ProjectHoldings, job: Job, row: int, left: DisruptionAllowances) -> None:
         """Tell work within its minimum run time, and work that budgets protect, apart.
 
-        Evictable work uses up what `left` allows, so that a budget protects what exceeds its allowance.
+        Evictable work uses up what `left` allows, so that a budget protects the work beyond its allowance.
         """
-        protection = self.protection(job, row, left)
-        if not job.preemptible:
-            if protection is not None:
-                found.fixed -= protection.units
-                found.protected_fixed.append(protection)
-        elif not is_past_min_runtime(job, self.policy, self.now_s):
-            units = self.units(job.running_pods(), row)
-            found.young += units
-            found.others -= units
-        elif protection is not None:
-            found.protected.append(protection)
-        else:
+        kept, least = found.preemptible if job.preemptible else found.fixed, _least_protection(job)
+        others = [part for part in self.parts(job, row, left) if part.protection is not least]
+        for part in others:
+            kept.units[least] -= part.units
+            kept.add(part)
+        if job.preemptible and not others and left.allows(job.running_pods()):
             left.use(job.running_pods())
+
+    def parts(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Iterator[HeldPart]:
+        """Yield the parts of a workload's amount, by their protection from every requester."""
+        pods, disruptions = job.running_pods(), self._disruptions if left is None else left
+        units = self.units(pods, row)
+        if not job.preemptible and not job.spec.protected:
+            yield HeldPart(Protection.FIXED, units)
+            return
+        if job.preemptible and not is_past_min_runtime(job, self.policy, self.now_s):
+            yield HeldPart(Protection.MIN_RUNTIME, units)
+            return
+        protected = protected_pods(job, disruptions)
+        kept = self.units(protected, row) if protected else 0
+        if kept:
+            names = tuple(disruptions.blocking(protected))
+            yield HeldPart(Protection.BUDGETS if names else Protection.REFUSED, kept, names)
+        if kept < units:
+            yield HeldPart(_least_protection(job), units - kept)
 
     def units(self, pods: Iterable[Pod], row: int) -> int:
         """Return the amount that pods hold on the nodes that count."""
         here = pods if self._nodes is None else [pod for pod in pods if self._nodes[pod.node]]
         return sum([amount for pod in here for at, amount in pod.amounts if at == row])
 
-    def protection(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Protection | None:
-        """Return the amount of a running workload that budgets protect; None without any."""
-        disruptions = self._disruptions if left is None else left
-        pods = _protected_pods(job, disruptions) if disruptions.any else ()
-        units = self.units(pods, row)
-        if not pods or (self._nodes is not None and not units):
-            return None
-        return Protection(units, tuple(disruptions.blocking(pods)))
+
+def _least_protection(job: Job) -> Protection | None:
+    """Return the protection that a workload has from every requester at any time."""
+    return None if job.preemptible else Protection.FIXED
 
 
-def _protected_pods(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]:
-    """Return the running pods of a workload that may not be stopped; all, if it can't do without any."""
-    pods = job.running_pods()
-    if disruptions.allows(pods):
-        return ()
-    if not any(have > need for have, need in zip(job.placed, job.needed, strict=True)):
-        return pods
-    return [pod for pod in pods if not disruptions.allows((pod,))] or pods
+def preemption_cycle(
+    holdings: RunningHoldings, rules: PreemptionRules, row: int, capacity: Capacity, lacks: Lacks
+) -> dict[str, float]:
+    """Return victims excluded because they stopped the requester, with the time the exclusion ends.
 
-
-def any_eligible(holdings: RunningHoldings, rules: PreemptionRules) -> bool:
-    """Return True if the requester may reclaim from any running project."""
-    if not rules.any_reclaim or not rules.job.can_preempt:
-        return False
-    return any(
-        running and project != rules.job.project and rules.may_ask(holdings.cluster.ledger.path[project])
-        for project, running in holdings.cluster.running.items()
-    )
-
-
-def preemption_cycle(holdings: RunningHoldings, rules: PreemptionRules) -> dict[str, float]:
-    """Return victims excluded because they stopped the requester, with the time the exclusion ends."""
+    None, if the pods that are lacking would not fit without these and all eligible victims.
+    """
     found: dict[str, float] = {}
-    job, now_s = rules.job, holdings.now_s
-    for name, at_s in job.stopped_for.items() if job.can_preempt else ():
-        other, until_s = holdings.cluster.jobs.get(name), at_s + holdings.policy.reserve_after
+    if not rules.job.can_preempt:
+        return found
+    jobs, protections = holdings.cluster.jobs, holdings.protections
+    for name in rules.job.stopped_for:
+        other, ends_s = jobs.get(name), cycle_ends_s(rules, name)
         if (
             other is not None
-            and until_s > now_s
-            and other.running_pods()
-            and other.preemptible
-            and is_past_min_runtime(other, holdings.policy, now_s)
-            and (other.project == job.project or rules.any_reclaim)
-            and rules.rule_for(other) is not None
+            and ends_s is not None
+            and holdings.units(other.running_pods(), row)
+            and protections.of(other, rules) is Protection.CYCLE
         ):
-            found[name] = until_s
+            found[name] = ends_s
+    if found:
+        columns, memory = capacity.columns.copy(), capacity.device_memory
+        for running in holdings.cluster.running.values():
+            for job in running.values():
+                if job.name in found or protections.of(job, rules) is None:
+                    for pod in job.running_pods():
+                        columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
+        freed = Capacity(columns, memory)
+        if any(int(pods_that_fit(freed, shape)[open_].sum()) < lack for shape, open_, lack in lacks):
+            found.clear()
     return found
 
 
 def ineligible_victims(
-    holdings: RunningHoldings, rules: PreemptionRules, resource: str
+    holdings: RunningHoldings,
+    rules: PreemptionRules,
+    resource: str,
+    shortfall: QuotaShortfall | None,
+    end: SearchEnd | None,
 ) -> IneligibleVictims | None:
-    """Return the amounts of a resource that others hold, by cause; None if the requester can't reclaim."""
+    """Return the amounts of a resource that others hold, by their protection; None if there are none."""
     cluster, job = holdings.cluster, rules.job
     row = cluster.rows.known(resource)
-    if not rules.any_reclaim or row is None or not job.can_preempt:
+    if row is None:
         return None
-    causes: Counter[str] = Counter()
-    protected: list[Protection] = []
+    holders: dict[tuple[Protection, int], int] = {}
+    budgets: Counter[str] = Counter()
+    eligible = 0
     for project, held in holdings.of(row).items():
-        name = cluster.ledger.queues[project].name
-        if project == job.project:  # work of lower priority is eligible
-            for other in cluster.running[project].values():
-                units = holdings.units(other.running_pods(), row)
-                if not other.preemptible:
-                    causes[f"non-preemptible work of {name}"] += units
-                elif other.priority >= job.priority:
-                    causes["its own project at no lower priority"] += units
-                elif (protection := holdings.protection(other, row)) is not None:
-                    protected.append(protection)
+        if project == job.project:
+            found = _of_own_project(holdings, rules, row)
+        else:
+            found = _of_project(holdings, rules, row, project, held)
+        budgets.update(found.budgets)
+        for protection, units in found.units.items():
+            if protection is None:
+                eligible += units
+            elif units:
+                holders[protection, project] = units
+    if not holders and not eligible:
+        return None
+    most_first = tuple(sorted(budgets, key=lambda name: (-budgets[name], name)))
+    return IneligibleVictims(resource, eligible, holders, most_first, shortfall, end if eligible else None)
+
+
+def _of_own_project(holdings: RunningHoldings, rules: PreemptionRules, row: int) -> HeldAmounts:
+    """Return the amounts of others in the requester's project, by their protection from the requester."""
+    found = HeldAmounts()
+    for other in holdings.cluster.running[rules.job.project].values():
+        if other is rules.job:
             continue
-        causes[f"non-preemptible work of {name}"] += held.fixed
-        protected += held.protected_fixed
-        if not rules.may_ask(cluster.ledger.path[project]):
-            causes[f"{name}, which is not over its share"] += held.young + held.others
-        else:
-            causes[f"work of {name} within its minimum run time"] += held.young
-            protected += held.protected
-    by_budgets, budgets = _held_under_budgets(protected)
-    holders = {cause: units for cause, units in (*by_budgets.items(), *causes.items()) if units}
-    return IneligibleVictims(resource, holders, budgets) if holders else None
+        if other.preemptible and rules.rule_for(other) is None:
+            found.units[Protection.PRIORITY] += holdings.units(other.running_pods(), row)
+            continue
+        in_cycle = cycle_ends_s(rules, other.name) is not None
+        for part in holdings.parts(other, row):
+            found.add(part, protection=Protection.CYCLE if in_cycle and part.protection is None else None)
+    return found
 
 
-def _held_under_budgets(protections: Iterable[Protection]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Return protected amounts by the words for their budgets, and the budgets that protect most first."""
-    by_name: Counter[str] = Counter()
-    refused = total = 0
-    for units, names in protections:
-        if names:
-            total += units
-        else:
-            refused += units
-        for name in names:
-            by_name[name] += units
-    budgets = tuple(sorted(by_name, key=lambda name: (-by_name[name], name)))
-    found = {REFUSED: refused}
-    if total:
-        found[f"{PROTECTED} {budgets_protect(budgets)}"] = total
-    return found, budgets
+def _of_project(
+    holdings: RunningHoldings, rules: PreemptionRules, row: int, project: int, held: ProjectHoldings
+) -> HeldAmounts:
+    """Return the amounts of a project, by their protection from a requester of another project."""
+    cluster = holdings.cluster
+    found = HeldAmounts(held.fixed.units.copy(), held.fixed.budgets.copy())
+    protection = of_queue(rules, cluster.ledger.path[project])
+    if protection is not None:
+        found.units[protection] += sum(held.preemptible.units.values())
+        for job in cluster.unprotected.values():
+            if job.project == project:  # idle work, which every requester may evict
+                found.units[protection] -= holdings.units(job.running_pods(), row)
+                for part in holdings.parts(job, row):
+                    found.add(part)
+        return found
+    found.units.update(held.preemptible.units)
+    found.budgets.update(held.preemptible.budgets)
+    for name in rules.job.stopped_for:
+        other = cluster.jobs.get(name)
+        if other is None or other.project != project or cycle_ends_s(rules, name) is None:
+            continue
+        for part in holdings.parts(other, row):
+            if part.protection is None:
+                found.units[None] -= part.units
+                found.add(part, protection=Protection.CYCLE)
+    return found
 
 
 def budgets_of(job: Job) -> tuple[str, ...]:

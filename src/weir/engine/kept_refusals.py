@@ -1,10 +1,9 @@
 """Refusals kept from one cycle to the next, each with the values that it depends on."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from weir.engine.queue_order import Candidate
-from weir.engine.quota_overlay import INFINITE
 from weir.engine.refusals import NoClaim, OlderClaims, QuotaRefusal, Refusal, Shortage
 from weir.model.policy import AffinityRules
 from weir.model.reasons import Reason
@@ -13,42 +12,57 @@ from weir.state.jobs import EquivalenceClass, Wants
 _CLASSES_KEPT = 64
 Groups = tuple[tuple[str, int], ...]
 """Groups that lack pods, with their number."""
-SituationKey = tuple[Wants, AffinityRules, Groups, bool, bool, EquivalenceClass | None]
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
-@dataclass(slots=True, eq=False)
-class Situation:
-    """Classes with equal requests and equal quota checks, in the last state in which one was asked."""
+class StateVersions(NamedTuple):
+    """Versions that the refusal of a class depends on.
 
-    groups: Groups
+    Attributes:
+        changes: of the cluster.
+        shares: of all fair shares, where they change with time.
+        searches: of the ends of searches for victims.
+        usage: of the project and the bounded queues above. Quota checks depend on that alone.
+    """
+
+    changes: int
+    shares: int
+    searches: int
+    usage: int
+
+
+class QuotaAnswer(NamedTuple):
+    """Result of the checks that don't ask for free capacity."""
+
+    final: Refusal | None  # a refusal that free capacity doesn't change
     in_quota: bool  # quotas cover the request
     any_model_shut: bool  # the limit of a GPU model may exclude nodes
-    state: tuple[int, float] = (-1, -INFINITE)  # version of the cluster, and time
-    shortage: Shortage | None = None
-    is_short: bool = False  # fewer pods of a group fit than are lacking
-    headroom: QuotaRefusal | None = None  # if that alone refuses all of them
+
+
+class KeptClaim(NamedTuple):
+    """Claim of a class on capacity of others. It depends on usage, and on these versions until a time.
+
+    `denied` is None if there is a claim, so that victims have to be looked at.
+    """
+
+    denied: NoClaim | OlderClaims | None
+    versions: tuple[int, bool]  # of the project's fair share; True if there is idle work without protection
+    until_s: float
 
 
 @dataclass(slots=True, eq=False)
 class KeptRefusal:
-    """Refusal of one class of pending workloads."""
+    """Refusal of a class of pending workloads: it holds for these versions, until a time."""
 
     candidate: Candidate  # the workload that was asked for
     nodes: Reason | None  # why nodes could never take it, however idle; None if they may
     groups: Groups
-    touched: int  # version of the usage that its checks read: of its project and the bounded queues above
-    until_s: float = INFINITE  # time at which its checks have to be asked again
-    final: Refusal | None = None  # a refusal that free capacity doesn't change
-    situation: Situation | None = None  # unless its refusal is final
-    share: list[float] | None = None  # fair share of its project, if its claim depends on that
-    claim_until_s: float = -INFINITE  # time at which its claim may change by waiting
-    claimless: NoClaim | OlderClaims | None = None  # None if victims have to be looked at
-    refusal: Refusal | None = None  # with the free capacity of the last state it was asked in
-    basis: Shortage | None = None  # that `refusal` was made of
-    changes: int = -1  # version of the cluster in that state
-    refusal_until_s: float = INFINITE  # time at which `refusal` may change although the cluster doesn't
+    quota: QuotaAnswer
+    versions: StateVersions
+    claim: KeptClaim | None = None  # None before any capacity was short
+    refusal: Refusal | None = None  # None before it is asked for
+    until_s: float = float("inf")
 
 
 class KeptRefusals:
@@ -56,13 +70,12 @@ class KeptRefusals:
 
     def __init__(self) -> None:
         self.of: dict[EquivalenceClass, KeptRefusal] = {}
-        self.situations: dict[SituationKey, Situation] = {}
         self.shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
         self.headrooms: dict[int, QuotaRefusal] = {}  # by requested amount
 
     def prune(self, waiting: int) -> None:
         """Forget classes that no longer wait."""
-        for table in (self.of, self.situations, self.shortages):
+        for table in (self.of, self.shortages):
             if len(table) > 2 * waiting + _CLASSES_KEPT:
                 table.clear()
 

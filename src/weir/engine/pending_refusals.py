@@ -11,12 +11,13 @@ from weir.engine.cache import EngineCache
 from weir.engine.capacity_refusals import CapacityRefusals
 from weir.engine.ineligible_victims import budgets_of
 from weir.engine.infeasible_workloads import infeasible
-from weir.engine.kept_refusals import KeptRefusal, KeptRefusals, Situation
+from weir.engine.kept_refusals import KeptRefusal, KeptRefusals, QuotaAnswer, StateVersions
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reason_context import ReasonContext
-from weir.engine.refusals import NodesRefusal, Refusal, RefusalKind, ShortageRefusal
+from weir.engine.refusals import NodesRefusal, Refusal, RefusalKind
 from weir.model.policy import Policy
+from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass
 
@@ -37,25 +38,22 @@ class PendingRefusals:
         self._policy = policy
         self._cache = cache
         self._allocator = allocator
-        self._state = cluster.changes, now_s
-        self._checks: CapacityRefusals | None = None
-        self._touched: dict[int, int] = {}  # versions of the usage in this state, by project
+        self._changes = cluster.changes
+        self._shares = 0  # versions of all fair shares, where they change with time
+        self._capacity: CapacityRefusals | None = None
+        self._versions: dict[int, StateVersions] = {}  # by project
 
     @property
     def is_current(self) -> bool:
         """Return True if the cluster hasn't changed since."""
-        return self._state[0] == self._cluster.changes
+        return self._changes == self._cluster.changes
 
     def of_class(self, of: EquivalenceClass) -> Refusal:
         """Return the refusal of the oldest workload of a class."""
-        table = (self._checks or self._opened()).table
-        kept, (changes, now_s) = table.of.get(of), self._state
-        if kept is None or kept.changes != changes or now_s >= kept.refusal_until_s:
-            if kept is None or kept.touched != self._version(of.project) or now_s >= kept.until_s:
-                kept = table.of[of] = self._claims_of(of, 0, kept)
-            kept.refusal_until_s = kept.until_s
-            kept.refusal = kept.final or self._refusal(kept)
-            kept.changes = changes
+        table = (self._capacity or self._opened()).table
+        kept, versions = table.of.get(of), self._versions.get(of.project) or self._read(of.project)
+        if kept is None or kept.versions != versions or self.now_s >= kept.until_s:
+            kept = table.of[of] = self._asked(of, 0, versions, kept)
         assert kept.refusal is not None
         return kept.refusal
 
@@ -63,110 +61,88 @@ class PendingRefusals:
         """Return the refusal of one workload of a class."""
         if not at:
             return self.of_class(of)
-        kept = self._claims_of(of, at, None)
-        return kept.final or self._refusal(kept)
+        refusal = self._asked(of, at, self._read(of.project), None).refusal
+        assert refusal is not None
+        return refusal
 
     def _opened(self) -> CapacityRefusals:
         """Return the checks of this state; a plan that acts keeps no refusal: it may not be carried out."""
-        if self._checks is None:
+        if self._capacity is None:
             assert self.is_current, "refusals are those of one state"
             allocator = self._allocator or new_allocator(self._cluster, self._policy, self.now_s, self._cache)
             table = KeptRefusals() if allocator.overlay.log else self._cache.refusals
             table.prune(len(self._cluster.waiting))
-            self._checks = CapacityRefusals(ReasonContext(allocator), table)
-        return self._checks
+            self._capacity = CapacityRefusals(ReasonContext(allocator), table)
+            if self._policy.usage.k:
+                self._shares = sum(allocator.overlay.share_versions())
+        return self._capacity
 
-    # Whatever is free: quotas, nodes, and claims
-
-    def _version(self, project: int) -> int:
-        """Return how often the usage has changed that checks of the project's workloads read."""
-        found, ledger = self._touched.get(project), self._cluster.ledger
-        if found is None:
-            path, bounded, limited = ledger.path[project], ledger.bounded, ledger.limited
-            read = [queue for queue in path if queue == project or bounded[queue] or limited[queue]]
-            found = self._touched[project] = sum([ledger.touched[queue] for queue in read])
+    def _read(self, project: int) -> StateVersions:
+        """Return the versions that refusals of a project's classes depend on."""
+        ledger = self._cluster.ledger
+        read = [
+            at for at in ledger.path[project] if at == project or ledger.bounded[at] or ledger.limited[at]
+        ]
+        usage = sum([ledger.touched[at] for at in read])
+        found = self._versions[project] = StateVersions(
+            self._changes, self._shares, self._cache.preemption.ends_noted, usage
+        )
         return found
 
-    def _claims_of(self, of: EquivalenceClass, at: int, before: KeptRefusal | None) -> KeptRefusal:
-        """Return refusals that don't depend on free capacity, and the quota checks of the rest.
-
-        `before` is the refusal of the same class for the usage of before.
-        """
-        context, kept = self._opened().context, self._renewed(of, at, before)
-        candidate = kept.candidate
-        job, request = candidate.job, candidate.request
-        refusal = context.checks.quota_refusal(job, request)
-        if refusal is not None and refusal.kind is RefusalKind.QUOTA:
-            kept.final = replace(refusal, budgets=budgets_of(job))
-        elif kept.nodes is not None:
-            kept.final = NodesRefusal(kept.nodes, over_quota=not context.overlay.covers(job.path, request))
-        else:
-            kept.final = refusal
-        if job.spec.lapsed or job.spec.protected:
-            kept.until_s = -INFINITE  # budgets come and go
-        if kept.final is None:
-            kept.situation = self._situation(kept, shared=not at)
+    def _asked(
+        self, of: EquivalenceClass, at: int, versions: StateVersions, kept: KeptRefusal | None
+    ) -> KeptRefusal:
+        """Return the refusal of a workload; `kept` is that of the same class in an earlier state."""
+        capacity = self._opened()
+        if kept is None or not self._quota_holds(kept, of, versions):
+            kept = self._renewed(of, at, versions, kept)
+        refusal, until_s = kept.quota.final, INFINITE
+        if refusal is None:
+            refusal, until_s = capacity.refusal(kept)
+        if refusal != kept.refusal:
+            kept.refusal = refusal  # an equal one stays, and so does its reason
+        kept.versions, kept.until_s = versions, until_s
         return kept
 
-    def _renewed(self, of: EquivalenceClass, at: int, before: KeptRefusal | None) -> KeptRefusal:
-        """Return a refusal with the parts that the request alone decides."""
-        touched = self._version(of.project)
-        if before is not None:
-            same = before.candidate.job is of.first
-            return KeptRefusal(
-                before.candidate if same else Candidate(of, at), before.nodes, before.groups, touched
-            )
-        candidate = Candidate(of, at)
-        groups = tuple([(name, lack) for name, _, lack in self._opened().context.lacking(candidate)])
-        nodes = infeasible(self._opened().context.allocator, candidate)
-        return KeptRefusal(candidate, nodes, groups, touched)
-
-    def _situation(self, kept: KeptRefusal, *, shared: bool) -> Situation:
-        """Return the situation of a candidate, with all that request the same."""
-        context, candidate = self._opened().context, kept.candidate
-        in_quota = context.checks.in_quota(candidate)
-        any_model_shut = bool(context.checks.models_shut(candidate.job, candidate.request))
-        new = Situation(kept.groups, in_quota, any_model_shut)
-        if not shared:
-            return new
-        affinity = context.feasibility.affinity(candidate.job)
-        alone = candidate.of if any(shape.pod_rules for shape in candidate.job.shapes) else None
-        key = candidate.of.wants, affinity, kept.groups, in_quota, any_model_shut, alone
-        return self._opened().table.situations.setdefault(key, new)
-
-    # Free capacity
-
-    def _refusal(self, kept: KeptRefusal) -> Refusal:
-        """Return the refusal of a workload by free capacity."""
-        situation, capacity = kept.situation, self._opened()
-        assert situation is not None
-        if situation.state != self._state:
-            capacity.look(situation, kept.candidate)
-            situation.state = self._state
-        if situation.headroom is not None:
-            kept.refusal_until_s = -INFINITE  # reservations come with time
-            return situation.headroom
-        if capacity.any_outage:
-            kept.refusal_until_s = -INFINITE
-            outage = capacity.outage(kept.candidate, fits=not situation.is_short)
-            if outage is not None:
-                return outage
-        if not situation.is_short:
-            kept.refusal_until_s = -INFINITE
-            return capacity.withheld(kept.candidate, situation)
-        if not self._claim_holds(kept):
-            capacity.note_claim(kept)
-            kept.basis = None
-        kept.refusal_until_s = min(kept.refusal_until_s, kept.claim_until_s)
-        is_same = kept.claimless is not None and kept.basis is situation.shortage
-        if is_same and isinstance(kept.refusal, ShortageRefusal):
-            return kept.refusal
-        kept.basis = situation.shortage
-        return capacity.short(kept, situation)
-
-    def _claim_holds(self, kept: KeptRefusal) -> bool:
-        """Return True if the claim is known, and neither time nor the fair share has changed it."""
-        return self.now_s < kept.claim_until_s and (
-            kept.share is None
-            or kept.share == self._opened().context.overlay.share[kept.candidate.job.project]
+    def _quota_holds(self, kept: KeptRefusal, of: EquivalenceClass, versions: StateVersions) -> bool:
+        """Return True if the quota checks of a class need not be asked again."""
+        job = of.first
+        return (
+            kept.versions.usage == versions.usage
+            and kept.candidate.job is job
+            and not (job.spec.lapsed or job.spec.protected)  # budgets come and go
         )
+
+    def _renewed(
+        self, of: EquivalenceClass, at: int, versions: StateVersions, before: KeptRefusal | None
+    ) -> KeptRefusal:
+        """Return a refusal with new quota checks, and the parts that the request alone decides."""
+        context = self._opened().context
+        if before is None:
+            candidate = Candidate(of, at)
+            groups = tuple([(name, lack) for name, _, lack in context.lacking(candidate)])
+            nodes = infeasible(context.allocator, candidate)
+        else:
+            candidate, groups, nodes = before.candidate, before.groups, before.nodes
+            if candidate.job is not of.first:
+                candidate = Candidate(of, at)
+        kept = KeptRefusal(candidate, nodes, groups, self._quota(candidate, nodes), versions)
+        if before is not None:
+            kept.refusal = before.refusal
+        return kept
+
+    def _quota(self, candidate: Candidate, nodes: Reason | None) -> QuotaAnswer:
+        """Return refusals that don't depend on free capacity, and the quota checks of the rest."""
+        context, job, request = self._opened().context, candidate.job, candidate.request
+        refused = context.allocator.refused.get((candidate.of, candidate.at))
+        if refused is None or refused.kind is RefusalKind.HEADROOM:  # no step asked, or it passed the quotas
+            refused = context.checks.quota_refusal(job, request)
+        final: Refusal | None = refused
+        if refused is not None and refused.kind is RefusalKind.QUOTA:
+            final = replace(refused, budgets=budgets_of(job))
+        elif nodes is not None:
+            final = NodesRefusal(nodes, over_quota=not context.overlay.covers(job.path, request))
+        if final is not None:
+            return QuotaAnswer(final, in_quota=False, any_model_shut=False)
+        any_model_shut = bool(context.checks.models_shut(job, request))
+        return QuotaAnswer(None, context.checks.in_quota(candidate), any_model_shut)

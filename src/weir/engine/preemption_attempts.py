@@ -12,6 +12,7 @@ from weir.engine.preemption_ways import PreemptionWays
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.engine.refusals import FailedSearch, SearchEnd
 from weir.engine.victim_search import VictimSearch
 
 _NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
@@ -49,17 +50,18 @@ class PreemptionAttempts:
                 domains, _ = self._domains.find(candidate, way.kind)
                 rules = context.checks.rules_of(candidate, context.now_s)
                 plan = self._domains.clear_one(domains, rules, way)
-                if plan is not None:
+                if isinstance(plan, PreemptionPlan):
                     trial.commit()
                     self._failed.consolidations.clear()
             self._domains.forget()
-            if plan is not None:
+            if isinstance(plan, PreemptionPlan):
                 return plan
         return PreemptionPlan(None, placements)
 
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
-        """Free capacity in the first way that succeeds; keep a failure that lasts."""
+        """Free capacity in the first way that succeeds; keep lasting failures, and the end of searches."""
         failed = self._failed.consolidations
+        end: SearchEnd | None = None  # of the searches for work that stops
         until_s = INFINITE  # until when every way fails
         for way in self._ways.of(rules, under_limits):
             failing_until_s = self._failing_until_s(rules, way)
@@ -71,15 +73,19 @@ class PreemptionAttempts:
             if key is not None and key in failed:
                 until_s = until_s if failed[key] else -INFINITE
                 continue
-            plan, is_final = self._search(rules, way)
-            if plan is not None:
+            plan = self._search(rules, way)
+            if isinstance(plan, PreemptionPlan):
                 failed.clear()
                 self._domains.forget()
                 return plan
-            if key is None or not is_final:
+            if not moves:
+                end = plan.end if end is None else max(end, plan.end)
+            if key is None or not plan.is_final:
                 until_s = -INFINITE
             if key is not None:
-                failed[key] = is_final
+                failed[key] = plan.is_final
+        if end is not None:
+            self._failed.note_end(rules, end)
         is_freeing = self.context.accounting.leaving or self.context.cluster.releasing_on
         if until_s > self.context.now_s and not is_freeing:
             self._failed.sleep(rules, until_s)
@@ -96,18 +102,22 @@ class PreemptionAttempts:
         open_ = self.context.placement.open_to(rules.candidate)
         return failure.until_s if failure.covers(victims.jobs.keys(), open_) else None
 
-    def _search(self, rules: PreemptionRules, way: PreemptionWay) -> tuple[PreemptionPlan | None, bool]:
-        """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
+    def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | FailedSearch:
+        """Free capacity in one way, or return the failure."""
         candidate = rules.candidate
         domains, anywhere = self._domains.find(candidate, way.kind)
-        plan = self._domains.clear_one(domains, rules, way)
-        if plan is not None or not anywhere:
-            return plan, False
+        cleared = self._domains.clear_one(domains, rules, way)
+        if isinstance(cleared, PreemptionPlan):
+            return cleared
+        if not anywhere:
+            return FailedSearch(SearchEnd.SHORT if cleared is None else cleared.end, is_final=False)
         victims = self._domains.candidates(rules, way, self._policy.consolidation.budget)
-        search = VictimSearch(self.context, victims, self.context.placement.open_to(candidate))
-        plan = search.run()
-        fell_short = plan is None and not domains and search.fell_short
+        found = VictimSearch(self.context, victims, self.context.placement.open_to(candidate)).run()
+        if isinstance(found, PreemptionPlan):
+            return found
+        fell_short = not domains and found.end is SearchEnd.SHORT
         alone = not self.context.accounting.leaving and not self._eligibility.has_lower(candidate.of)
         if fell_short and way.kind is PreemptionKind.RECLAIM and alone:
             self._failed.keep_reclaim(rules, victims.jobs.keys())
-        return plan, search.is_final and not domains and not self._failed.more_by_time
+        is_final = found.is_final and not domains and not self._failed.more_by_time
+        return FailedSearch(found.end if cleared is None else max(found.end, cleared.end), is_final)

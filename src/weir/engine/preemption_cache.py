@@ -4,6 +4,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey, KeptEligibility, Member
+from weir.engine.refusals import SearchEnd
 from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job
@@ -67,6 +68,9 @@ class PreemptionCache:
         # Valid while nothing but checkpoints happens
         self.candidate_sets: CandidateSets | None = None
         self.sleeping: dict[Member, Sleeping] = {}
+        self.ends_noted = 0  # number of times that the end of a search was noted and differed
+        self._search_ends: dict[Member, SearchEnd] = {}
+        self._ends_of = -1  # changes of the cluster, when they ended so
         self._failed_reclaims: dict[tuple[EquivalenceClass, int, bool], FailedReclaim] = {}
         self._changes = -1  # of the cluster, when reclaims failed
 
@@ -90,6 +94,19 @@ class PreemptionCache:
             self._changes = cluster.changes
             self._failed_reclaims.clear()
         return self._failed_reclaims
+
+    def note_end(self, cluster: Cluster, member: Member, end: SearchEnd) -> None:
+        """Note the end of the searches for a workload in this state."""
+        if self._ends_of != cluster.changes:
+            self._ends_of = cluster.changes
+            self._search_ends.clear()
+        if self._search_ends.get(member) is not end:
+            self._search_ends[member] = end
+            self.ends_noted += 1
+
+    def search_end(self, cluster: Cluster, member: Member) -> SearchEnd | None:
+        """Return the end of the searches for a workload; None if none was worth it in this state."""
+        return self._search_ends.get(member) if self._ends_of == cluster.changes else None
 
     def forget_reclaims(self) -> None:
         """Forget the failed reclaims."""

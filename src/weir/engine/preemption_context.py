@@ -6,6 +6,7 @@ from weir.engine.allocate import Allocator
 from weir.engine.placer import Placer
 from weir.engine.transaction import Transaction
 from weir.engine.victim_entries import Younger
+from weir.engine.victim_protection import VictimProtections
 from weir.state.jobs import Job, Pod
 
 
@@ -37,6 +38,7 @@ class PreemptionContext:
         self.single_pods: dict[Job, PricedVictim] = {}  # kept as they are found
         self.accounting = allocator.transaction.accounting
         self.accounting.expect(self.cluster.nominated)
+        self.protections = VictimProtections(self.policy, self.now_s, self.accounting.disruptions)
         capacity = allocator.capacity.after_releases(self.cluster)
         self.transaction = Transaction(capacity, self.accounting)
         self.placer = Placer(

@@ -44,8 +44,8 @@ class PreemptionRules:
         now_s: float,
     ) -> None:
         self._overlay = overlay
-        self._policy = policy
-        self._now_s = now_s
+        self.policy = policy
+        self.now_s = now_s
         self.candidate = candidate
         self.job = candidate.job
         self.path = candidate.job.path
@@ -88,7 +88,7 @@ class PreemptionRules:
         if self.is_owner:
             return False
         above = any(self._overlay.in_quota(queue, self.request) for queue in self.path[:-1])
-        return self._policy.reclaim_share_after > 0 or self.is_patient or above
+        return self.policy.reclaim_share_after > 0 or self.is_patient or above
 
     def by_share(self, level: int) -> bool:
         """Return True if every queue from that level of its path down stays within its fair share."""
@@ -115,11 +115,19 @@ class PreemptionRules:
             return EvictionRule.IDLE
         level = divergence_level(self.path, victim.path)
         if level == len(self.path):
-            own = effective_priority(self.job, self._policy, self._now_s)
-            return (
-                EvictionRule.PREEMPT if effective_priority(victim, self._policy, self._now_s) < own else None
-            )
+            own = effective_priority(self.job, self.policy, self.now_s)
+            return EvictionRule.PREEMPT if effective_priority(victim, self.policy, self.now_s) < own else None
         return self.rule_from(level, victim.path[level])
+
+    @property
+    def has_claim(self) -> bool:
+        """Return True if it may claim capacity from the siblings of its queue at any level."""
+        return any(self.by_quota(level) or self.by_share(level) for level in range(len(self.path)))
+
+    def has_claim_on(self, path: tuple[int, ...]) -> bool:
+        """Return True if it claims from the queues where its path and this one diverge."""
+        level = divergence_level(self.path, path)
+        return self.by_quota(level) or self.by_share(level)
 
     def may_ask(self, path: tuple[int, ...]) -> bool:
         """Return True if it may evict work of the project with this path now."""
@@ -189,3 +197,10 @@ def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
     least = policy.min_runtime.of(job.type)
     exempt = job.spec.overrun or job.spec.unprotected
     return not least or exempt or job.started_s is None or now_s - job.started_s >= least
+
+
+def cycle_ends_s(rules: PreemptionRules, victim: str) -> float | None:
+    """Return the time until which a workload is left alone, since the requester was stopped for it."""
+    at_s = rules.job.stopped_for.get(victim)
+    ends_s = None if at_s is None else at_s + rules.policy.reserve_after
+    return ends_s if ends_s is not None and rules.now_s < ends_s else None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.ineligible_victims import RunningHoldings
+from weir.engine.ineligible_victims import Lacks, RunningHoldings
 from weir.engine.node_shortages import PodRuleShortages, node_shortages
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate
@@ -30,10 +30,9 @@ class ReasonContext:
 
     def holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
         """Return the amount of a resource that running work holds on the nodes that a candidate may use."""
-        affinity = self.feasibility.affinity(candidate.job)
         usable = np.zeros(self.cluster.capacity.shape[1], np.bool_)
-        for _, shape, _ in self.lacking(candidate):
-            usable |= self.feasibility.feasible_nodes(shape, affinity)[0][: len(usable)]
+        for _, matching, _ in self.matching(candidate):
+            usable |= matching[: len(usable)]
         nodes = None if usable[self.cluster.capacity[row] > 0].all() else usable
         key = b"" if nodes is None else nodes.tobytes()
         found = self._holdings.get(key)
@@ -48,6 +47,14 @@ class ReasonContext:
             (job.spec.groups[at].name, job.shapes[at], lack)
             for at, lack in enumerate(candidate.lacks)
             if lack
+        ]
+
+    def matching(self, candidate: Candidate) -> Lacks:
+        """Return the shapes that lack pods, with the nodes that match each and the number of pods."""
+        affinity = self.feasibility.affinity(candidate.job)
+        needs = self.lacking(candidate)
+        return [
+            (shape, self.feasibility.feasible_nodes(shape, affinity)[0], lack) for _, shape, lack in needs
         ]
 
     def shortage(self, candidate: Candidate) -> Shortage:

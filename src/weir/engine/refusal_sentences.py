@@ -1,9 +1,16 @@
 """Reasons that people read, rendered from refusals. Nothing is looked up here but names."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weir.engine.holder_phrases import MAX_BUDGETS, amounts_phrase, budgets_protect, names_phrase
+from weir.engine.holder_phrases import (
+    MAX_BUDGETS,
+    amounts_phrase,
+    budgets_protect,
+    holder_phrase,
+    names_phrase,
+)
 from weir.engine.node_refusals import amount_phrase
 from weir.engine.refusals import (
     DomainPatienceRefusal,
@@ -20,16 +27,23 @@ from weir.engine.refusals import (
     Refusal,
     RefusalKind,
     ReservationRefusal,
+    SearchEnd,
     ShortageRefusal,
     TogetherRefusal,
-    TooFewVictims,
 )
 from weir.model.nodes import Outage
+from weir.model.queues import Queue
 from weir.model.reasons import Reason, ReasonCode
 from weir.model.resources import GPU, plain_amount, span, written
 from weir.state.cluster import Cluster
 
 Numbers = dict[str, object]
+_ENDS = {
+    SearchEnd.SHORT: "don't free enough",
+    SearchEnd.NO_SET: "don't free enough",
+    SearchEnd.OVERTAKES: "would be overtaken: it would hold more of its share than they of theirs",
+    SearchEnd.GAVE_UP: "weren't tried in every combination: the search is bounded",
+}
 
 
 class RefusalSentences:
@@ -81,7 +95,9 @@ class RefusalSentences:
         code = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA if is_quota else ReasonCode.OVER_LIMIT
         return Reason(code, sentence, numbers)
 
-    def _shortfall(self, shortfall: QuotaShortfall | None, numbers: Numbers) -> str:
+    def _shortfall(
+        self, shortfall: QuotaShortfall | None, numbers: Numbers, so: str = "it may only use free capacity"
+    ) -> str:
         """Return which quota a reclaim would exceed, as a clause; the figures are added to `numbers`."""
         if shortfall is None:
             return ""
@@ -99,7 +115,7 @@ class RefusalSentences:
         return (
             f"{name} would hold {written(resource, shortfall.have)} of a quota of "
             f"{written(resource, shortfall.quota)} {_noun(resource)}, "
-            f"so it may only use free capacity{patience}"
+            f"so {so}{patience}"
         )
 
     # Capacity
@@ -125,7 +141,10 @@ class RefusalSentences:
         elif isinstance(cause, PreemptionCycle):
             code, sentence = ReasonCode.PREEMPTION_CYCLE, self._cycle(cause, numbers)
         else:
-            code, sentence = ReasonCode.NO_ELIGIBLE_VICTIMS, f"{where}; {_victims(cause, numbers)}"
+            claim = self._shortfall(cause.shortfall, numbers, "it may not reclaim")
+            victims = _victims(cause, self._queues, numbers)
+            sentence = f"{where}; {victims}{'; ' if claim else ''}{claim}"
+            code = ReasonCode.NO_ELIGIBLE_VICTIMS
         return _flagged(code, sentence, numbers, refusal.over_quota)
 
     def _no_claim(
@@ -243,15 +262,24 @@ def _reservation(_: ReservationRefusal) -> Reason:
     return Reason(ReasonCode.CAPACITY_RESERVED, sentence)
 
 
-def _victims(cause: IneligibleVictims | TooFewVictims, numbers: Numbers) -> str:
-    if isinstance(cause, TooFewVictims):
-        return "eligible victims don't hold enough"
-    resource, holders = cause.resource, cause.holders
+def _victims(cause: IneligibleVictims, queues: Sequence[Queue], numbers: Numbers) -> str:
+    """Return the amounts of eligible victims and of protected holders, as a clause."""
+    resource, held_by = cause.resource, Counter[str]()
+    for (protection, project), units in cause.holders.items():
+        held_by[holder_phrase(protection, queues[project].name, cause.budgets)] += units
     if cause.budgets:
         numbers["budgets"] = list(cause.budgets[:MAX_BUDGETS])
-    numbers["held_by"] = {holder: plain_amount(resource, held) for holder, held in holders.items()}
+    numbers["held_by"] = {holder: plain_amount(resource, held) for holder, held in held_by.items()}
     numbers["resource"] = resource
-    return f"no eligible victims: {amounts_phrase(resource, holders)}"
+    held = amounts_phrase(resource, held_by)
+    if not cause.eligible:
+        return f"no eligible victims: {held}"
+    numbers["eligible"] = plain_amount(resource, cause.eligible)
+    if cause.end is SearchEnd.GAVE_UP:
+        numbers["gave_up"] = True
+    failed = "don't free enough" if cause.end is None else _ENDS[cause.end]
+    eligible = f"the eligible victims ({amount_phrase(resource, cause.eligible)}) {failed}"
+    return f"{eligible}; {held}" if held else eligible
 
 
 def _domain(domain: DomainShortage, numbers: Numbers) -> str:

@@ -5,7 +5,8 @@ A refusal is data. `weir.engine.refusal_sentences` turns it into the reason that
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from weir.model.nodes import Outage
 from weir.model.reasons import Reason
@@ -89,21 +90,53 @@ class PreemptionCycle:
     partners: Mapping[str, float]
 
 
+class Protection(StrEnum):
+    """Causes that keep a running workload from eviction. Of several, the first is given."""
+
+    FIXED = "fixed"  # it is non-preemptible
+    PRIORITY = "priority"  # of the same project, and its priority is no lower
+    CLAIM = "claim"  # the requester has no claim on its queue
+    QUEUE = "queue"  # its queue doesn't hold more than it may
+    CYCLE = "cycle"  # the requester was stopped for it a moment ago
+    MIN_RUNTIME = "min_runtime"
+    REFUSED = "refused"  # its eviction was refused a moment ago
+    BUDGETS = "budgets"  # disruption budgets allow no eviction
+
+
+class SearchEnd(IntEnum):
+    """End of a search for victims without success; the greatest counts of several searches."""
+
+    SHORT = 0  # all victims together free too little
+    NO_SET = 1  # no set of victims that rules and budgets allow frees enough
+    OVERTAKES = 2  # the workload would end above its victims in its share
+    GAVE_UP = 3  # a bound ended it before all sets were tried
+
+
+class FailedSearch(NamedTuple):
+    """A search for victims without success. A `final` one fails until a checkpoint."""
+
+    end: SearchEnd
+    is_final: bool
+
+
 @dataclass(frozen=True, slots=True)
 class IneligibleVictims:
-    """Amounts of a resource that running work holds, by the cause of its protection from the workload."""
+    """Amounts of a resource that running work holds: `eligible` by victims that don't free enough.
+
+    `holders` are the amounts by their protection from the workload, and by project. `shortfall` is the
+    quota that keeps it from claiming capacity of other projects. `end` is the end of the search for victims,
+    if one was worth it.
+    """
 
     resource: str
-    holders: Mapping[str, int]
+    eligible: int
+    holders: Mapping[tuple[Protection, int], int]
     budgets: tuple[str, ...]
+    shortfall: QuotaShortfall | None
+    end: SearchEnd | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TooFewVictims:
-    """Eligible victims that don't hold enough together."""
-
-
-NoVictims = NoClaim | OlderClaims | PreemptionCycle | IneligibleVictims | TooFewVictims
+NoVictims = NoClaim | OlderClaims | PreemptionCycle | IneligibleVictims
 """Causes for which no eviction helps a workload that is short of capacity."""
 
 

@@ -40,15 +40,12 @@ class UsageBounds:
 
     def quota_refusal(self, job: Job, request: Amounts) -> QuotaRefusal | None:
         """Return the first quota or limit on the path of a workload that a request would exceed."""
-        for kind, used, bounds in self._bounds_of(job):
-            for queue in job.path:
-                if bounds[queue]:
-                    wanted = dict(request)
-                    for row, most in bounds[queue]:
-                        want, have = wanted.get(row, 0), used[queue][row]
-                        if want and have + want > most:
-                            return QuotaRefusal(kind, queue=queue, row=row, have=have, want=want, most=most)
-        return None
+        return _first_over(self._bounds_of(job), job.path, request)
+
+    def shortfall(self, job: Job, request: Amounts) -> QuotaRefusal | None:
+        """Return the first quota from the project up that a request would exceed, also if it isn't bound."""
+        quotas = (RefusalKind.QUOTA, self._overlay.used, self._overlay.ledger.bounded)
+        return _first_over((quotas,), job.path[::-1], request)
 
     def placed_refusal(self, job: Job, placements: Iterable[NodePlacement]) -> QuotaRefusal | None:
         """Return the first quota or limit that pods of a workload on these nodes would exceed."""
@@ -98,6 +95,19 @@ class UsageBounds:
         """Return the nodes whose GPU model is open to all of a request; None for all nodes."""
         shut = self.models_shut(job, request)
         return self._feasibility.nodes_without(shut) if shut else None
+
+
+def _first_over(bounds_by_kind: _Bounds, path: Sequence[int], request: Amounts) -> QuotaRefusal | None:
+    """Return the first bound on a path that a request would exceed."""
+    for kind, used, bounds in bounds_by_kind:
+        for queue in path:
+            if bounds[queue]:
+                wanted = dict(request)
+                for row, most in bounds[queue]:
+                    want, have = wanted.get(row, 0), used[queue][row]
+                    if want and have + want > most:
+                        return QuotaRefusal(kind, queue=queue, row=row, have=have, want=want, most=most)
+    return None
 
 
 def is_bound_by_quotas(job: Job) -> bool:

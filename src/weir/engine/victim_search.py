@@ -13,6 +13,7 @@ from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind
 from weir.engine.quota_protection import divergence_level
+from weir.engine.refusals import FailedSearch, SearchEnd
 from weir.engine.runner_up import RunnerUp, runner_up
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_sets import Victim
@@ -45,14 +46,13 @@ class VictimSearch:
         self._placements: list[NodePlacement] = []
         self._victims: ChosenVictims = []
         self._runner_up: RunnerUp | None = None  # the next choice of victims for its only pod
-        self.fell_short = False  # all candidates together don't suffice
-        self.is_final = False  # it also fails later, until a checkpoint
+        self._end = SearchEnd.NO_SET
+        self._is_final = False  # it also fails later, until a checkpoint
 
-    def run(self) -> PreemptionPlan | None:
-        """Return placements and victims; None with capacity and quota usage unchanged."""
+    def run(self) -> PreemptionPlan | FailedSearch:
+        """Return placements and victims; else the failure, with capacity and quota usage unchanged."""
         if not self._candidates.jobs or not self.nodes.could_suffice():
-            self.fell_short = self.is_final = True
-            return None
+            return FailedSearch(SearchEnd.SHORT, is_final=True)
         taken = self._from(None)
         if (
             taken is None
@@ -65,7 +65,7 @@ class VictimSearch:
                     break
         if taken is None and self._kind is not PreemptionKind.CONSOLIDATE and self._candidates.have_budgets():
             taken = self._thoroughly()
-        return taken
+        return taken or FailedSearch(self._end, self._is_final)
 
     def _thoroughly(self) -> PreemptionPlan | None:
         """Try again where budgets bind: look at every set of victims on each node, by budgets and quotas.
@@ -88,7 +88,9 @@ class VictimSearch:
             if self._stop_first(first) and self._under_limits() and self._place_all():
                 self._settlement.spare(self._victims, self._placements)
                 plan = PreemptionPlan(self._kind, self._placements, runner_up=self._runner_up)
-                if not self._overtakes() and self._settlement.settle(self._victims, plan):
+                if self._overtakes():
+                    self._end = max(self._end, SearchEnd.OVERTAKES)
+                elif self._settlement.settle(self._victims, plan):
                     trial.commit()
                     return plan
         self._placements, self._victims = [], []
@@ -138,8 +140,9 @@ class VictimSearch:
                 self._context.policy.search_steps,
             )
             if found is None:
-                gave_up = self._has_pod_rules or self.nodes.gave_up or self._candidates.order.gave_up
-                self.is_final = sum(self._candidate.lacks) == 1 and not gave_up
+                gave_up = self.nodes.gave_up or self._candidates.order.gave_up
+                self._end = max(self._end, SearchEnd.GAVE_UP if gave_up else SearchEnd.NO_SET)
+                self._is_final = sum(self._candidate.lacks) == 1 and not (gave_up or self._has_pod_rules)
                 return None
             node, going = found
             if sum(self._candidate.lacks) == 1 and not self._victims:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weir.api.answers import Suggestion
+from weir.engine.holder_phrases import names_phrase
 from weir.engine.pod_affinity import rule_phrase
 from weir.model.workloads import Request, TopologyRequest, Workload
-from weir.service.suggestion_phrases import names_phrase, starts, suggestion
+from weir.service.suggestion_phrases import starts, suggestion
 from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 
@@ -65,17 +66,17 @@ def without_constraint(trials: WhatIf) -> Iterator[Suggestion]:
 def _variants(request: Request) -> Iterator[tuple[str, str, Request]]:
     """Yield the request without one constraint: the field, the beginning of a sentence, the variant."""
     if request.nodes is not None:
-        named = names_phrase(list(request.nodes))
+        named = names_phrase(list(request.nodes), "and")
         yield "nodes", f"On any node instead of {named}", replace(request, nodes=None)
     if request.node_selector:
-        labels = names_phrase([f"{key}={value}" for key, value in request.node_selector])
+        labels = names_phrase([f"{key}={value}" for key, value in request.node_selector], "and")
         yield "node_selector", f"Without its node selector ({labels})", replace(request, node_selector=())
     if any(not rule.weight for rule in request.rules):
         kept = tuple([rule for rule in request.rules if rule.weight])
         yield "node_affinity", "Without its required node affinity", replace(request, rules=kept)
     hard = [rule for rule in request.pod_rules if not rule.weight]
     if hard:
-        phrases = names_phrase([rule_phrase(rule) for rule in hard])
+        phrases = names_phrase([rule_phrase(rule) for rule in hard], "and")
         soft = tuple([rule for rule in request.pod_rules if rule.weight])
         yield "pod_affinity", f"Without its {phrases}", replace(request, pod_rules=soft)
 

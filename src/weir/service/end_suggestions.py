@@ -7,10 +7,11 @@ from itertools import chain
 from typing import TypeVar
 
 from weir.api.answers import Suggestion
+from weir.engine.holder_phrases import names_phrase
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
 from weir.service.equal_ends import without_equals
-from weir.service.suggestion_phrases import names_phrase, suggestion, when
+from weir.service.suggestion_phrases import suggestion, when
 from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
@@ -56,7 +57,8 @@ def after_expected_ends(trials: WhatIf) -> Iterator[Suggestion]:
     if found:
         needed = ending[:low]
         latest_s = max(now_s, *(end.latest_s for end in needed))
-        names = f"{names_phrase([end.name for end in needed])} {'has' if low == 1 else 'have'} ended"
+        ended = names_phrase([end.name for end in needed], "and")
+        names = f"{ended} {'has' if low == 1 else 'have'} ended"
         yield Suggestion(
             sentence=f"If it waits, it starts {_by(needed, now_s)}, when {names}.", at_s=latest_s
         )

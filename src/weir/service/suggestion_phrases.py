@@ -4,17 +4,16 @@ from collections.abc import Mapping
 
 from weir.api.answers import Suggestion
 from weir.engine.eviction_reasons import cost_phrase
+from weir.engine.holder_phrases import names_phrase
 from weir.service.what_if import WhatIfOutcome
-
-_NAMED_MOST = 3
 
 
 def when(outcome: WhatIfOutcome) -> str:
     """Return when it starts: now, or after the work that has to stop, by owner and project."""
     if not outcome.stops:
         return "now"
-    has = "has" if len(outcome.stops) == 1 else "have"
-    return f"as soon as {names_phrase(list(outcome.owners))} {has} stopped"
+    owners, has = names_phrase(list(outcome.owners), "and"), "has" if len(outcome.stops) == 1 else "have"
+    return f"as soon as {owners} {has} stopped"
 
 
 def starts(outcome: WhatIfOutcome) -> str:
@@ -37,14 +36,6 @@ def _cost(outcome: WhatIfOutcome) -> str:
     if not outcome.stops:
         return ""
     return f" That costs {cost_phrase(outcome.lost, outcome.restarts, len(outcome.stops))}."
-
-
-def names_phrase(names: list[str]) -> str:
-    """Return a few of these names and the number of the others."""
-    more = len(names) - _NAMED_MOST
-    if more > 0:
-        return f"{', '.join(names[:_NAMED_MOST])} and {more} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def devices_phrase(count: int) -> str:

@@ -129,7 +129,7 @@ workloads:
     )
     result = play(scenario, 1)
     assert result.pods["waits/0/0"].reason == (
-        "node0 has 0 GPUs free, and a pod asks for 4; no eligible victims: "
+        "node0 has 0 GPUs free, and a pod asks for 4; the eligible victims (3 GPUs) don't free enough; "
         "1 GPU is held by workloads that PodDisruptionBudget borrows/half protects"
     )
 
