@@ -14,8 +14,9 @@ from weir.simulation.scenario_runner import ScenarioRunner
 from . import invariants
 from .budget import examples
 from .cluster_view import differs
+from .device_worlds import weighted_worlds
 from .model_bound_worlds import REPACKING, model_bound_worlds, swapping_worlds
-from .random_cluster import CHANGING, POLICIES, ROUGH, World, weighted_worlds, worlds
+from .random_cluster import CHANGING, POLICIES, ROUGH, World, worlds
 from .running import Running
 from .test_policies import answer
 

@@ -75,8 +75,9 @@ Arguments:
 
 Options:
   -f, --follow  Continue until the workload is over.
-  --pod         The pod as group/index, or all; `weir describe` lists
-                pods. The default is the first pod.
+  --pod         The pod as group/index, or its name or index on a
+                cluster, or all; `weir describe` lists pods. The default
+                is the first pod.
   --start       Number of the pod's start; the last one by default.
   -n, --tail    Maximum number of last lines.
   --index       Index of an array: --index 17 is the same as NAME[17].

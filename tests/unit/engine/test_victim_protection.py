@@ -39,7 +39,7 @@ def reported(priority: int, policy: str) -> tuple[ReasonCode, str]:
     return reason.why, reason.sentence
 
 
-def test_workload_without_a_claim_may_stop_work_of_lower_priority_and_is_told_what_that_holds() -> None:
+def test_workload_without_a_claim_may_stop_work_of_lower_priority_and_has_a_reason_that_counts_it() -> None:
     code, sentence = reported(10, "{}")
     assert code is ReasonCode.NO_ELIGIBLE_VICTIMS
     assert "the eligible victims (1 GPU) don't free enough" in sentence
@@ -116,7 +116,7 @@ def test_kept_refusal_is_asked_again_only_when_time_may_change_it(
     assert asked == [1.0, *young, 86_400.0]
 
 
-def test_work_over_quota_beside_a_node_with_an_outage_is_told_that_the_headroom_is_kept() -> None:
+def test_work_over_quota_beside_a_node_with_an_outage_has_the_reason_of_the_headroom() -> None:
     outage = Outage(from_s=600.0, until_s=900.0)
     nodes = (node("n0", 4), node("n1", 4, outages=(outage,)))
     policy = Policy(reserve_fraction=0.5)

@@ -110,7 +110,9 @@ def _line(sweep: SweepObject, progress: SweepProgress, running: Container[str]) 
 
 
 def _job_of(sweep: SweepObject, number: int, trial: SweepTrial) -> str:
-    return job_name(sweep.metadata.name, number, trial.target)
+    """Return the name of a trial's newest Job: one that was promoted may not have another yet."""
+    target = trial.target if trial.job else max(0, trial.target - 1)
+    return job_name(sweep.metadata.name, number, target)
 
 
 def _gpu_hours(sweep: SweepObject, trial: SweepTrial) -> float:
