@@ -1,7 +1,7 @@
 """Sweeps: what halving saves, and against Optuna's own pruner.
 
-    python -m bench.sweeps [--training digits] [--first 0] [--seeds 10] [--trials 60] [--eta 2]
-        [--rungs 2,4,8,16,27] [--bootstrap N] [--virtual 10000] [--output json]
+    python -m bench.sweeps [--training digits] [--first 0] [--seeds 10] [--trials 60] [--eta 4]
+        [--rungs 1,3,9,27] [--virtual 10000] [--output json]
 
 Each trial trains a small network for up to 27 epochs (`bench.sweep_trainings`). `full` trains all trials to
 the end, with the same parameters. Optuna's pruner (TPE with successive halving) gets as many GPU-seconds as
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from bench.sweep_trainings import TRAININGS, Training
-from weir.sweeps.halving import Halving, bootstrap_of
+from weir.sweeps.halving import Halving
 from weir.sweeps.samplers import PastTrial, suggest
 
-RUNGS, GPUS = (2, 4, 8, 16, 27), 8
+RUNGS, GPUS = (1, 3, 9, 27), 8
 
 
 @dataclass
@@ -41,11 +41,9 @@ class Outcome:
     results: list[dict[int, float]] = field(default_factory=list)  # of each trial, by rung
 
 
-def sweep(
-    training: type[Training], trials: int, seed: int, sampler: str, *, eta: int, bootstrap: int
-) -> Outcome:
+def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: int) -> Outcome:
     """Run a sweep on eight GPUs in virtual time, with the decisions of the server."""
-    halving = Halving(len(RUNGS), eta, bootstrap)
+    halving = Halving(len(RUNGS), eta)
     networks: list[Training] = []
     results: list[dict[int, float]] = []
     running: list[tuple[float, int, int]] = []  # until, trial, rung
@@ -53,8 +51,7 @@ def sweep(
     while True:
         while len(running) < GPUS:
             begun = len(networks)
-            more = begun < trials or any(not rung for _, _, rung in running)
-            promotion = halving.promotion(more=more, last=begun == trials and not running)
+            promotion = halving.promotion(last=begun == trials and not running)
             if promotion is not None:
                 trial, rung = promotion.trial, promotion.rung + 1
                 halving.leave(trial)
@@ -180,20 +177,18 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--eta", type=int, default=2)
-    parser.add_argument("--bootstrap", type=int, help="as a sweep has it by itself, if not given")
+    parser.add_argument("--eta", type=int, default=4)
     parser.add_argument("--virtual", type=int, default=10_000)
     parser.add_argument("--sampler", default="tpe", choices=("tpe", "random"))
     parser.add_argument("--training", default="digits", choices=tuple(TRAININGS))
     parser.add_argument("--output", default="text", choices=("text", "json"))
-    parser.add_argument("--rungs", default="2,4,8,16,27")
+    parser.add_argument("--rungs", default="1,3,9,27")
     args = parser.parse_args()
     global RUNGS  # noqa: PLW0603 - one search at a time
     RUNGS = tuple(map(int, args.rungs.split(",")))
     training, rows = TRAININGS[args.training], []
-    bootstrap = bootstrap_of(args.trials) if args.bootstrap is None else args.bootstrap
     for seed in range(args.first, args.first + args.seeds):
-        ours = sweep(training, args.trials, seed, args.sampler, eta=args.eta, bootstrap=bootstrap)
+        ours = sweep(training, args.trials, seed, args.sampler, args.eta)
         theirs = optuna_pruner(training, ours.gpu_s, seed, args.eta)
         all_ = full(ours.trials)
         step, place = end_of_the_best(ours)

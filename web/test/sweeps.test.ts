@@ -8,7 +8,7 @@ const trial = (number: number, values: (number | null)[], params: Trial['params'
 const sweep = (trials: Trial[], mode = 'min'): SweepDetail => ({
   name: 's', project: 'p', user: 'mia', state: 'running', sentence: '', metric: 'loss', mode, trials: trials.length, trials_max: 9, running: 0, parked: 0,
   best: null, best_trial: null, best_rung: null, gpu_hours: 0, created_s: 0, ended_s: null, params: { lr: 'log:0.001..1', opt: 'choice:adam,sgd' }, rungs: [1, 3, 9],
-  eta: 3, bootstrap: 6, sampler: 'tpe', seed: 0, parallel: null, command: [], rung_rows: [], trial_rows: trials,
+  eta: 3, sampler: 'tpe', seed: 0, parallel: null, command: [], rung_rows: [], trial_rows: trials,
 })
 
 describe('sweeps', () => {

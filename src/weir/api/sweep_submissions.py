@@ -9,7 +9,6 @@ from weir.api.submissions import Submission
 from weir.api.sweeps import SamplerName
 from weir.scenario_io.scalars import Name
 from weir.scenario_io.specs import Entry
-from weir.sweeps.halving import bootstrap_of
 from weir.sweeps.parameters import SweepParameter, command_length_max, grid_size, parse_parameter
 
 TRIALS_MAX = 10_000
@@ -24,9 +23,8 @@ Rung = Annotated[int, Field(ge=1, le=STEP_MAX)]
 class SweepSubmission(Entry):
     """A sweep: ranges of parameters, rungs, and the workload that each trial runs.
 
-    `rungs` are steps that a trial reports. The best `1/eta` of the trials at a rung go on to the next, and
-    from the first rung only once `bootstrap` trials have reached it. Without `trials` a grid tries each point
-    once.
+    `rungs` are steps that a trial reports. The best `1/eta` of the trials at a rung go on to the next.
+    Without `trials` a grid tries each point once.
     """
 
     name: Name | None = None
@@ -34,7 +32,6 @@ class SweepSubmission(Entry):
     trials: Annotated[int, Field(ge=1, le=TRIALS_MAX)] | None = None
     rungs: Annotated[list[Rung], Field(min_length=1, max_length=RUNGS_MAX)]
     eta: Annotated[int, Field(ge=2, le=1000)] = 4
-    bootstrap: Annotated[int, Field(ge=0, le=TRIALS_MAX)] | None = None
     metric: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_]\w*$")] = "loss"
     mode: Literal["min", "max"] = "min"
     sampler: SamplerName = "tpe"
@@ -94,8 +91,3 @@ class SweepSubmission(Entry):
             return size if self.trials is None else min(size, self.trials)
         assert self.trials is not None
         return self.trials
-
-    @property
-    def bootstrap_trials(self) -> int:
-        """Return the number of trials that reach the first rung before one is promoted from it."""
-        return bootstrap_of(self.trials_max) if self.bootstrap is None else self.bootstrap

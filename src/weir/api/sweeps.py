@@ -88,7 +88,6 @@ class SweepDetail(SweepRow):
     params: dict[str, str]  # ranges, as they were written
     rungs: list[int]
     eta: int
-    bootstrap: int = 0  # trials that reach the first rung before one is promoted
     sampler: Shown[SamplerName]
     seed: int
     parallel: int | None = None

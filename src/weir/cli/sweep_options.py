@@ -21,9 +21,6 @@ class SweepOptions:
     """Steps, between commas, at which trials are compared, such as 1,3,9,27; the last is a full training."""
     eta: int | None = None
     """Reduction factor: the best 1/eta of the trials at a rung go on; 4 by default."""
-    bootstrap: int | None = None
-    """Number of trials that reach the first rung before one is promoted from it: three quarters of all, and
-    at most 50, by default. 0 promotes as soon as possible."""
     metric: str | None = None
     """Name of the value in `weir.report(step=..., loss=...)` that compares trials; loss by default."""
     mode: Literal["min", "max"] | None = None

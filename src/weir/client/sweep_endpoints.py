@@ -22,7 +22,6 @@ class SweepFields(TypedDict, total=False):
     trials: int | None
     rungs: Sequence[int]
     eta: int
-    bootstrap: int
     metric: str
     mode: Literal["min", "max"]
     sampler: Literal["tpe", "gp", "cmaes", "random", "grid"]

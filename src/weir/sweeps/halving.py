@@ -2,8 +2,7 @@
 
 A trial that reaches a rung waits there. It may be promoted while it is among the best `1/eta` of all trials
 that have reached this rung so far. The next step of a sweep is the promotion at the highest rung that has
-one, or else a new trial. Only the first rung may have to fill first, to `bootstrap` trials: the best of few
-trials is seldom among the best of all, and its promotion would be wasted.
+one, or else a new trial. Nothing waits for a rung to fill.
 """
 
 from bisect import bisect_left, insort
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-BOOTSTRAP_MAX = 50
 Score = tuple[float, int]
 """Value, smaller is better, and the number of the trial, by which ties are broken."""
 
@@ -32,11 +30,6 @@ class BestResult(NamedTuple):
     rung: int
 
 
-def bootstrap_of(trials: int) -> int:
-    """Return how many of all trials reach the first rung before one is promoted from it, by default."""
-    return min(3 * trials // 4, BOOTSTRAP_MAX)
-
-
 @dataclass(slots=True)
 class _Rung:
     """Scores of the trials that have reached a rung, best first, and those of them that wait there."""
@@ -51,11 +44,10 @@ class Halving:
     Rungs are numbered from 0; the last one is the end of a trial.
     """
 
-    def __init__(self, rungs: int, eta: int, bootstrap: int = 0) -> None:
+    def __init__(self, rungs: int, eta: int) -> None:
         assert rungs >= 1
         assert eta >= 2
         self._eta = eta
-        self._bootstrap = bootstrap
         self._rungs = [_Rung() for _ in range(rungs)]
         self._score: dict[int, list[Score]] = {}  # of each trial, by rung
 
@@ -86,20 +78,16 @@ class Halving:
         if at < len(waiting) and waiting[at] == score:
             del waiting[at]
 
-    def promotion(
-        self, *, ready: Container[int] | None = None, more: bool = True, last: bool = False
-    ) -> Promotion | None:
+    def promotion(self, *, ready: Container[int] | None = None, last: bool = False) -> Promotion | None:
         """Return the next promotion, of the highest rung that has one.
 
-        `ready` are the trials that can go on now; None for all. `more`: further trials will reach the first
-        rung. `last`: no trial runs or will begin. Then the best trial of a rung goes on even if fewer than
-        `eta` have reached it and none has gone on from it, so that a sweep ends with a complete trial.
+        `ready` are the trials that can go on now; None for all. `last`: no trial runs or will begin. Then
+        the best trial of a rung goes on even if fewer than `eta` have reached it and none has gone on from
+        it, so that a sweep ends with a complete trial.
         """
         for rung in reversed(range(len(self._rungs) - 1)):
             here = self._rungs[rung]
             if not here.waiting:
-                continue
-            if rung == 0 and more and len(here.scores) < self._bootstrap:
                 continue
             promoted_max = len(here.scores) // self._eta
             if last and not promoted_max and not self._rungs[rung + 1].scores:

@@ -61,27 +61,6 @@ def test_few_trials_end_with_a_complete_one() -> None:
     assert halving.best() == BestResult(1, 2)
 
 
-def test_first_rung_fills_before_a_trial_is_promoted_from_it() -> None:
-    halving = Halving(3, 2, bootstrap=4)
-    for trial in range(3):
-        halving.record(trial, 0, float(trial))
-    assert halving.promotion() is None
-    halving.record(3, 0, 0.5)
-    assert halving.promotion() == Promotion(0, 0, 4)
-    for trial in (0, 3):
-        halving.leave(trial)
-        halving.record(trial, 1, float(trial))
-    assert halving.promotion() == Promotion(0, 1, 2)  # other rungs need not fill
-
-
-def test_first_rung_need_not_fill_if_no_further_trial_reaches_it() -> None:
-    halving = Halving(2, 2, bootstrap=4)
-    for trial in range(3):
-        halving.record(trial, 0, float(trial))
-    assert halving.promotion() is None
-    assert halving.promotion(more=False) == Promotion(0, 0, 3)
-
-
 def test_best_result_may_be_at_a_lower_rung_than_others() -> None:
     halving = Halving(3, 2)
     halving.record(0, 0, 0.5)

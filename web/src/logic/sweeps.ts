@@ -50,7 +50,6 @@ export interface SweepDetail extends Sweep {
   params: Record<string, string>
   rungs: number[]
   eta: number
-  bootstrap: number
   sampler: string
   seed: number
   parallel: number | null

@@ -37,10 +37,7 @@ from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadTy
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
-_OWN = (
-    *("params", "trials", "rungs", "eta", "bootstrap", "metric", "mode"),
-    *("sampler", "seed", "parallel", "arguments"),
-)
+_OWN = ("params", "trials", "rungs", "eta", "metric", "mode", "sampler", "seed", "parallel", "arguments")
 
 
 class _ReadyView(ApiStruct):

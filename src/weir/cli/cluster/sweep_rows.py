@@ -64,7 +64,6 @@ def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
         params=dict(plan.params),
         rungs=list(plan.rungs),
         eta=plan.eta,
-        bootstrap=plan.bootstrap_trials,
         sampler=plan.sampler,
         seed=plan.seed,
         parallel=plan.parallel,

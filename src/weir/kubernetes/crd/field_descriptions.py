@@ -186,7 +186,6 @@ _SWEEP = {
     "spec.rungs": "Steps at which trials are compared, rising; the last is a full training.",
     "spec.trials": "Number of trials.",
     "spec.eta": "Reduction factor: the best 1/eta of the trials at a rung go on.",
-    "spec.bootstrap": "Number of trials that reach the first rung before one is promoted from it.",
     "spec.metric": "Name of the reported value that compares trials.",
     "spec.mode": "Direction of better values of the metric: min or max.",
     "spec.sampler": "Choice of parameters: tpe, gp, cmaes, random or grid.",

@@ -37,7 +37,6 @@ class SweepSpec(ApiStruct, omit_defaults=True):
     rungs: Needed[list[int]] = field(default_factory=list)
     trials: int | None = None
     eta: int = 4
-    bootstrap: int | None = None
     metric: str = "loss"
     mode: Annotated[str, Meta(extra_json_schema={"enum": ["min", "max"]})] = "min"
     sampler: str = "tpe"

@@ -35,7 +35,7 @@ class SweepProgress:
             raise ValueError("its rungs were changed: begin another sweep")
         self.plan = plan
         self.trials = trials
-        self._halving = Halving(len(plan.rungs), plan.eta, plan.bootstrap_trials)
+        self._halving = Halving(len(plan.rungs), plan.eta)
         for number, trial in enumerate(trials):
             self._record(number, trial.results)
             if trial.state != PARKED:
@@ -75,9 +75,7 @@ class SweepProgress:
     def promotion(self) -> Promotion | None:
         """Return the next promotion of a parked trial."""
         ready = {number for number, trial in enumerate(self.trials) if trial.state == PARKED}
-        live = self.live
-        more = not self.is_exhausted or any(not self.trials[number].results for number in live)
-        return self._halving.promotion(ready=ready, more=more, last=self.is_exhausted and not live)
+        return self._halving.promotion(ready=ready, last=self.is_exhausted and not self.live)
 
     def promote(self, promotion: Promotion) -> None:
         """Let a trial run to its next rung."""

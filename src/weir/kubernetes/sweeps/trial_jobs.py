@@ -45,7 +45,7 @@ def read_sweep(sweep: SweepObject) -> SweepSubmission:
     fields: dict[str, Any] = {
         name: getattr(spec, name)
         for name in (
-            *("params", "rungs", "trials", "eta", "bootstrap", "metric", "mode"),
+            *("params", "rungs", "trials", "eta", "metric", "mode"),
             *("sampler", "seed", "parallel", "arguments"),
         )
     }

@@ -23,7 +23,6 @@ PLAN = SweepSubmission.model_validate(
         "trials": 6,
         "rungs": [1, 3, 9],
         "eta": 3,
-        "bootstrap": 3,
         "workload": {"project": "a", "command": "train"},
     }
 )

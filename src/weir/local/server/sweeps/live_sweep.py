@@ -65,7 +65,7 @@ class LiveSweep:
         self._active: set[int] = set()
         self._parked: set[int] = set()
         self._failed = 0
-        self._halving = Halving(len(spec.rungs), spec.eta, spec.bootstrap_trials)
+        self._halving = Halving(len(spec.rungs), spec.eta)
         self.prospects: dict[int, int] = {}  # prospects of running trials as last told, by number
         for trial, status in trials:
             self.trials.append(LiveTrial(trial, trial.target, trial.parked, status, status == "pending"))
@@ -124,8 +124,7 @@ class LiveSweep:
     def promotion(self) -> Promotion | None:
         """Return the next promotion of a trial that is parked."""
         done = self.is_exhausted and not self._active
-        more = not self.is_exhausted or any(self._halving.rung_of(number) < 0 for number in self._active)
-        return self._halving.promotion(ready=self._parked, more=more, last=done)
+        return self._halving.promotion(ready=self._parked, last=done)
 
     def loss(self, value: float | None) -> float:
         """Return a value of the metric as a loss: smaller is better, and no number is the worst."""

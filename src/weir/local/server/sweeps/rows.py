@@ -39,7 +39,6 @@ def sweep_detail(sweep: LiveSweep, state: PoolState) -> SweepDetail:
         params=dict(spec.params),
         rungs=list(spec.rungs),
         eta=spec.eta,
-        bootstrap=spec.bootstrap_trials,
         sampler=spec.sampler,
         seed=spec.seed,
         parallel=spec.parallel,
