@@ -5,7 +5,6 @@ restores the copies.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -23,17 +22,20 @@ _FEW = 8
 _Kept = tuple[Ints, Ints, Ints, Ints | None]
 
 
-@dataclass(slots=True)
 class NodeStateIds:
     """State number of every node of a capacity, with the position in its log.
 
-    They belong to a table of `weir.engine.node_states` and to one generation of it.
+    They belong to a table of `weir.engine.node_states` and to one generation of it. The compiler can't take a
+    dataclass with a field of any type.
     """
 
-    table: object
-    generation: int
-    of: Ints
-    log_position: int
+    __slots__ = ("generation", "log_position", "of", "table")
+
+    def __init__(self, table: object, generation: int, of: Ints, log_position: int) -> None:
+        self.table = table
+        self.generation = generation
+        self.of = of
+        self.log_position = log_position
 
     def moved_to(self, log_position: int) -> "NodeStateIds":
         """Return a copy at another position in the log."""
