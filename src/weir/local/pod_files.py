@@ -224,17 +224,27 @@ def processes() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def children(parent: int) -> list[int]:
+    """Return the children of a process."""
+    return _children_by_parent().get(parent, [])
+
+
 def descendants(root: int) -> list[int]:
     """Return the descendants of a process, parents before their children."""
-    children: dict[int, list[int]] = {}
+    by_parent = _children_by_parent()
+    found = [root]
+    for pid in found:
+        found += by_parent.get(pid, ())
+    return found[1:]
+
+
+def _children_by_parent() -> dict[int, list[int]]:
+    by_parent: dict[int, list[int]] = {}
     for pid in processes():
         fields = stat_of(pid)
         if fields:
-            children.setdefault(int(fields[1]), []).append(pid)
-    found = [root]
-    for pid in found:
-        found += children.get(pid, ())
-    return found[1:]
+            by_parent.setdefault(int(fields[1]), []).append(pid)
+    return by_parent
 
 
 def _read_short(path: str) -> bytes | None:

@@ -194,6 +194,8 @@ class Supervisor:
         if self._kill_at is None:
             self._kill_at = time.monotonic() + self._start.grace_s
             self._tell_what_is_left()
+        elif self._stopped:
+            self._tell_orphans()
 
     def _say(self, sentence: str) -> None:
         """Write a sentence into the pod's log."""
@@ -221,8 +223,18 @@ class Supervisor:
     def _tell_what_is_left(self) -> None:
         if _has_children():
             for pid in pod_files.descendants(os.getpid()):
-                _signal(pid, signal.SIGTERM)
-                _signal(pid, signal.SIGCONT)
+                _tell(pid)
+
+    def _tell_orphans(self) -> None:
+        """Give notice to processes that the leader left in other groups: the one to its own missed them.
+
+        A runtime that was stopped while it still started its container ends alone, and leaves the container.
+        Children of an orphan get notice from it.
+        """
+        for pid in pod_files.children(os.getpid()):
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) != self._leader:
+                    _tell(pid)
 
     def _kill(self) -> None:
         for cgroup in self._cgroups:
@@ -278,6 +290,11 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _tell(pid: int) -> None:
+    _signal(pid, signal.SIGTERM)
+    _signal(pid, signal.SIGCONT)  # a stopped one gets notice only when it goes on
 
 
 def _signal(pid: int, number: int) -> None:

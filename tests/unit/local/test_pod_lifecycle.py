@@ -184,6 +184,16 @@ def test_a_shell_that_dies_leaves_its_child_the_time_to_save(rig: Rig) -> None:
     assert "saved" in rig.log(pod)
 
 
+def test_child_in_a_session_of_its_own_gets_notice_when_its_parent_dies_of_it(rig: Rig) -> None:
+    """As a container does whose runtime was stopped while it still started it."""
+    child = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
+    pod = rig.run("sh", "-c", 'setsid sh -c "$1"; true', "sh", child)
+    rig.says(pod, "ready")
+    rig.stop(pod, grace_s=60)
+    assert rig.exit(pod).how is PodExit.STOPPED
+    assert "saved" in rig.log(pod)
+
+
 def supervisor_of(rig: Rig, pod: PodKey, start: int = 1) -> int:
     born = pod_files.signed(str(rig.directory(pod, start)))
     assert born is not None
