@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tools.compiled import COMPILED, PLAIN
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "weir"
@@ -185,6 +186,23 @@ COUNTS: dict[str, Callable[[dict[Path, ast.Module]], Counter[str]]] = {
     f"functions over {FUNCTION_LINES_MAX} lines": long_functions,
     f"classes of the core over {CLASS_LINES_MAX} lines": long_core_classes,
 }
+
+
+def test_dataclasses_of_the_compiled_engine_can_be_imported() -> None:
+    """mypyc leaves `object` out of what it resolves the fields of a dataclass with: its import fails."""
+    source = ROOT / "src"
+    files = {file for pattern in COMPILED for file in source.glob(pattern)}
+    files -= {source / name for name in PLAIN}
+    found = {
+        f"{file.relative_to(ROOT)}: {node.name}.{ast.unparse(field.target)}"
+        for file, tree in syntax_trees().items()
+        for node in ast.walk(tree)
+        if file in files and isinstance(node, ast.ClassDef)
+        if any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and ast.unparse(field.annotation) == "object"
+    }
+    assert not found, "write a plain class, or name a type"
 
 
 @pytest.mark.parametrize("name", ["constraints.txt", "web/package-lock.json"])

@@ -9,6 +9,8 @@ from weir.engine.pending_refusals import PendingRefusals
 from weir.scenario_io.reading import parse_scenario
 from weir.simulation.scenario_runner import ScenarioRunner
 
+from .spying import needs_sources
+
 WORLD = """
 cluster: {nodes: [{name: n0, gpus: 2}, {name: n1, gpus: 2}]}
 projects: [{name: team, quota: {gpu: 4}}]
@@ -20,9 +22,7 @@ workloads:
 """
 
 
-@pytest.mark.skipif(
-    not reason_context.__file__.endswith(".py"), reason="compiled functions can't be made to fail"
-)
+@needs_sources
 def test_an_error_while_pods_are_tried_releases_them(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = ScenarioRunner(parse_scenario(WORLD, "world"))
     cluster, policy = runner.cluster, runner.scenario.policy

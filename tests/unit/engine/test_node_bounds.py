@@ -11,6 +11,8 @@ from weir.engine.eligible_victims import EligibleVictims
 from weir.scenario_io.reading import parse_scenario
 from weir.simulation.initial_events import build_cluster
 
+from .spying import needs_sources
+
 NODES = 12
 WORLD = """
 cluster: {{nodes: [{{name: "n[00-{last:02}]", gpus: {gpus}, cpu: {cpu}, memory: 64Gi, gpu_memory: 16Gi}}]}}
@@ -78,6 +80,7 @@ PAIRS = [*ALONE, *(runs(f"other-{at}", at, [0], "gpus: 0.5", minutes=61 + at % 3
 WHOLE = _borrowed("gpus: 1")
 
 
+@needs_sources
 @pytest.mark.parametrize(
     ("running", "asks", "stopped"),
     [
@@ -94,6 +97,7 @@ def test_one_node_is_searched_where_devices_are_shared(
     assert searched(World(running, asks), monkeypatch) == (stopped, 1)
 
 
+@needs_sources
 def test_device_that_others_hold_a_part_of_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World([*ALONE, *_owned("gpus: 0.5", NODES - 1)], "gpus: 1")
     assert searched(world, monkeypatch) == ({f"borrower-{NODES - 1}"}, 1)
@@ -107,6 +111,7 @@ def test_victims_that_share_several_devices_may_cost_less_together() -> None:
     assert world.stopped(EngineCache()) == {"both-0", "both-1"}
 
 
+@needs_sources
 def test_reclaim_of_a_part_that_no_node_can_free_looks_for_no_victims(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -22,6 +22,8 @@ from weir.state.events import (
     WorkloadSubmitted,
 )
 
+from .spying import needs_sources
+
 NODES, GPUS, PARTLY_FREE = 60, 8, 4
 HALF = NODES * GPUS // 2 * 1000
 
@@ -49,6 +51,7 @@ def scene() -> Running:
     return running
 
 
+@needs_sources
 def test_a_gang_that_finds_no_victims_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
     rule = LegalOrder.rule

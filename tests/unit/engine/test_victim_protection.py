@@ -20,6 +20,8 @@ from weir.service.decision_state import DecisionState
 from weir.simulation.initial_events import build_cluster
 from weir.state.events import Placement, PodAssigned, PodKey, WorkloadSubmitted
 
+from .spying import needs_sources
+
 FULL = """
 cluster: {{nodes: [{{name: node0, gpus: 4}}]}}
 projects: [{{name: team}}, {{name: fixed, quota: {{gpu: 3}}}}]
@@ -91,6 +93,7 @@ def test_pod_that_needs_parts_of_two_gpus_does_not_fit_one_with_as_much_free() -
     assert reason.numbers["short"] == {"gpu": 1}
 
 
+@needs_sources
 @pytest.mark.parametrize("policy", [Policy(), Policy(min_runtime={"train": 600})])  # type: ignore[arg-type]
 def test_kept_refusal_is_asked_again_only_when_time_may_change_it(
     policy: Policy, monkeypatch: pytest.MonkeyPatch
