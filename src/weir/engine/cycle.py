@@ -88,9 +88,11 @@ class Cycle:
         return Placement(key_of(placement.pod), self._cluster.node_names[placement.node], placement.devices)
 
     def _bind(self, placements: list[NodePlacement]) -> None:
+        self._accounting.expect(placement.pod.job.name for placement in placements)
         self._plan.binds += [self._place(placement) for placement in placements]
 
     def _nominate(self, name: str, placements: list[NodePlacement], freed_by: tuple[str, ...] = ()) -> None:
+        self._accounting.expect((name,))
         places = tuple([self._place(placement) for placement in placements])
         before = self._nominated_at.setdefault(name, len(self._plan.nominations))
         if before == len(self._plan.nominations):
@@ -110,7 +112,7 @@ class Cycle:
 
     def _retry_refused(self) -> bool:
         """Choose other victims after refused evictions; then everything else waits for the next cycle."""
-        for candidate, plan in Preemptor(self._allocator, self._plan).retry_refused():
+        for candidate, plan in Preemptor(self._allocator).retry_refused():
             self._add(candidate.job, plan)
         return bool(self._plan.nominations)
 
@@ -122,7 +124,7 @@ class Cycle:
 
     def _preempt(self) -> bool:
         """Free capacity for workloads; True if this is enough for one cycle, and some weren't looked at."""
-        preemptor = Preemptor(self._allocator, self._plan)
+        preemptor = Preemptor(self._allocator)
         for candidate, plan in preemptor.gather():
             if plan.kind is None:
                 self._bind(plan.placements)

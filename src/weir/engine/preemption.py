@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from weir.engine.allocate import Allocator
-from weir.engine.plan import Plan
 from weir.engine.pod_placer import NodePlacement
 from weir.engine.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption_context import PreemptionContext
@@ -23,11 +22,10 @@ STOPPED_POD_COUNTS = 64
 
 
 class Preemptor:
-    """Frees capacity in one cycle, beside the binds of its plan so far."""
+    """Frees capacity in one cycle."""
 
-    def __init__(self, allocator: Allocator, plan: Plan) -> None:
+    def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
-        self._plan = plan
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._checks = allocator.checks
@@ -107,7 +105,6 @@ class Preemptor:
         """Return the attempts of the cycle; they need a copy of the capacity, so they wait for need."""
         if self._known_attempts is None:
             context = PreemptionContext(self._allocator)
-            context.accounting.expect([place.pod.workload for place in self._plan.binds])
             self._known_attempts = PreemptionAttempts(
                 self._allocator, context, self._bounds, self._eligibility
             )

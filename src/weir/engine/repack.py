@@ -20,7 +20,7 @@ from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.queue_order import Candidate
 from weir.engine.repack_queue import NodeSnapshot, RepackQueue, repack_queues
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.jobs import EquivalenceClass, Phase, Pod
+from weir.state.jobs import EquivalenceClass, Job, Phase, Pod
 from weir.state.shapes import GPU_ROW
 
 _NEW_PODS_MOST = 8
@@ -67,9 +67,7 @@ class RepackPlanner:
         stops = 0
         while heap and stops < rules.max_stops:
             _, _, node, change = heappop(heap)
-            if change.goes in self._accounting.leaving or not self._accounting.disruptions.allows(
-                (change.goes,)
-            ):
+            if not self._may_still_go(change.goes):
                 continue
             placements = self._made(node, change)
             if placements is not None:
@@ -101,15 +99,26 @@ class RepackPlanner:
         job = pod.job
         return (
             pod.phase is Phase.RUNNING
-            and pod not in self._accounting.leaving
             and job.preemptible
             and sum(job.placed) == 1
             and not job.stopping
             and job.name not in self._cluster.nominated
             and is_past_min_runtime(job, self._policy, self._allocator.now_s)
             and self._price(pod) <= self._policy.consolidation.budget
-            and self._accounting.disruptions.allows((pod,))
+            and self._may_still_go(pod)
         )
+
+    def _may_still_go(self, pod: Pod) -> bool:
+        """Return True if the plan so far lets a pod go: a workload that gets a pod in it keeps its others."""
+        accounting = self._accounting
+        if pod in accounting.leaving or pod.job.name in accounting.coming:
+            return False
+        return accounting.disruptions.allows((pod,))
+
+    def _may_come(self, job: Job) -> bool:
+        """Return True if no pod of a workload is to stop."""
+        leaving = self._accounting.leaving
+        return not any(pod in leaving for pod in job.running_pods())
 
     def _price(self, pod: Pod) -> float:
         return price_of_move(pod.job, [pod], self._policy.price, self._allocator.now_s)
@@ -125,7 +134,10 @@ class RepackPlanner:
         for of, shape, _, priority in queue.fitting(space, node):
             at = self._at[of]
             left = len(of.members) - at
-            if not left or priority < own or pod.job.name in of.members[at][2].stopped_for:
+            if not left or priority < own:
+                continue
+            comes = of.members[at][2]
+            if comes is pod.job or pod.job.name in comes.stopped_for or not self._may_come(comes):
                 continue
             while left and len(come) < _NEW_PODS_MOST and (devices := space.devices_for(shape)) is not None:
                 space.hold(shape, devices, 1)
@@ -143,7 +155,8 @@ class RepackPlanner:
             self._transaction.stop((goes,))
             for of in change.come:
                 candidate = Candidate(of, first[of]) if first[of] < len(of.members) else None
-                placement = None if candidate is None else self._placement(candidate, node)
+                may_come = candidate is not None and self._may_come(candidate.job)
+                placement = self._placement(candidate, node) if candidate is not None and may_come else None
                 if placement is None:
                     return None
                 self._capacity.allocate(node, placement.pod.shape, placement.devices)
