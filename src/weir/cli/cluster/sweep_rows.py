@@ -29,6 +29,7 @@ def sweep_row(sweep: SweepObject, running: Container[str]) -> SweepRow:
     """
     try:
         plan = read_sweep(sweep)
+        _end_trials(sweep, running)
         progress = SweepProgress(plan, sweep.status.trials)
         return SweepRow(**_line(sweep, progress, running))
     except (ValueError, TypeError, AssertionError) as error:
@@ -55,6 +56,7 @@ def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
 
     try:
         plan = read_sweep(sweep)
+        _end_trials(sweep, running)
         progress = SweepProgress(plan, sweep.status.trials)
     except (ValueError, TypeError, AssertionError) as error:
         raise wrong(f"Sweep {sweep.key} can't be read: {error}") from None
@@ -74,6 +76,16 @@ def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
             for number, trial in enumerate(progress.trials)
         ],
     )
+
+
+def _end_trials(sweep: SweepObject, running: Container[str]) -> None:
+    """Set the trials of a sweep that is over to stopped, unless they run: Weir writes their states last."""
+    if sweep.status.phase not in _STATES:
+        return
+    for number, trial in enumerate(sweep.status.trials):
+        is_running = trial.state == LIVE and _job_of(sweep, number, trial) in running
+        if trial.state in (LIVE, PARKED) and not is_running:
+            trial.state = STOPPED_TRIAL
 
 
 def _head(sweep: SweepObject) -> dict[str, Any]:
