@@ -151,13 +151,42 @@ def test_a_deleted_group_counts_for_the_pods_that_run_and_no_others_start() -> N
     reported.see("pods", member("p2"))
     reported.step()
     gang = gang_named(reported)
-    assert (gang.needed, gang.count) == (2, 3)
-    assert {each.name: each.wait for each in gang.pods()} == {
-        "p0": "",
-        "p1": "",
-        "p2": "Its PodGroup train isn't there.",
-    }
+    assert (gang.needed, [each.name for each in gang.pods()]) == (2, ["p0", "p1"])
+    assert reported.control.cluster.jobs["team/pod-p2"].held_why == "Its PodGroup train isn't there."
     assert reported.pods()["team/p0"] == ("RUNNING", "n1")
+
+
+def test_a_pod_made_after_its_group_was_deleted_is_a_workload_of_its_own_until_the_group_returns() -> None:
+    reported = small_cluster()
+    reported.see("podgroups", group(spec=gang_of(2)))
+    for index in range(2):
+        reported.see("pods", member(f"p{index}", on="n1", devices=str(index), start=1, phase="Running"))
+    reported.step()
+    reported.gone("podgroups", "team/train", "g-train")
+    reported.see("pods", member("late"))
+    reported.step()
+    for index in range(2):
+        reported.gone("pods", f"team/p{index}", f"u-p{index}")
+    for _ in range(3):
+        reported.step(after_s=61)
+    assert list(reported.control.cluster.jobs) == ["team/pod-late"]
+    reported.see("podgroups", group(spec=gang_of(1), uid="another"))
+    reported.step()
+    assert list(reported.control.cluster.jobs) == ["team/podgroup-train"]
+    assert not reported.control.cluster.jobs["team/podgroup-train"].held
+
+
+def test_a_pod_that_is_being_bound_stays_with_its_deleted_group() -> None:
+    reported = small_cluster()
+    reported.see("podgroups", group(spec=gang_of(1)))
+    reported.see("pods", member("a"))
+    reported.step()
+    gang = gang_named(reported)
+    (tracked,) = gang.pods()
+    tracked.assumed, tracked.node = True, "n1"
+    reported.gone("podgroups", "team/train", "g-train")
+    reported.step()
+    assert tracked.gang is gang
 
 
 def test_a_group_made_again_with_another_minimum_counts_at_once() -> None:

@@ -324,9 +324,13 @@ class PodResolver:
         """Return a known pod."""
         return self._pods[key]
 
-    def read(self, key: str, *, bound: bool, over: bool = False) -> PodInfo:
-        """Return the workload, request and constraints of a pod; `bound`: it needn't be ready for a node."""
-        return self.groups.regrouped(key, self._by_owners(key, bound=bound, over=over), bound=bound)
+    def read(self, key: str, *, bound: bool, assumed: bool = False, over: bool = False) -> PodInfo:
+        """Return the workload, request and constraints of a pod.
+
+        `bound`: it needn't be ready for a node; `assumed`: it is being bound.
+        """
+        by_owners = self._by_owners(key, bound=bound, over=over)
+        return self.groups.regrouped(key, by_owners, bound=bound, assumed=assumed)
 
     def _by_owners(self, key: str, *, bound: bool, over: bool) -> PodInfo:
         """Return the reading of a pod by its owners alone."""

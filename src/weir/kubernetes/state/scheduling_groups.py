@@ -2,7 +2,8 @@
 
 A pod that names a group belongs to the workload of that group, whatever owns the pod: the group counts before
 the table of kinds and before `weir.dev/min-pods`. A pod whose group isn't known waits. A group that is
-deleted counts as it was for the pods that run.
+deleted counts as it was for the pods that have a node; its `Workload` goes with it, so the others are
+workloads by their owners until the group is there again.
 """
 
 from collections import Counter
@@ -195,7 +196,7 @@ class SchedulingGroups:
             if policy is not None:
                 yield policy.uid
 
-    def regrouped(self, key: str, info: PodInfo, *, bound: bool) -> PodInfo:
+    def regrouped(self, key: str, info: PodInfo, *, bound: bool, assumed: bool) -> PodInfo:
         """Return the reading of a pod as a member of the group that it names."""
         here = self._reference.get(key)
         if here is None:
@@ -208,7 +209,7 @@ class SchedulingGroups:
         waits = ("", "") if bound or info.wait else self._wait(namespace, reference, policy)
         if waits[0]:
             info = replace(info, wait=waits[0], wait_why=waits[1])
-        counts = policy or self._gone.get(here)
+        counts = policy or (self._gone.get(here) if bound or assumed else None)
         if counts is None:
             return info
         if counts.topology_key and not self._is_taken(counts.topology_key):

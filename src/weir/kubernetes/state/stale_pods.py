@@ -52,7 +52,8 @@ class StalePods:
 
     def _resolve(self, tracked: TrackedPod, moving: list[tuple[TrackedPod, Gang]]) -> None:
         key = tracked.key
-        before, info = tracked.info, self._resolver.read(key, bound=tracked.bound, over=bool(tracked.over))
+        before, over = tracked.info, bool(tracked.over)
+        info = self._resolver.read(key, bound=tracked.bound, assumed=tracked.assumed, over=over)
         info = tracked.info = self._registry.as_bound(tracked, info)
         gang = self._gang_of(info)
         if tracked.unreadable:
