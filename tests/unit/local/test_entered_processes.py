@@ -44,7 +44,7 @@ def test_an_entered_process_counts_for_its_pod_and_for_no_other(grouped: Rig) ->
                 return {each.pod.place.pod.workload: each.cores or 0.0 for each in sampler.sample().pods}
 
             until(lambda: cores()["first"] > 0.1)
-            assert cores()["second"] < 0.1
+            until(lambda: cores()["second"] < 0.1)  # its own start may be in the first sample
         finally:
             process.kill()
     until(lambda: entered() == {"first": (), "second": ()})
