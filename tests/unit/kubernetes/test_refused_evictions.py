@@ -1,10 +1,12 @@
 """Evictions that a disruption budget refuses: given up at once, insisted on, or overridden."""
 
-import asyncio
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from weir.kubernetes.api.errors import ApiRefused, NotFound, TooManyRequests
+from weir.kubernetes.writes import api_writer
 from weir.kubernetes.writes.api_writer import Pace
 from weir.kubernetes.writes.operations import Evict, WriteDelayed, WriteDone, WriteRefused
 
@@ -74,14 +76,17 @@ async def test_eviction_of_a_plan_outlasts_a_server_that_is_only_busy() -> None:
     assert [outcome for _, outcome in reported] == [WriteDone()]
 
 
-async def test_time_in_the_queue_before_the_first_try_does_not_count_as_trying() -> None:
-    server = Site()
+async def test_time_in_the_queue_before_the_first_try_does_not_count_as_trying(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, ahead_s = Site(), 0.0
+    monkeypatch.setattr(api_writer, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s))
     server.lets.clear()
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=1.0, in_flight=1)) as (writer, reported):
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=600.0, in_flight=1)) as (writer, reported):
         writer.submit([Evict("n", "a", "u")])
         await until(lambda: len(server.came) == 1)
         writer.submit([Evict("n", "b", "u")])
-        await asyncio.sleep(1.1)
+        ahead_s = 601.0
         server.faults = [BROKEN, BROKEN]
         server.lets.set()
         await until(lambda: len(reported) == 2)

@@ -237,7 +237,7 @@ def test_processors_stand_for_virtual_devices(rig: Rig) -> None:
     until(lambda: uses()["busy"] > 0.02)
     sample = sampler.sample()
     assert {use.pod.place.pod.workload: use.by for use in sample.pods} == {"busy": BY_CPU, "idle": BY_CPU}
-    assert uses()["idle"] < 0.01
+    until(lambda: uses()["idle"] < 0.01)  # the start of `sleep` may be in the first samples
     assert all(use.memory > 0 and use.processes == 1 for use in sample.pods)
 
 
