@@ -90,7 +90,13 @@ def test_one_module_talks_to_the_api_server() -> None:
     # Only the first two send requests: the others serve webhooks, reports, the aggregated API and the dashboard.
     serve = {
         *("webhook_server.py", "connection_limit.py", "routes.py", "page_server.py", "page_process.py"),
-        *("node_report_route.py", "oidc_routes.py", "oidc_process.py"),
+        *(
+            "node_report_route.py",
+            "message_route.py",
+            "http_exchange.py",
+            "oidc_routes.py",
+            "oidc_process.py",
+        ),
     }
     assert speak == {"http_connection.py", "web_socket.py", *serve}
     used = {"connection_pool": {"client.py"}, "http_connection": {"connection_pool.py", "client.py"}}

@@ -111,6 +111,7 @@ def installation(values: Values, namespace: str) -> Installation:
         ),
         values.get("monitoring", False),
         values.get("queryApi", True),
+        values.get("jobMessages", True),
         _agents(values.get("node", {})),
         _dashboard(values.get("dashboard", {})),
     )
@@ -192,6 +193,7 @@ _KEYS: dict[str, Callable[[random.Random], Any]] = {
     "overcommitGrace": _one("90s", "1h30m", "1d"),
     "monitoring": _one(True, False),
     "queryApi": _one(True, False),
+    "jobMessages": _one(True, False),
 }
 _ADMISSION: dict[str, Callable[[random.Random], Any]] = {
     "refuseNodeName": _one(True, False),

@@ -32,6 +32,7 @@ def manifests(
     page: DashboardServerOptions = DashboardServerOptions(),
     monitoring: Annotated[bool, _SWITCH] = False,
     query_api: bool = True,
+    job_messages: bool = True,
     shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     overcommit_grace: str = "5m",
 ) -> int:
@@ -45,6 +46,8 @@ def manifests(
         Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
     query_api
         Serve query.weir.dev, which `weir list` and the like read. The API server must reach port 9443.
+    job_messages
+        Let pods report checkpoints and progress of themselves to query.weir.dev, with their own tokens.
     shared_nodes
         Maximum number of nodes that Weir reserves for GPU fractions while they need them.
     overcommit_grace
@@ -69,6 +72,7 @@ def manifests(
             pods.checked(shared_nodes, overcommit_grace, weir.replicas),
             monitoring,
             query_api,
+            job_messages,
             agents.agents,
             page.dashboard,
         )

@@ -1,6 +1,7 @@
-"""Calls for a job inside a pool. Outside a pool they do nothing.
+"""Calls for a job inside a pool or a cluster. Elsewhere they do nothing.
 
-This module uses only files and the standard library: a job must never wait or fail because of its pool.
+This module uses only the standard library: a job must never wait or fail because of its pool. On one machine
+messages go into a file, on a cluster a thread sends them to the API server.
 """
 
 import json
@@ -23,19 +24,12 @@ if TYPE_CHECKING:
 _LINE_MOST = 1 << 16
 _BUSY_S = 3600.0
 _WHY_MOST = 64
-_SWEEP_MESSAGE = "WEIR_SWEEP_MESSAGE"
-_ON_CLUSTER = {
-    "report": "has no effect on a cluster outside of a sweep: nothing there shows what a job reports",
-    "checkpointed": (
-        "has no effect on a cluster outside of a sweep: Weir reads the annotation weir.dev/checkpointed-at "
-        "of the Job"
-    ),
-    "busy": "has no effect on a cluster: `weir extend NAME 2h` keeps the idle rules away",
-    "world": "answers what WORLD_SIZE and RANK say, and on a cluster they aren't set: it knows no other pods",
-}
-"""Calls that do nothing on a cluster, each with the rest of a sentence that says so."""
+_NO_WORLD = (
+    "weir.world() knows no other pods here: set WORLD_SIZE and RANK, as `weir submit --pods` and the "
+    "controllers of training jobs do."
+)
 _share_kept = False
-_told: set[str] = set()  # calls of which this process was told so
+_told: set[str] = set()  # sentences that this process has said
 
 
 def checkpointed(step: int | None = None) -> None:
@@ -44,7 +38,6 @@ def checkpointed(step: int | None = None) -> None:
     A trial of a sweep that has reached a rung waits here for its notice to stop.
     """
     _note("checkpointed", step, {})
-    _tell("checkpointed")
     rungs = _rungs()
     rungs.saved(step)
     rungs.await_notice(_has_notice)
@@ -65,7 +58,6 @@ def stopping() -> bool:
 def report(step: int | None = None, **values: float) -> None:
     """Report the job's progress and metrics for its charts, and for the sweep that it is a trial of."""
     _note("report", step, values)
-    _tell("report")
     rungs = _rungs()
     if rungs.report(step, values):
         _note("rung", step, {rungs.metric: values[rungs.metric]})
@@ -90,7 +82,6 @@ def busy(why: str = "", *, until: float | None = None) -> None:
     """
     for_s = _BUSY_S if until is None else until - time.time()
     _note("busy", None, {"for_s": max(0.0, for_s)}, str(why)[:_WHY_MOST])
-    _tell("busy")
 
 
 def world() -> "World":
@@ -99,30 +90,27 @@ def world() -> "World":
     Call it again to see pods of an elastic workload come and go; the answer stays equal while none does. The
     first call waits until the least number of pods takes part, for a minute at most.
     """
-    from weir.client.world import current_world
+    from weir.client.world import current_world, is_world_stated
 
-    if "WORLD_SIZE" not in os.environ:
-        _tell("world")
+    if is_in_cluster() and not is_world_stated():
+        _say_once(_NO_WORLD)
     return current_world()
 
 
-def _tell(call: str) -> None:
-    """Say once, in the output of a job on a cluster, that a call does nothing there."""
-    if (
-        call in _told
-        or not is_in_cluster()
-        or (call in ("report", "checkpointed") and _SWEEP_MESSAGE in os.environ)
-    ):
-        return
-    _told.add(call)
-    with suppress(Exception):
-        print(f"weir: weir.{call}() {_ON_CLUSTER[call]}.", file=sys.stderr, flush=True)
+def _say_once(sentence: str) -> None:
+    """Say a sentence in the output of the job, once in a process."""
+    if sentence not in _told:
+        _told.add(sentence)
+        with suppress(Exception):
+            print(f"weir: {sentence}", file=sys.stderr, flush=True)
 
 
 def _note(kind: str, step: int | None, values: dict[str, float], why: str = "") -> None:
     _keep_to_share()
     directory = os.environ.get("WEIR_POD_DIRECTORY")
     if not directory:
+        if is_in_cluster():
+            _send(kind, step, _numbers(values), why)
         return
     note = {
         "kind": kind,
@@ -142,6 +130,20 @@ def _note(kind: str, step: int | None, values: dict[str, float], why: str = "") 
         finally:
             os.close(fd)
         _poke()
+
+
+def _send(kind: str, step: int | None, values: dict[str, float], why: str) -> None:
+    """Hand a message to the thread that sends it to Weir on a cluster."""
+    from weir.client.cluster_messages import messages_of_this_process
+
+    with suppress(Exception):
+        messages = messages_of_this_process()
+        if kind == "report":
+            messages.report(None if step is None else int(step), values)
+        elif kind == "checkpointed":
+            messages.checkpointed()
+        elif kind == "busy":
+            messages.busy(values["for_s"], why)
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:

@@ -23,6 +23,8 @@ _FLOCK = "hhqqi"
 """Layout of `struct flock` on Linux: kind, base, begin, length, process."""
 _NAME = re.compile(r"[0-9]+-[0-9]+-[0-9]+")
 """START-GROUP-INDEX of a pod."""
+_ORDINAL = re.compile(r"-([0-9]+)$")
+"""End of the name of a StatefulSet's pod."""
 _own: dict[str, int] = {}  # descriptor of this pod's locked file, by its path
 
 
@@ -73,14 +75,30 @@ def _elastic(environment: Mapping[str, str], least: int) -> World:
     return World(len(members), members.index(name), 0, address, port, generation)
 
 
+def is_world_stated(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return True if a controller, or the manifest of the pod, states the number of processes."""
+    return "WORLD_SIZE" in environment or "LWS_GROUP_SIZE" in environment
+
+
 def _static(environment: Mapping[str, str]) -> World:
+    """Return the world that the environment states.
+
+    A LeaderWorkerSet has variables of its own. An Indexed Job states the rank alone, and so does the name of
+    a StatefulSet's pod.
+    """
+    stated = environment.get
+    rank = stated("RANK") or stated("LWS_WORKER_INDEX") or stated("JOB_COMPLETION_INDEX")
+    size = int(stated("WORLD_SIZE") or stated("LWS_GROUP_SIZE") or "1")
+    if rank is None and size > 1:
+        ordinal = _ORDINAL.search(stated("HOSTNAME", ""))
+        rank = None if ordinal is None else ordinal[1]
     return World(
-        int(environment.get("WORLD_SIZE", "1")),
-        int(environment.get("RANK", "0")),
-        int(environment.get("LOCAL_RANK", "0")),
-        environment.get("MASTER_ADDR", "127.0.0.1"),
-        int(environment.get("MASTER_PORT", "0")),
-        environment.get("TORCHELASTIC_RESTART_COUNT", ""),
+        size,
+        int(rank or "0") if size > 1 or "RANK" in environment else 0,
+        int(stated("LOCAL_RANK", "0")),
+        stated("MASTER_ADDR") or stated("LWS_LEADER_ADDRESS") or "127.0.0.1",
+        int(stated("MASTER_PORT", "0")),
+        stated("TORCHELASTIC_RESTART_COUNT", ""),
     )
 
 

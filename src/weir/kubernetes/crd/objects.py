@@ -135,6 +135,18 @@ class AllocationStatus(ApiStruct):
     pod: Needed[str] = ""
 
 
+class JobReport(ApiStruct):
+    """What the pods of a workload report of themselves. It counts for the owner of this uid alone."""
+
+    owner: Needed[str] = ""
+    at: Moment | None = None  # of the newest message
+    step: int | None = None
+    values: dict[str, float] = field(default_factory=dict)
+    checkpointed_at: Moment | None = None
+    busy_until: Moment | None = None  # the idle rules leave it alone until then
+    busy_why: str = ""
+
+
 class WorkloadCondition(ApiStruct):
     """A condition of a workload, as other kinds have them."""
 
@@ -164,7 +176,7 @@ class WorkloadStatus(ApiStruct):
     submitted_at: Moment | None = None
     started_at: Moment | None = None  # the current run
     ended_at: Moment | None = None
-    checkpointed_at: Moment | None = None
+    report: JobReport | None = None
     estimated_start: Moment | None = None
     suspended: bool = False
     nomination: Nomination | None = None
@@ -182,6 +194,15 @@ class WorkloadObject(ApiStruct):
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
     written: str = ""  # the digest of its spec
     uid: str = ""  # its metadata isn't kept
+
+    @property
+    def report(self) -> JobReport:
+        """Return what its pods report; nothing of an earlier owner of its name."""
+        found = self.status.report
+        return found if found is not None and found.owner == self.spec.owner.uid else NO_REPORT
+
+
+NO_REPORT = JobReport()
 
 
 class OwnerObject(ApiStruct):

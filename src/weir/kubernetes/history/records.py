@@ -4,9 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weir.api.answers import Explanation, QueueRow
-from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.query.event_index import IndexedEvent
-from weir.kubernetes.query.rows import event_number, event_row, max_runtime_s, memory_isolation
+from weir.kubernetes.query.rows import (
+    event_number,
+    event_row,
+    max_runtime_s,
+    memory_isolation,
+    reported_fields,
+)
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 from weir.store import ClusterEvent, ClusterHistoryEntry
 
@@ -45,7 +50,7 @@ def workload_record(
     queue = queues.get(row.project)
     detail = {
         "max_runtime_s": max_runtime_s(thing),
-        "checkpointed_s": at_s(thing.status.checkpointed_at),
+        **reported_fields(thing),
         **memory_isolation(thing),
     }
     metadata = {

@@ -247,3 +247,5 @@ class ChartValues(_Values):
     """Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator."""
     query_api: bool = True
     """Serve query.weir.dev, which weir and the API server read. The API server must reach port 9443."""
+    job_messages: bool = True
+    """Let pods report checkpoints and progress of themselves to query.weir.dev, with their own tokens."""

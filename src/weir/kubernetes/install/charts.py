@@ -234,6 +234,7 @@ _WITHOUT: tuple[tuple[Installation, str], ...] = (
     (replace(_MARKED, monitoring=False), ".Values.monitoring"),
     (replace(_MARKED, pods=replace(_MARKED.pods, may_call=())), ".Values.mayCall"),
     (replace(_MARKED, query_api=False), ".Values.queryApi"),
+    (replace(_MARKED, job_messages=False), ".Values.jobMessages"),
     (replace(_MARKED, node=None), ".Values.node.enabled"),
     (replace(_MARKED, dashboard=None), ".Values.dashboard.enabled"),
     (replace(_MARKED, priority_classes="none"), 'ne .Values.priorityClasses "none"'),

@@ -29,7 +29,7 @@ from weir.kubernetes.install.node_agent import NodeAgents, node_agents
 from weir.kubernetes.install.parts import LABELS, PRIVILEGED, RESTRICTED, Thing, thing, within
 from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
 from weir.kubernetes.install.project_leads import people
-from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE, labelled_api_service
+from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE, job_messages, labelled_api_service
 from weir.kubernetes.query.discovery import API_SERVICE, read_rules
 from weir.kubernetes.query.front_proxy import CONFIG_NAMESPACE as FRONT_PROXY_NAMESPACE
 from weir.kubernetes.translate.device_list import devices_written
@@ -59,6 +59,7 @@ class Installation:
     pods: PodOptions = field(default_factory=PodOptions)
     monitoring: bool = False  # objects of the Prometheus operator
     query_api: bool = True  # the APIService by which the API server forwards questions
+    job_messages: bool = True  # the right of every pod to send messages about itself
     node: NodeAgents | None = None  # agents that report the use of GPUs
     dashboard: DashboardOptions | None = None  # behind a sign-in with OpenID Connect
 
@@ -93,6 +94,7 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
             but_not_in=["kube-system", of.namespace],
         ),
         *([labelled_api_service(of.namespace)] if of.query_api else []),
+        *(job_messages() if of.job_messages else []),
         *(monitoring(of.namespace, SECRET) if of.monitoring else ()),
         *policies(namespace=of.namespace, scheduler=of.scheduler, devices=of.devices, options=of.optional),
     ]

@@ -8,6 +8,7 @@ from structlog import get_logger
 from weir.kubernetes.admission.node_tokens import NodeTokens
 from weir.kubernetes.admission.token_review import TooManyTokens
 from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.query.http_exchange import bounded_body
 from weir.kubernetes.usage.node_reports import BYTES_MAX, NodeReport, NodeReports
 
 PATH = "/node-report"
@@ -37,23 +38,13 @@ class NodeReportRoute:
         if (request.content_length or 0) > BYTES_MAX:
             return _answer(413, f"The report has {request.content_length} bytes: send at most {BYTES_MAX}.")
         try:
-            report = _DECODER.decode(await _body(request))
+            report = _DECODER.decode(await bounded_body(request, BYTES_MAX))
         except (DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
             why = str(error)[:200]
             _LOG.warning("node_report_refused", node=node, why=why)
             return _answer(400, f"The report can't be read: {why}")
         self._reports.take(node, report)
         return web.Response(status=204)
-
-
-async def _body(request: web.Request) -> bytes:
-    """Return the body; a longer one than allowed is cut off, and so can't be read."""
-    body = bytearray()
-    async for part in request.content.iter_chunked(1 << 14):
-        body += part
-        if len(body) > BYTES_MAX:
-            break
-    return bytes(body[: BYTES_MAX + 1])
 
 
 def _answer(status: int, sentence: str) -> web.Response:

@@ -15,9 +15,11 @@ from weir.kubernetes.query.answers import ClusterAnswers
 from weir.kubernetes.query.event_index import PATH as EVENTS_PATH
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.front_proxy import FrontProxy
+from weir.kubernetes.query.message_route import MessageRoute, ReportSource
 from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.query.recent_usage import RecentUsage
+from weir.kubernetes.query.report_writer import ReportWriter
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.withdrawal import Withdrawal
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
@@ -44,6 +46,11 @@ class QueryService:
         """Create the service. `clock` decides about deletions from the history."""
         self._api = api
         self._answers = answers
+        self._clock = clock
+        self.find_pod: Callable[[str, str], ReportSource | None] = lambda _namespace, _name: None
+        """Finds a running pod that Weir schedules, by namespace and name."""
+        self.busy_s_max: Callable[[], float] = lambda: 0.0
+        """Returns how far ahead of the present a job may say that it is busy."""
         self.workloads = WorkloadIndex()
         self.events = EventIndex(self.workloads)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -51,6 +58,7 @@ class QueryService:
         self.usage = RecentUsage(time.time())
         self.workloads.changed = self.usage.changed
         self._ages = NamespaceAges()
+        self._reports = ReportWriter(api, self.workloads)
         self.history = None if history is None else self._keep_history(history, clock)
         self._proxy = FrontProxy(api)
 
@@ -80,11 +88,12 @@ class QueryService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def routes(self) -> QueryRoutes:
-        """Return the routes, for the application of the port."""
+    def routes(self) -> tuple[MessageRoute, QueryRoutes]:
+        """Return the routes, for the application of the port; the second answer the rest of the API."""
         access = AccessReviewer(self._api)
         stored = None if self.history is None else self.history.answers
-        return QueryRoutes(
+        messages = MessageRoute(self._proxy, self.find_pod, self._reports, self.busy_s_max, self._clock)
+        return messages, QueryRoutes(
             self._proxy, access, self.workloads, self.events, self.usage, self._ages, self._answers, stored
         )
 
@@ -111,3 +120,4 @@ class QueryService:
             )
             tasks.create_task(events.run())
             tasks.create_task(self._proxy.run())
+            tasks.create_task(self._reports.run())

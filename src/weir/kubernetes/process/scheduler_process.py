@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -144,6 +145,7 @@ class SchedulerProcess:
         from weir.kubernetes.process.cluster_answers import SchedulerAnswers
         from weir.kubernetes.process.metrics import ClusterMetrics
         from weir.kubernetes.process.query_service import QueryService
+        from weir.kubernetes.process.reporting_pods import reporting_pod
         from weir.kubernetes.process.webhook_server import WebhookServer
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
@@ -166,6 +168,8 @@ class SchedulerProcess:
             self._api, answers, opening.namespace, self._options.history, self._clock
         )
         self.usage.published = self.query.usage.used
+        self.query.find_pod = partial(reporting_pod, self.backend)
+        self.query.busy_s_max = lambda: self.hooks.policy.life.idle_extend_most
         webhook_server.node_reports = self.usage.node_reports
         return webhook_server
 

@@ -136,7 +136,8 @@ class WebhookServer:
         )
         app = application(served, client_authorities=opening.client_authorities is not None)
         if self.query is not None:
-            self.query.routes().add(app)
+            for each in self.query.routes():
+                each.add(app)
         if self.node_reports is not None:
             NodeReportRoute(NodeTokens(self.api, opening.namespace), self.node_reports).add(app)
         try:

@@ -9,10 +9,12 @@ from weir.api.workload_list import ActivityRow
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 
 REASONS = {
+    400: "BadRequest",
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
+    413: "RequestEntityTooLarge",
     422: "Invalid",
     429: "TooManyRequests",
     503: "ServiceUnavailable",
@@ -42,6 +44,16 @@ class QueryRefused(Exception):
             "reason": REASONS.get(self.status, "InternalError"),
             "code": self.status,
         }
+
+
+def not_forwarded() -> QueryRefused:
+    """Return the refusal of a request that the API server didn't forward."""
+    return QueryRefused(401, "Only the API server's front proxy may ask here: use kubectl or weir.")
+
+
+def too_many() -> QueryRefused:
+    """Return the refusal of a request beyond those that may be under way."""
+    return QueryRefused(429, "Weir answers too many requests now: try again in a second.")
 
 
 class ClusterAnswers(Protocol):

@@ -1,7 +1,7 @@
 """Discovery documents of the aggregated API, and the APIService that has the API server forward requests.
 
-All resources can be read and nothing else. So the controllers of a cluster, which look for objects to delete
-or to count, leave them alone.
+People read all resources but one, to which pods send messages about themselves. So the controllers of a
+cluster, which look for objects to delete or to count, leave them alone.
 """
 
 from dataclasses import dataclass
@@ -35,6 +35,8 @@ RESOURCES = (
     QueryResource("pools", "Pool", ("get",)),
     QueryResource("pools/snapshot", "Snapshot", ("get",)),
 )
+MESSAGES = QueryResource("pods/messages", "PodMessage", ("create",), namespaced=True)
+"""The resource to which pods send messages about themselves."""
 _VERSION = {"groupVersion": API_VERSION, "version": VERSION}
 
 
@@ -68,7 +70,7 @@ def resources() -> dict[str, Any]:
                 "kind": each.kind,
                 "verbs": list(each.verbs),
             }
-            for each in RESOURCES
+            for each in (*RESOURCES, MESSAGES)
         ],
     }
 

@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -27,16 +26,16 @@ from weir.api.answers import (
     WorkloadPage,
     WorkloadRow,
 )
-from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.query.access_review import AccessReviewer
-from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused
+from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused, not_forwarded, too_many
 from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
+from weir.kubernetes.query.http_exchange import refusal, requester
 from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
-from weir.kubernetes.query.rows import max_runtime_s, memory_isolation
+from weir.kubernetes.query.rows import max_runtime_s, memory_isolation, reported_fields
 from weir.kubernetes.query.shared_answer import SharedAnswer
 from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredHistory, StoredRow
 from weir.kubernetes.query.usage_reports import (
@@ -114,43 +113,32 @@ class QueryRoutes:
     # Requests
 
     async def _answer(self, handler: Handler, request: web.Request, *, limited: bool = True) -> web.Response:
-        person = self._person(request)
+        person = requester(request, self._proxy.rules)
         if person is None:
-            return _refusal(
-                QueryRefused(401, "Only the API server's front proxy may ask here: use kubectl or weir.")
-            )
+            return refusal(not_forwarded())
         if limited and self._under_way >= REQUESTS_MAX:
-            return _refusal(_too_many())
+            return refusal(too_many())
         self._under_way += 1
         request[_PERSON] = person
         try:
             refuse_unknown_ways(request.query)
             return _encoded(await handler(request, person))
         except QueryRefused as error:
-            return _refusal(error)
+            return refusal(error)
         except Exception as error:  # noqa: BLE001 - the others are answered
             _LOG.error("query_failed", path=request.path[:300], exc_info=error)
-            return _refusal(QueryRefused(500, "Weir failed at this request; its log says why."))
+            return refusal(QueryRefused(500, "Weir failed at this request; its log says why."))
         finally:
             self._under_way -= 1
 
     async def _one_of_few(self, handler: Handler, request: web.Request, person: Identity) -> Answer:
         if self._large >= LARGE_MAX:
-            raise _too_many()
+            raise too_many()
         self._large += 1
         try:
             return await handler(request, person)
         finally:
             self._large -= 1
-
-    def _person(self, request: web.Request) -> Identity | None:
-        """Return the requester; None unless the front proxy forwards the request."""
-        tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
-        certificate = None if tls is None else tls.getpeercert(binary_form=True)
-        rules = self._proxy.rules
-        if not rules.trusts(certificate, datetime.now(UTC)):
-            return None
-        return rules.identity(request.headers, request.headers.getall)
 
     # Workloads and events, of one namespace or of all
 
@@ -195,7 +183,7 @@ class QueryRoutes:
             **row.model_dump(),
             pod_rows=self._answers.pods(workload),
             max_runtime_s=max_runtime_s(thing),
-            checkpointed_s=at_s(thing.status.checkpointed_at),
+            **reported_fields(thing),
             **memory_isolation(thing),
             events=matching_events(self._events.all(), query, 0, _EVENTS_SHOWN)[1][::-1],
         )
@@ -336,10 +324,6 @@ async def _unknown(request: web.Request, _person: Identity) -> Answer:
     raise QueryRefused(404, f"Weir {__version__} doesn't serve {request.path[:300]}.")
 
 
-def _too_many() -> QueryRefused:
-    return QueryRefused(429, "Weir answers too many requests now: try again in a second.")
-
-
 def _next(end: int, total: int) -> str | None:
     """Return where the next page begins; None after the last one."""
     return str(end) if end < total else None
@@ -378,12 +362,3 @@ def _encoded(answer: Answer) -> web.Response:
     elif isinstance(answer, dict):
         body = msgspec.json.encode(answer)
     return web.Response(body=body, content_type="application/json")
-
-
-def _refusal(error: QueryRefused) -> web.Response:
-    headers = {"Retry-After": "1"} if error.status in (429, 503) else None
-    body = msgspec.json.encode(error.as_status())
-    answer = web.Response(status=error.status, body=body, content_type="application/json", headers=headers)
-    if error.status == 401:
-        answer.force_close()  # it may have begun before the front proxy was known
-    return answer

@@ -14,6 +14,7 @@ from weir.api.answers import (
     Type,
     WorkloadRow,
 )
+from weir.api.reported_values import progress_of
 from weir.api.workload_list import ActivityRow
 from weir.control.activity import ActivityReading
 from weir.kubernetes.api.object_numbers import at_s, number_of
@@ -91,7 +92,18 @@ def workload_row(
         reason=reason,
         evicted=_evicted(thing),
         nodes=list(nodes),
+        progress=progress_of(thing.report.values),
     )
+
+
+def reported_fields(thing: WorkloadObject) -> dict[str, Any]:
+    """Return the fields with the values and the last checkpoint that a workload's pods report."""
+    report = thing.report
+    return {
+        "checkpointed_s": at_s(report.checkpointed_at),
+        "step": report.step,
+        "reported": dict(report.values),
+    }
 
 
 def _evicted(thing: WorkloadObject) -> EvictionRow | None:

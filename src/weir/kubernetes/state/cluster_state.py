@@ -19,6 +19,7 @@ from weir.kubernetes.state.budgets import Budgets
 from weir.kubernetes.state.gang_facts import forget_facts, new_facts
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.intake import Intake
+from weir.kubernetes.state.job_report import reported_times
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.overcommit import OvercommittedNodes
 from weir.kubernetes.state.owner_fate import see_owner
@@ -194,8 +195,10 @@ class ClusterState:
         gang = self.registry.named.get(key)
         if gang is not None:
             self.registry.changed[gang] = None
-            if gang.project is None and any(tracked.holds for tracked in gang.pods()):
-                self.registry.dirty[gang] = None  # its object says which project it was started for
+            before, gang.job_report = gang.job_report, reported_times(thing, gang.key.uid)
+            is_unknown = gang.project is None and any(tracked.holds for tracked in gang.pods())
+            if is_unknown or gang.job_report != before:  # its object says for which project it was started
+                self.registry.dirty[gang] = None
 
     # What follows
 

@@ -18,6 +18,7 @@ from weir.control.port import (
 )
 from weir.kubernetes.state.gang_workload import absent_pods, closed_gate, workload_of
 from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.translate.annotations import Annotations
 from weir.state.events import (
     Checkpointed,
     HistoryRestored,
@@ -59,16 +60,24 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
     if gang.nomination is not None and not gang.nomination_reported:
         facts.append(gang.nomination)
     gang.nomination_reported = True
-    saved_s = gang.head.annotations.checkpointed_s
-    saved_s = None if saved_s is None else min(saved_s, now_s)  # a checkpoint is never in the future
-    if saved_s is not None and saved_s > gang.checkpointed_s:
-        gang.checkpointed_s = saved_s
-        facts.append(Checkpointed(gang.name, saved_s))
-    until_s = gang.head.annotations.extended_until_s
-    if until_s is not None and until_s > max(gang.excused_until_s, now_s):
-        gang.excused_until_s = until_s
-        facts.append(IdleExcused(gang.name, until_s, now_s))
+    facts += _reported_facts(gang, gang.head.annotations, now_s)
     return facts
+
+
+def _reported_facts(gang: Gang, stated: Annotations, now_s: float) -> Iterator[Fact]:
+    """Yield the checkpoint and the extension that its pods report, or that annotations state."""
+    reported = gang.job_report
+    saved_s = min(max(stated.checkpointed_s or 0.0, reported.checkpointed_s), now_s)  # none is in the future
+    if saved_s > gang.checkpointed_s:
+        gang.checkpointed_s = saved_s
+        yield Checkpointed(gang.name, saved_s)
+    for until_s, why in (
+        (stated.extended_until_s or 0.0, ""),
+        (reported.busy_until_s, reported.busy_why),
+    ):
+        if until_s > max(gang.excused_until_s, now_s):
+            gang.excused_until_s = until_s
+            yield IdleExcused(gang.name, until_s, now_s, why=why)
 
 
 def _stored_facts(gang: Gang, now_s: float, is_node: Container[str]) -> Iterator[Fact]:

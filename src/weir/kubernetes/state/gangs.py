@@ -19,6 +19,7 @@ from weir.control.port import (
 )
 from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
 from weir.kubernetes.state.job_backoff import JobBackoff
+from weir.kubernetes.state.job_report import NO_REPORT
 from weir.kubernetes.state.object_names import object_name
 from weir.kubernetes.state.pod_allocation import AllocationOrigin, PodAllocation
 from weir.kubernetes.state.pod_info import GangKey, PodInfo
@@ -160,6 +161,7 @@ class Gang:
         "granted",
         "groups",
         "head",
+        "job_report",
         "key",
         "lapsed",
         "last_over",
@@ -238,8 +240,8 @@ class Gang:
         self.protected_since_s = 0.0
         self.lapsed = False  # its budgets protect what it holds over quota no more
         self.nomination_reported = False
-        self.checkpointed_s = 0.0
-        self.excused_until_s = 0.0  # by the idle rules, as control knows it
+        self.job_report = NO_REPORT  # by its pods, as its object says
+        self.checkpointed_s = self.excused_until_s = 0.0  # the latter by the idle rules, as control knows it
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
         self.restart_s: float | None = None  # stated cost of a stop in device seconds, of trials of a sweep
         self.time_to_gpu_s: float | None = None  # of the last replica of a service

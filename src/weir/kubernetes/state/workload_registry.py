@@ -15,6 +15,7 @@ from weir.kubernetes.state.adoption import adopted
 from weir.kubernetes.state.allocations import AllocationRecords, Beside, is_sound, life_of, settle
 from weir.kubernetes.state.claimed_nodes import UNREAD_NEED, claim_needs
 from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.job_report import reported_times
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import ForeignUsage, PodUsage, amounts_of
 from weir.kubernetes.state.non_preemptible_usage import NonPreemptibleUsage
@@ -112,6 +113,7 @@ class WorkloadRegistry:
         thing = self.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
+        gang.job_report = reported_times(thing, gang.key.uid)
         status, why = thing.status.life, thing.status.reason
         gang.short_since_s = seconds_of(thing.status.short_since) if thing.status.short_since else 0.0
         gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)

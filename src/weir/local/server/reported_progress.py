@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weir.api.reported_values import merged_values, progress_of
 from weir.api.workload_list import WorkloadRow
-
-REPORTED_MOST = 64
-"""Number of reported values kept for a workload: the latest ones."""
 
 
 @dataclass(slots=True)
@@ -20,16 +18,14 @@ class ReportedProgress:
     @property
     def progress(self) -> float | None:
         """Return the part of the work that is done: the value called `progress`, if it is a part of 1."""
-        part = (self.values or {}).get("progress")
-        return part if part is not None and 0.0 <= part <= 1.0 else None
+        return progress_of(self.values or {})
 
     def update(self, step: int | None, values: Mapping[str, float]) -> None:
         """Take over a report; the latest values are kept."""
         if step is not None:
             self.step = step
         if values:
-            merged = {**(self.values or {}), **values}
-            self.values = dict(list(merged.items())[-REPORTED_MOST:])
+            self.values = merged_values(self.values or {}, values)
 
 
 Reported = Mapping[str, ReportedProgress]

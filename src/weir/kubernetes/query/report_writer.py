@@ -1,0 +1,168 @@
+"""Writes what jobs report into the status of their workloads, sparingly.
+
+Every replica takes messages, whether it leads or not, and every replica sees the status. So the leader, lists
+and a replica that is started later know the same. The newest values wait in memory; a workload is written
+once in some seconds, and all workloads together at a bounded rate.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from structlog import get_logger
+
+from weir.api.reported_values import merged_values
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.decoding import IgnoredObject
+from weir.kubernetes.api.errors import ApiError, ApiRefused
+from weir.kubernetes.api.object_numbers import at_s
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+
+EVERY_S = 10.0
+"""Least time between two writes of a workload."""
+WRITES_PER_S = 20.0
+"""Writes of one replica. With more workloads, each is written less often."""
+UNMADE_S_MAX = 120.0
+"""Time that a message waits for the object of its workload."""
+WORKLOADS_MAX = 20_000
+_AGAIN_S = 1.0
+_LOG = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class PendingReport:
+    """What the pods of a workload have reported since the last write. `owner` is the owner of the pods."""
+
+    owner: str
+    since_s: float
+    at_s: float
+    step: int | None = None
+    values: dict[str, float] = field(default_factory=dict)
+    checkpointed_s: float | None = None
+    busy_until_s: float | None = None
+    busy_why: str = ""
+
+    @property
+    def is_urgent(self) -> bool:
+        """Return True if decisions depend on it."""
+        return self.checkpointed_s is not None or self.busy_until_s is not None
+
+    def add(self, newer: "PendingReport") -> None:
+        """Take over a newer report of the same owner."""
+        self.at_s = newer.at_s
+        if newer.step is not None:
+            self.step = newer.step
+        self.values = merged_values(self.values, newer.values)
+        if newer.checkpointed_s is not None:
+            self.checkpointed_s = max(newer.checkpointed_s, self.checkpointed_s or 0.0)
+        if newer.busy_until_s is not None:
+            self.busy_until_s, self.busy_why = newer.busy_until_s, newer.busy_why
+
+
+class ReportWriter:
+    """The reports that wait, by workload, and the task that writes them. Belongs to the event loop."""
+
+    def __init__(
+        self, api: ApiClient, workloads: WorkloadIndex, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._api = api
+        self._workloads = workloads
+        self._now_s = now_s
+        self._pending: dict[str, PendingReport] = {}
+        self._written_s: dict[str, float] = {}
+        self._woken = asyncio.Event()
+        self.writes = 0
+        """Number of writes so far."""
+
+    def add(self, key: str, report: PendingReport) -> bool:
+        """Have a report written; return False if too many workloads wait."""
+        known = self._pending.get(key)
+        if known is not None and known.owner == report.owner:
+            known.add(report)
+        elif known is None and len(self._pending) >= WORKLOADS_MAX:
+            return False
+        else:
+            self._pending[key] = report
+        self._woken.set()
+        return True
+
+    async def run(self) -> None:
+        """Write until it is cancelled."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._pending:
+                for key in self.due():
+                    await self._write(key)
+                    await asyncio.sleep(1.0 / WRITES_PER_S)
+                await asyncio.sleep(_AGAIN_S / 4)
+
+    def due(self) -> list[str]:
+        """Return the workloads to write now; those with checkpoints first."""
+        now_s = self._now_s()
+        self._written_s = {key: at_s for key, at_s in self._written_s.items() if now_s < at_s + EVERY_S}
+        found = [key for key in self._pending if key not in self._written_s]
+        return sorted(found, key=lambda key: not self._pending[key].is_urgent)
+
+    async def _write(self, key: str) -> None:
+        report, (namespace, _, name) = self._pending.pop(key), key.partition("/")
+        workload = self._workloads.named(namespace, name)
+        if workload is None or workload.object.spec.owner.uid != report.owner:
+            self._keep(key, report, self._now_s() - EVERY_S + _AGAIN_S)
+            return
+        self._written_s[key] = self._now_s()
+        self.writes += 1
+        body = {"metadata": {"uid": workload.uid}, "status": {"report": changed_fields(workload, report)}}
+        try:
+            path = path_of(API_VERSION, "workloads", namespace, name)
+            await self._api.patch(path, body, Patch.MERGE, IgnoredObject)
+        except ApiRefused as error:
+            if error.status == 429 or error.status >= 500:
+                self._keep(key, report, self._now_s())
+            elif error.status not in (404, 409):  # its object is gone, or another one has its name
+                _LOG.warning("report_not_written", workload=key, why=str(error)[:300])
+        except ApiError:
+            self._keep(key, report, self._now_s())
+
+    def _keep(self, key: str, report: PendingReport, tried_s: float) -> None:
+        """Write a report later, unless its workload has no object for too long."""
+        self._written_s[key] = tried_s
+        newer = self._pending.get(key)
+        if newer is not None:
+            if newer.owner != report.owner:
+                return
+            report.add(newer)
+        if self._now_s() < report.since_s + UNMADE_S_MAX or newer is not None:
+            self._pending[key] = report
+
+
+def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[str, Any]:
+    """Return the merge patch of the status' report; what an earlier owner of the name reported goes."""
+    stated = workload.object.status.report
+    before = workload.object.report
+    values = merged_values(before.values, report.values)
+    gone: Mapping[str, None] = dict.fromkeys(
+        name for name in (stated.values if stated is not None else ()) if name not in values
+    )
+    found: dict[str, Any] = {
+        "owner": report.owner,
+        "at": _moment(report.at_s),
+        "step": before.step if report.step is None else report.step,
+        "values": {**values, **gone},
+    }
+    checkpointed_s = max(report.checkpointed_s or 0.0, at_s(before.checkpointed_at) or 0.0)
+    found["checkpointedAt"] = _moment(checkpointed_s) if checkpointed_s else None
+    if report.busy_until_s is not None:
+        found |= {"busyUntil": _moment(report.busy_until_s), "busyWhy": report.busy_why}
+    elif before is not stated:
+        found |= {"busyUntil": None, "busyWhy": ""}
+    return found
+
+
+def _moment(at_s: float) -> str:
+    return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,25 @@
+"""Times that the pods of a workload report: its last checkpoint, and until when it is busy."""
+
+from typing import NamedTuple
+
+from weir.kubernetes.api.object_numbers import at_s
+from weir.kubernetes.crd.objects import WorkloadObject
+
+
+class ReportedTimes(NamedTuple):
+    """Times since the epoch; 0: never. `busy_until_s` keeps the idle rules away from the workload."""
+
+    checkpointed_s: float = 0.0
+    busy_until_s: float = 0.0
+    busy_why: str = ""
+
+
+NO_REPORT = ReportedTimes()
+
+
+def reported_times(thing: WorkloadObject | None, owner: str) -> ReportedTimes:
+    """Return the times that a workload's object states, if the object is of this owner."""
+    if thing is None or thing.spec.owner.uid != owner:
+        return NO_REPORT
+    report = thing.report
+    return ReportedTimes(at_s(report.checkpointed_at) or 0.0, at_s(report.busy_until) or 0.0, report.busy_why)
