@@ -25,7 +25,7 @@ _LINE_MOST = 1 << 16
 _BUSY_S = 3600.0
 _WHY_MOST = 64
 _NO_WORLD = (
-    "weir.world() knows no other pods here: set WORLD_SIZE and RANK, as `weir submit --pods` and the "
+    "weir.world() knows no other pods here: set WORLD_SIZE and RANK in the pods' environment, as the "
     "controllers of training jobs do."
 )
 _share_kept = False

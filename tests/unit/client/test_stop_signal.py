@@ -144,7 +144,7 @@ TOKEN_LACKS = (
     "(automountServiceAccountToken: false)."
 )
 WORLD_LACKS = (
-    "weir: weir.world() knows no other pods here: set WORLD_SIZE and RANK, as `weir submit --pods` and the "
+    "weir: weir.world() knows no other pods here: set WORLD_SIZE and RANK in the pods' environment, as the "
     "controllers of training jobs do."
 )
 

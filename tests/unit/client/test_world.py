@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import weir
 from weir.client.world import DIRECTORY, World, current_world
 
@@ -112,3 +114,21 @@ def test_without_an_elastic_workload_it_is_what_launchers_say(tmp_path: Path) ->
 def test_a_directory_that_cant_be_written_stops_no_job(tmp_path: Path) -> None:
     (tmp_path / DIRECTORY).write_text("")  # a file
     assert current_world(environment(tmp_path, "1-0-0", WORLD_SIZE="2")).size == 2
+
+
+@pytest.mark.parametrize(
+    ("variables", "size", "rank", "address"),
+    [
+        ({"WORLD_SIZE": "4", "RANK": "3", "MASTER_ADDR": "train-0"}, 4, 3, "train-0"),
+        ({"LWS_GROUP_SIZE": "4", "LWS_WORKER_INDEX": "2", "LWS_LEADER_ADDRESS": "l"}, 4, 2, "l"),
+        ({"JOB_COMPLETION_INDEX": "2", "WORLD_SIZE": "4"}, 4, 2, "127.0.0.1"),
+        ({"JOB_COMPLETION_INDEX": "2"}, 1, 0, "127.0.0.1"),
+        ({"HOSTNAME": "db-3", "WORLD_SIZE": "4"}, 4, 3, "127.0.0.1"),
+        ({"HOSTNAME": "train"}, 1, 0, "127.0.0.1"),
+    ],
+)
+def test_world_on_a_cluster_is_what_the_controller_of_the_pods_states(
+    variables: dict[str, str], size: int, rank: int, address: str
+) -> None:
+    world = current_world(variables)
+    assert (world.size, world.rank, world.master_addr) == (size, rank, address)
