@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from weir.control.port import IdleExcused
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import (
     AllocationStatus,
+    JobReport,
     LifecycleStatus,
     OwnerFields,
     WorkloadObject,
@@ -15,6 +17,8 @@ from weir.kubernetes.crd.objects import (
 )
 from weir.kubernetes.state.allocations import annotated, life_of
 from weir.kubernetes.writes.operations import Bind, WriteDone
+from weir.kubernetes.writes.status_values import moment
+from weir.state.events import Checkpointed
 
 from .small_world import job, node, pod, project
 from .test_backend import Scene, status_of
@@ -239,6 +243,35 @@ def test_a_checkpoint_in_the_future_does_not_move_the_time_of_the_cluster(answer
     here.hear("pods", early)
     here.step()
     assert here.control.cluster.now_s <= here.now_s
+
+
+def test_checkpoint_and_busy_time_of_a_pod_reach_control_and_survive_a_restart() -> None:
+    here = begun()
+    here.hear("pods", pod("a", on="n1", gpus=1, devices="0", start=1, phase="Running"))
+    here.step()
+    (owner,) = (gang.key.uid for gang in here.backend.cluster_state.registry.named.values())
+    here.now_s += 600.0
+    saved, until = moment(here.now_s - 60.0), moment(here.now_s + 3600.0)
+
+    def reported(by: str) -> WorkloadObject:
+        thing = record("pod-a", owner, starts=1)
+        thing.status.report = JobReport(
+            owner=by, checkpointed_at=saved, busy_until=until, busy_why="indexing"
+        )
+        return thing
+
+    def facts() -> list[Any]:
+        return [each for each in here.backend.events() if isinstance(each, Checkpointed | IdleExcused)]
+
+    here.hear("workloads", reported("an earlier owner"))
+    assert facts() == []
+    here.hear("workloads", reported(owner))
+    checkpoint, busy = facts()
+    assert here.now_s - 61.0 <= checkpoint.at_s <= here.now_s - 60.0
+    assert (busy.why, round(busy.until_s - here.now_s, -1)) == ("indexing", 3600.0)
+    assert facts() == []
+    here.backend.connect()
+    assert [type(each) for each in facts()] == [Checkpointed, IdleExcused]
 
 
 def test_a_node_with_absurd_amounts_is_used_without_them() -> None:
