@@ -34,6 +34,8 @@ VALUES_MAX, NAME_MAX = 64, 64
 _ANSWER_MAX = 4096
 _PATH = "/apis/query.weir.dev/v1/namespaces/{}/pods/{}/messages"
 _AGED = ("checkpointed", "busy")
+_PASS = (404, 429)
+"""Refusals that may pass: a Weir that has just started doesn't know the pod yet."""
 Part = dict[str, Any]
 
 
@@ -174,7 +176,7 @@ class ClusterMessages:
         finally:
             connection.close()
         if status >= 300:
-            raise MessageRefused(_sentence(status, said), passes=status == 429 or status >= 500)
+            raise MessageRefused(_sentence(status, said), passes=status in _PASS or status >= 500)
 
     def _token(self) -> str:
         try:

@@ -6,22 +6,26 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiUnreachable
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.query import report_writer
+from weir.kubernetes.query import message_route, report_writer
 from weir.kubernetes.query.answers import QueryRefused
+from weir.kubernetes.query.discovery import ROOT
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.job_messages import BYTES_MAX, VALUES_MAX, parse_message, sender_uid
-from weir.kubernetes.query.message_route import MessageRoute, ReportSource
+from weir.kubernetes.query.message_route import BURST, MessageRoute, ReportSource
 from weir.kubernetes.query.report_writer import EVERY_S, PendingReport, ReportWriter
 from weir.kubernetes.query.workload_index import WorkloadIndex
 from weir.kubernetes.state.job_report import NO_REPORT, ReportedTimes, reported_times
 
 NAME, UID = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
 NOW_S = 1_767_225_600.0
+PATH = f"{ROOT}/namespaces/ns/pods/train-0/messages"
 
 
 def pod_identity(
@@ -136,6 +140,45 @@ def test_times_of_a_message_are_bounded_by_the_start_of_the_pod_and_by_the_polic
     assert taken('{"checkpointed": {"ageSeconds": 1000}}').checkpointed_s == NOW_S - 50
     assert taken('{"busy": {"ageSeconds": 10, "forSeconds": 60}}').busy_until_s == NOW_S + 50
     assert taken('{"busy": {"ageSeconds": 0, "forSeconds": 1000000}}').busy_until_s == NOW_S + 100
+
+
+@pytest.mark.parametrize(
+    ("person", "status"),
+    [
+        (None, 401),
+        (Identity("ann", ("system:masters",)), 403),
+        (pod_identity(uids=("u0",)), 404),  # an earlier pod of this name
+        (pod_identity(), 200),
+    ],
+)
+async def test_message_counts_for_the_running_pod_with_its_uid_alone(
+    monkeypatch: pytest.MonkeyPatch, person: Identity | None, status: int
+) -> None:
+    monkeypatch.setattr(message_route, "requester", lambda *_: person)
+    writer = ReportWriter(Patched(), WorkloadIndex())
+    async with TestClient(TestServer(served(writer))) as client:
+        answer = await client.post(PATH, data=b'{"report": {"step": 1}}')
+        assert answer.status == status
+        assert (await answer.json())["kind"] == "Status"
+    assert bool(writer.due()) is (status == 200)
+
+
+async def test_pod_that_sends_too_often_is_refused_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_route, "requester", lambda *_: pod_identity())
+    async with TestClient(TestServer(served(ReportWriter(Patched(), WorkloadIndex())))) as client:
+        codes = []
+        for _ in range(int(BURST) + 30):
+            async with client.post(PATH, data=b"x" * (BYTES_MAX + 1)) as answer:
+                codes.append(answer.status)
+    assert codes[: int(BURST)] == [413] * int(BURST)
+    assert 429 in codes
+
+
+def served(writer: ReportWriter) -> web.Application:
+    """Return an application with the route, where one pod runs."""
+    found, app = ReportSource("u1", "ns/job-a", "o1", NOW_S), web.Application()
+    MessageRoute(FrontProxy(writer._api), lambda *_: found, writer, lambda: 1.0, lambda: NOW_S).add(app)
+    return app
 
 
 async def test_many_messages_become_one_write_with_the_newest_values(
