@@ -75,6 +75,7 @@ class ControlPlane:
         apis = [f"--runtime-config={','.join(f'{each}=true' for each in alpha_apis)}"] if alpha_apis else []
         self._server_options = [*gates, *apis, *server_options]
         self._controller_options = [*gates, *controller_options]
+        self._scheduler_options = gates
         unused = (*_UNUSED_CONTROLLERS, *(_CLOUD_CONTROLLERS if self.binaries.release < "1.37" else ()))
         self._unused_controllers = [name for name in unused if name not in controllers]
         self.directory = Path()
@@ -192,7 +193,7 @@ class ControlPlane:
             ],
             "kube-scheduler": [
                 *("--leader-elect=false", "--secure-port=0", f"--kubeconfig={self.kubeconfig}"),
-                *("--kube-api-qps=10000", "--kube-api-burst=10000"),
+                *("--kube-api-qps=10000", "--kube-api-burst=10000", *self._scheduler_options),
             ],
         }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from weir.engine.feasibility import refused_by
 from weir.model.nodes import DRAINED, Node
 from weir.model.policy import AffinityPolicy
-from weir.model.resources import CLAIMS_PREFIX, CPU, GPU, MEMORY, PODS, written
+from weir.model.resources import CLAIMS_PREFIX, CPU, GPU, MEMORY, PODS, TAINTED_PREFIX, written
 from weir.model.workloads import WHOLE_MILLI, Request
 
 _PHRASES = {
@@ -65,7 +65,7 @@ def sentence_of(refusals: NodeRefusals, nodes: Iterable[Node | None], request: R
         if direct is not None:
             return direct
     parts = [
-        f"{count} {'is' if count == 1 else 'are'} {_phrase(cause, request)}"
+        f"{count} {'is' if count == 1 else 'are'} {_phrase(cause, request)}{taint_phrase(cause, there)}"
         for cause, count in sorted(refusals.by.items(), key=lambda item: (-item[1], item[0]))
     ]
     return f"0 of {len(there)} node{'' if len(there) == 1 else 's'} fit a pod of it: {', '.join(parts)}"
@@ -96,7 +96,7 @@ def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:
 
 def _direct_amount(resource: str, want: int, nodes: Sequence[Node]) -> str:
     if resource.startswith(CLAIMS_PREFIX):
-        return f"no node has devices for {claim_phrase(resource)}"
+        return f"no node has devices for {claim_phrase(resource)}{taint_phrase(resource, nodes)}"
     largest = written(resource, max(node.capacity.get(resource, 0) for node in nodes))
     return f"a pod asks for {amount_phrase(resource, want)}; the largest node offers {largest}"
 
@@ -123,6 +123,16 @@ def _phrase(cause: str, request: Request) -> str:
 def claim_phrase(resource: str) -> str:
     """Return the resource claims of a pod in words, without the mark that makes their name unique."""
     return f"the claim {resource.removeprefix(CLAIMS_PREFIX).rpartition(' #')[0]}"
+
+
+def taint_phrase(resource: str, nodes: Iterable[Node | None]) -> str:
+    """Return how many devices only taints keep from a claim; empty if none, or if it is no claim."""
+    name = f"{TAINTED_PREFIX}{resource.removeprefix(CLAIMS_PREFIX)}"
+    count = sum(node.capacity.get(name, 0) for node in nodes if node is not None)
+    if not count:
+        return ""
+    have = "device that matches has a taint" if count == 1 else "devices that match have taints"
+    return f" ({count} {have} that the claim doesn't tolerate)"
 
 
 def amount_phrase(resource: str, amount: int) -> str:

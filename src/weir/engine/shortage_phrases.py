@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from weir.engine.capacity import Capacity
-from weir.engine.node_refusals import amount_phrase, claim_phrase
+from weir.engine.node_refusals import amount_phrase, claim_phrase, taint_phrase
 from weir.engine.node_shortages import NodeShortages
 from weir.engine.refusals import Shortage
 from weir.model.resources import (
@@ -44,7 +44,7 @@ def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShorta
         sentence = _on_node(cluster, capacity, shape, node, what)
     else:
         parts = [
-            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}"
+            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}{_taints(cluster, found, what)}"
             for what, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
         ]
         in_pieces = _in_pieces(capacity, found) if GPU in short else ""
@@ -73,10 +73,17 @@ def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: in
         named = " and ".join(sorted(holders)[:_HOLDERS_NAMED_MOST]) or "a pod of another scheduler"
         return f"{port_phrase(resource)} of {name} is in use by {named}"
     if resource.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
-        return f"{name} {_predicate(resource, (), plural=False)}"
+        tainted = taint_phrase(resource, [cluster.nodes[node]])
+        return f"{name} {_predicate(resource, (), plural=False)}{tainted}"
     amount = dict(shape.needs)[row]
     free = amount_phrase(resource, max(0, int(capacity.columns.free[row, node])))
     return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
+
+
+def _taints(cluster: Cluster, found: Sequence[NodeShortages], what: str) -> str:
+    """Return how many devices of the nodes in short supply only taints keep from a claim."""
+    nodes = {int(node) for shortages in found for node in shortages.nodes.get(what, ())}
+    return taint_phrase(what, (cluster.nodes[node] for node in nodes))
 
 
 def _in_pieces(capacity: Capacity, found: Sequence[NodeShortages]) -> str:

@@ -23,6 +23,8 @@ ATTACHED_PREFIX = "attached-volumes/"
 """Volumes of a driver on a node as a resource. A volume of two pods counts twice: no node gets too many."""
 CLAIMS_PREFIX = "claims/"
 """Copies of a pod's resource claims that a node has devices for, as a resource named by the claims."""
+TAINTED_PREFIX = "tainted-claims/"
+"""Devices of a node that match such claims and that only taints keep from them, named in the same way."""
 
 UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from weir.kubernetes.api.resource_objects import DeviceClass, ResourceClaim, ResourceSlice
+from weir.kubernetes.api.resource_objects import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from weir.kubernetes.claims.claim_requests import ClaimRequests, parse_claim
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.pools import DevicePool, SliceIndex, parse_slice
+from weir.kubernetes.claims.taint_rules import tainted
 from weir.model.nodes import Node
 
 API = "resource.k8s.io/v1"
@@ -38,12 +39,13 @@ TAINTS = ("NoSchedule", "NoExecute", "None")
 
 @dataclass
 class ClaimCase:
-    """Node with its slices, the claims of a pod, and claims that were allocated before."""
+    """Node with its slices, rules that taint devices, a pod's claims, and claims allocated before."""
 
     node: str
     slices: list[dict[str, Any]] = field(default_factory=list)
     claims: list[dict[str, Any]] = field(default_factory=list)
     allocated: list[dict[str, Any]] = field(default_factory=list)
+    taint_rules: list[dict[str, Any]] = field(default_factory=list)
 
 
 def classes() -> list[dict[str, Any]]:
@@ -69,6 +71,38 @@ def random_case(chance: Random, node: str = "n") -> ClaimCase:
         case.claims.append(_claim(chance, f"{node}-claim-{at}"))
     _allocate_some(case, chance)
     return case
+
+
+def add_taint_rules(case: ClaimCase, chance: Random) -> None:
+    """Have rules taint some devices of a case, and of no other one."""
+    for at in range(chance.choice((0, 1, 1, 2))):
+        spec = chance.choice(case.slices)["spec"]
+        chosen = {"pool": spec["pool"]["name"]}
+        if chance.random() < 0.5:
+            chosen["driver"] = chance.choice((GPU, NIC))
+        if chance.random() < 0.6:
+            chosen["device"] = f"d{chance.randint(0, 4)}"
+        taint = {"key": "example.com/sick", "effect": chance.choice(TAINTS)}
+        if chance.random() < 0.5:
+            taint["value"] = "yes"
+        case.taint_rules.append(
+            {
+                "kind": "DeviceTaintRule",
+                "metadata": {"name": f"{case.node}-{at}"},
+                "spec": {"deviceSelector": chosen, "taint": taint},
+            }
+        )
+    tolerating = chance.choice(
+        (
+            {"operator": "Equal", "key": "example.com/sick", "value": "yes"},
+            {"operator": "Exists", "effect": "NoSchedule"},
+            {"operator": "Exists"},
+        )
+    )
+    for claim in case.claims:
+        for request in claim["spec"]["devices"]["requests"]:
+            if "exactly" in request and chance.random() < 0.3:
+                request["exactly"]["tolerations"] = [tolerating]
 
 
 def _add_pool(case: ClaimCase, chance: Random, driver: str) -> None:
@@ -253,6 +287,8 @@ def slice_index(cases: Iterable[ClaimCase]) -> SliceIndex:
     """Return the slices of several cases in one cluster."""
     index = SliceIndex()
     for case in cases:
+        rules = [msgspec.convert(each, DeviceTaintRule) for each in case.taint_rules]
         for each in case.slices:
-            index.see(each["metadata"]["name"], parse_slice(msgspec.convert(each, ResourceSlice)))
+            parsed = parse_slice(msgspec.convert(each, ResourceSlice))
+            index.see(each["metadata"]["name"], tainted(parsed, rules, {}))
     return index

@@ -74,6 +74,33 @@ class DeviceTaint(ApiStruct):
     value: str = ""
 
 
+class DeviceTaintSelector(ApiStruct):
+    """The devices that a rule taints; a field that isn't set selects all.
+
+    The class and the selectors are of releases before 1.35.
+    """
+
+    device_class_name: str | None = None
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    selectors: list["DeviceSelector"] = field(default_factory=list)
+
+
+class DeviceTaintRuleSpec(ApiStruct):
+    """Spec of a rule."""
+
+    taint: DeviceTaint
+    device_selector: DeviceTaintSelector | None = None
+
+
+class DeviceTaintRule(ApiStruct):
+    """A rule that taints devices, whichever slice has them."""
+
+    metadata: Metadata
+    spec: DeviceTaintRuleSpec
+
+
 class SliceDevice(ApiStruct):
     """A device of a slice."""
 

@@ -217,7 +217,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may(look, "scheduling.k8s.io", "priorityclasses", "podgroups", "workloads"),
         _may(look, "policy", "poddisruptionbudgets"),
         _may(look, "storage.k8s.io", "storageclasses", "csinodes"),
-        _may(look, "resource.k8s.io", "deviceclasses", "resourceslices"),
+        _may(look, "resource.k8s.io", "deviceclasses", "resourceslices", "devicetaintrules"),
         _may(f"get {look}", "resource.k8s.io", "resourceclaims"),
         _may("get", "resource.k8s.io", "resourceclaimtemplates"),  # of a pod that may claim GPUs
         *_owners(kinds),

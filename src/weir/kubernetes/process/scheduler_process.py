@@ -36,7 +36,7 @@ from weir.kubernetes.process.process_options import ProcessOptions
 from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatch
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
-from weir.kubernetes.process.watched_resources import WATCHED
+from weir.kubernetes.process.watched_resources import WATCHED, taint_watch
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.sweeps import trial_costs
@@ -121,6 +121,7 @@ class SchedulerProcess:
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self.group_watch = GroupWatch(api, self.backend)
+        self.taint_watch = taint_watch(api, self.backend.deliver("devicetaintrules"))
         self.sweeps = self._make_sweeps(f"{namespace}:{NAME}")
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
@@ -240,6 +241,7 @@ class SchedulerProcess:
                 tasks.create_task(self.election.run())
             tasks.create_task(self._watch_owners())
             tasks.create_task(self.group_watch.run())
+            tasks.create_task(self.taint_watch.run())
             tasks.create_task(self.sweeps.run())
             tasks.create_task(self.namespace_ends.repeat())
             tasks.create_task(Reflector(self._api, SETTINGS_PATH, QuotaObject, self.settings.deliver).run())
@@ -348,7 +350,7 @@ class SchedulerProcess:
         await asyncio.gather(*(each.synced.wait() for each in self.reflectors.values()))
         left_s = max(0.0, began_s + OWNERS_WAIT_S - time.monotonic())
         owners = (each.synced.wait() for each in self._owners.values())
-        waits = asyncio.gather(*owners, self.group_watch.ready())
+        waits = asyncio.gather(*owners, self.group_watch.ready(), self.taint_watch.known.wait())
         with suppress(TimeoutError):
             await asyncio.wait_for(waits, left_s)
         self._note_unreadable()

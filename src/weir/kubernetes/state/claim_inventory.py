@@ -1,13 +1,20 @@
-"""Slices, device classes and resource claims, and the devices that allocations hold.
+"""Slices, taints of devices, device classes and resource claims, and the devices that allocations hold.
 
 An allocation that Weir is about to write counts at once (`assume`), until the API server shows or refuses it.
 """
 
 from collections.abc import Iterable, Sequence
 
-from weir.kubernetes.api.resource_objects import AllocatedDevice, DeviceClass, ResourceClaim, ResourceSlice
+from weir.kubernetes.api.resource_objects import (
+    AllocatedDevice,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
-from weir.kubernetes.claims.pools import DevicePool, PoolKey, SliceIndex, parse_slice
+from weir.kubernetes.claims.pools import DevicePool, ParsedSlice, PoolKey, SliceIndex, parse_slice
+from weir.kubernetes.claims.taint_rules import may_taint, tainted
 from weir.model.nodes import Node
 
 ClaimKey = tuple[str, str]
@@ -19,6 +26,8 @@ class ClaimInventory:
 
     def __init__(self) -> None:
         self.slices = SliceIndex()
+        self._parsed: dict[str, ParsedSlice] = {}  # slices with the taints that they state themselves
+        self._taint_rules: dict[str, DeviceTaintRule] = {}
         self.classes: dict[str, DeviceClass] = {}
         self.class_changes = 0
         self.claims: dict[ClaimKey, ResourceClaim] = {}
@@ -34,12 +43,34 @@ class ClaimInventory:
 
     def see_slice(self, name: str, found: ResourceSlice | None) -> None:
         """Take in a slice; None: it is gone."""
+        self._parsed.pop(name, None)
         try:
-            parsed = None if found is None else parse_slice(found)
-        except Exception:
-            self._changed(self.slices.see(name, None))
-            raise
+            if found is not None:
+                self._parsed[name] = parse_slice(found)
+        finally:
+            self._see_tainted(name)
+
+    def _see_tainted(self, name: str) -> None:
+        """Take in a slice with the taints of all rules; without it, if it is gone or can't be read."""
+        parsed = self._parsed.get(name)
+        if parsed is not None:
+            parsed = tainted(parsed, self._taint_rules.values(), self.classes)
         self._changed(self.slices.see(name, parsed))
+
+    def see_taint_rule(self, name: str, rule: DeviceTaintRule | None) -> None:
+        """Take in a rule that taints devices; None: it is gone."""
+        before = self._taint_rules.pop(name, None)
+        if rule is not None:
+            self._taint_rules[name] = rule
+        if before is None or rule is None or before.spec != rule.spec:
+            self._taint_again(each for each in (before, rule) if each is not None)
+
+    def _taint_again(self, rules: Iterable[DeviceTaintRule]) -> None:
+        """Taint the devices again that these rules may concern."""
+        changed = list(rules)
+        for name, parsed in self._parsed.items():
+            if any(may_taint(each, parsed) for each in changed):
+                self._see_tainted(name)
 
     def see_class(self, name: str, found: DeviceClass | None) -> None:
         """Take in a device class; None: it is gone."""
@@ -49,6 +80,8 @@ class ClaimInventory:
             self.classes[name] = found
         self.class_changes += 1
         self._changed(None)
+        chosen = [(each, each.spec.device_selector) for each in self._taint_rules.values()]
+        self._taint_again(each for each, by in chosen if by is not None and by.device_class_name == name)
 
     def see_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
         """Take in a claim; None: it is gone."""

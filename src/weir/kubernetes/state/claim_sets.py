@@ -5,6 +5,7 @@ Nodes with devices of equal content in equal use share one count: a large cluste
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -24,7 +25,7 @@ from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_inventory import ClaimInventory
 from weir.kubernetes.translate.requests import PLENTY
 from weir.model.nodes import Node
-from weir.model.resources import CLAIMS_PREFIX
+from weir.model.resources import CLAIMS_PREFIX, TAINTED_PREFIX
 
 COPIES_MOST = 128
 """Copies of one set of claims that are counted on a node: more are seen when these are allocated."""
@@ -149,7 +150,33 @@ class ClaimSets:
             for each in sets
         }
         self._on_node[node.name] = copies
-        return {**copies, **_provided_amounts(sets, node)}
+        return {**copies, **_provided_amounts(sets, node), **self._tainted(sets, copies, node, pools)}
+
+    def _tainted(
+        self, sets: Iterable[ClaimSet], copies: Mapping[str, int], node: Node, pools: Sequence[DevicePool]
+    ) -> dict[str, int]:
+        """Return the free devices that only taints keep from the sets of which no copy fits."""
+        usage = self._inventory.usage(pools)
+        devices = [
+            device
+            for pool in pools
+            for device in pool.devices
+            if device.taints and device.key not in usage.exclusive
+        ]
+        found = {}
+        for each in sets if devices else ():
+            if copies[each.resource]:
+                continue
+            with suppress(ClaimError):
+                wanted = _wanted(each.claims_on(node, self._inventory.classes))
+                count = sum(any(self._keeps(device, one) for one in wanted) for device in devices)
+                if count:
+                    found[f"{TAINTED_PREFIX}{each.resource.removeprefix(CLAIMS_PREFIX)}"] = count
+        return found
+
+    def _keeps(self, device: PoolDevice, wanted: ExactDevices) -> bool:
+        """Return True if a device matches a request that doesn't tolerate its taints."""
+        return _verdict(self._results, wanted, device) is True and not wanted.tolerates(device)
 
     def _fitting(
         self, claim_set: ClaimSet, node: Node, pools: Sequence[DevicePool], usage: ClaimedDeviceUsage
@@ -227,7 +254,7 @@ def _likeness(
     results: SelectorResults,
 ) -> tuple[object, ...]:
     """Return a value that is equal for nodes whose devices are alike for these claims, and in equal use."""
-    wanted = [each for claim in claims for alternatives in claim.requests for each in alternatives]
+    wanted = _wanted(claims)
     named = sorted({each.attribute for claim in claims for each in claim.constraints()})
     return tuple(
         (
@@ -253,6 +280,11 @@ def _likeness(
         )
         for pool in pools
     )
+
+
+def _wanted(claims: Iterable[ClaimRequests]) -> list[ExactDevices]:
+    """Return the alternatives of all requests."""
+    return [each for claim in claims for alternatives in claim.requests for each in alternatives]
 
 
 def _verdict(results: SelectorResults, devices: ExactDevices, device: PoolDevice) -> bool | str:

@@ -93,6 +93,7 @@ class ClusterState:
             "groupworkloads": self.resolver.groups.see_workload,
             "resourceslices": self.claims.inventory.see_slice,
             "deviceclasses": self.claims.inventory.see_class,
+            "devicetaintrules": self.claims.inventory.see_taint_rule,
             "resourceclaims": self.claims.see_claim,
             "nodememory": self._node_memory,
             "trialcosts": self._trial_cost,

@@ -11,8 +11,9 @@ from weir.kubernetes.api.changes import Change, ObjectSet
 from weir.kubernetes.api.decoding import ListPage
 from weir.kubernetes.api.errors import NotFound
 from weir.kubernetes.api.objects import Metadata, SchedulingGroupObject
-from weir.kubernetes.process import group_watch
+from weir.kubernetes.process import group_watch, served_watch
 from weir.kubernetes.process.group_watch import GroupWatch
+from weir.kubernetes.process.served_watch import ServedResource, ServedVersion
 
 
 class Api:
@@ -27,9 +28,9 @@ class Api:
         self.asked.append(path)
         parts = path.removeprefix("/apis/scheduling.k8s.io").strip("/")
         if not parts:
-            return of(versions=[group_watch._Version(each) for each in ("v1", *self.versions)])
+            return of(versions=[ServedVersion(each) for each in ("v1", *self.versions)])
         names = ["workloads"] if parts == "v1alpha1" else ["workloads", "podgroups"]
-        return of(resources=[group_watch._Resource(name) for name in names])
+        return of(resources=[ServedResource(name) for name in names])
 
     async def pieces(self, path: str, _of: Any, **_: Any) -> AsyncIterator[ListPage[SchedulingGroupObject]]:
         self.asked.append(path)
@@ -89,7 +90,8 @@ async def until(true: Callable[[], bool]) -> None:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_watch, "LOOK_S", 0.01)
-    monkeypatch.setattr(group_watch, "AGAIN_S", 0.05)
+    monkeypatch.setattr(served_watch, "LOOK_S", 0.01)
+    monkeypatch.setattr(served_watch, "AGAIN_S", 0.05)
 
 
 async def test_nothing_is_asked_for_without_a_pod_that_names_a_group() -> None:

@@ -1,0 +1,145 @@
+"""Watch of a resource that releases of Kubernetes serve in different versions, or not at all.
+
+The API server says which versions it serves: of several, the newest one that Weir knows is read.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import field
+from structlog import get_logger
+
+from weir.kubernetes.api.changes import Deliver
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError, NotFound
+from weir.kubernetes.api.objects import ApiStruct
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Reflector
+
+LOOK_S = 0.5
+"""Interval at which a watch looks for the end of the watched version."""
+AGAIN_S = 30.0
+"""Interval at which a watch looks for a resource that the API server doesn't serve."""
+_LOG = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedForm:
+    """A resource of a group of the API, its versions from newest to oldest, and the shape of its objects."""
+
+    group: str
+    resource: str
+    versions: tuple[str, ...]
+    of: type[Any]
+
+
+class ServedVersion(ApiStruct):
+    """A version of a group."""
+
+    version: str = ""
+
+
+class _Versions(ApiStruct):
+    """The versions of a group of the API."""
+
+    versions: list[ServedVersion] = field(default_factory=list)
+
+
+class ServedResource(ApiStruct):
+    """A resource of a version."""
+
+    name: str = ""
+
+
+class _Resources(ApiStruct):
+    """The resources of a version of a group."""
+
+    resources: list[ServedResource] = field(default_factory=list)
+
+
+class ServedWatch:
+    """Watches one resource in the newest version that the API server serves. `run` it as a task."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        form: ServedForm,
+        deliver: Callable[[str], Deliver],
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Create a watch.
+
+        Args:
+            api: of the cluster.
+            form: the resource.
+            deliver: returns the function that takes in changes of a version.
+            note: is told why the resource can't be read, and with an empty sentence that it can.
+        """
+        self.known = asyncio.Event()
+        """Set once its objects are known, or can't be had."""
+        self._api, self._form = api, form
+        self._deliver, self._note = deliver, note
+        self._failure = ""
+
+    async def run(self) -> None:
+        """Watch for ever, in whatever version is served."""
+        form = self._form
+        while True:
+            try:
+                api_version = await self._served()
+                why = "" if api_version else f"the API server doesn't serve {form.resource} of {form.group}"
+            except ApiError as error:
+                api_version, why = "", self._failed(error)
+            self._note(why)
+            if not api_version:
+                self.known.set()
+                await asyncio.sleep(AGAIN_S)
+                continue
+            _LOG.info("served_version_read", resource=form.resource, api_version=api_version)
+            await self._reflect(api_version)
+
+    async def _served(self) -> str:
+        """Return the newest version that the API server serves; empty if it serves none.
+
+        Raises:
+            ApiError: the API server doesn't say.
+        """
+        form = self._form
+        try:
+            there = await self._api.get(f"/apis/{form.group}", _Versions)
+        except NotFound:
+            return ""
+        offered = {each.version for each in there.versions}
+        for version in form.versions:
+            if version not in offered:
+                continue
+            found = await self._api.get(f"/apis/{form.group}/{version}", _Resources)
+            if any(each.name == form.resource for each in found.resources):
+                return f"{form.group}/{version}"
+        return ""
+
+    async def _reflect(self, api_version: str) -> None:
+        """Watch one version until the API server doesn't serve it any more."""
+        path = path_of(api_version, self._form.resource)
+        reflector = Reflector(self._api, path, self._form.of, self._deliver(api_version))
+        task = asyncio.create_task(reflector.run())
+        try:
+            while not reflector.absent:
+                if reflector.synced.is_set():
+                    self._note("")
+                    self.known.set()
+                elif reflector.failure:
+                    self._note(self._failed(reflector.failure))
+                await asyncio.sleep(LOOK_S if reflector.synced.is_set() else 0.05)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _failed(self, why: object) -> str:
+        """Return why the resource can't be read, and log it once."""
+        failure, self._failure = self._failure, str(why).rstrip(".")
+        if failure != self._failure:
+            _LOG.warning("served_version_not_read", resource=self._form.resource, why=self._failure)
+        return self._failure

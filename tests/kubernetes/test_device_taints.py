@@ -1,0 +1,112 @@
+"""Rules that taint devices, on a real API server that serves them, beside kube-scheduler and the eviction.
+
+WEIR_EFFORT multiplies the number of random claims.
+"""
+
+import os
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from tests.kubernetes.claim_objects import GPU, claiming, gpu_class, gpu_slice, template
+from tests.kubernetes.claim_verdicts import compare
+from tests.kubernetes.constraints import scheduling
+from tests.unit.kubernetes.random_claims import add_taint_rules, random_case
+from tools.controlplane.api import Object, collection
+from tools.controlplane.binaries import RELEASE, Binaries
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.nodes import node
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+
+EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
+CASES = 60 * EFFORT
+API, FEATURES = {
+    "1.35": ("resource.k8s.io/v1alpha3", ("DRADeviceTaints", "DRADeviceTaintRules")),
+    "1.36": ("resource.k8s.io/v1beta2", ("DRADeviceTaintRules",)),
+    "1.37": ("resource.k8s.io/v1", ()),
+}[RELEASE]
+SICK = "example.com/sick"
+
+
+@pytest.fixture(scope="module")
+def tainting(binaries: Binaries) -> Iterator[ControlPlane]:
+    apis = [f"{API}/devicetaintrules"] if FEATURES else []
+    with ControlPlane(binaries, features=FEATURES, alpha_apis=apis) as running:
+        running.grant_all("weir")
+        yield running
+
+
+@pytest.fixture
+def tainted(tainting: ControlPlane) -> Iterator[Cluster]:
+    here = Cluster(tainting)
+    yield here
+    for each in here.api.items(f"/apis/{API}/devicetaintrules"):
+        here.api.delete(f"/apis/{API}/devicetaintrules/{each['metadata']['name']}")
+    here.empty()
+
+
+def rule(effect: str = "NoSchedule", **chosen: str) -> Object:
+    taint = {"key": SICK, "value": "yes", "effect": effect}
+    return {
+        "apiVersion": API,
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "sick"},
+        "spec": {"deviceSelector": chosen, "taint": taint},
+    }
+
+
+@pytest.mark.kubernetes
+def test_tainted_devices_fit_where_they_do_for_kube_scheduler(
+    tainting: ControlPlane, tainted: Cluster
+) -> None:
+    chance = Random(f"taints/{EFFORT}")
+    cases = [random_case(chance, f"taints-{number}") for number in range(CASES)]
+    for case in cases:
+        add_taint_rules(case, chance)
+        for each in case.taint_rules:
+            each["apiVersion"] = API
+    try:
+        compare(tainted, tainting, cases)
+    finally:
+        tainting.kill("kube-scheduler")
+
+
+@pytest.fixture
+def weir(tainting: ControlPlane) -> Iterator[Weir]:
+    with scheduling(tainting, "weir-taints") as running:
+        yield running
+
+
+@pytest.mark.kubernetes
+def test_a_rule_keeps_pods_from_a_device_and_evicts_those_that_do_not_tolerate_it(
+    tainted: Cluster, weir: Weir
+) -> None:
+    cluster, within = tainted, tainted.namespace()
+    tolerating = {"tolerations": [{"key": SICK, "operator": "Exists"}]}
+    cluster.api.create(project(within, 4), gpu_class(), gpu_slice("n1", 1), rule(driver=GPU, device="gpu-0"))
+    cluster.api.create(template(within, "one"), template(within, "tolerant", **tolerating))
+    cluster.add([node("n1", gpus=0)])
+    cluster.api.create(claiming(within, "waits", "one"))
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/pod-waits"
+
+    def sentence() -> str:
+        status = (cluster.api.maybe(path) or {}).get("status", {})
+        return str((status.get("reason") or {}).get("sentence", ""))
+
+    words = "1 device that matches has a taint that the claim doesn't tolerate"
+    cluster.until(lambda: words in sentence(), 60, lambda: f"the taint in the reason: {sentence()}")
+    cluster.api.create(claiming(within, "tolerates", "tolerant"))
+    cluster.until(lambda: cluster.running(within) == {"tolerates": "n1"}, 60, "the pod that tolerates it")
+    cluster.api.delete(f"/api/v1/namespaces/{within}/pods/tolerates", grace_s=0)
+    path_of_rule = f"{collection(rule())}/sick"
+    cluster.api.delete(path_of_rule)
+    cluster.until(lambda: cluster.running(within) == {"waits": "n1"}, 60, "the pod without a toleration")
+    # Kubernetes' own controller evicts the pod, and Weir gives the device to no other one
+    cluster.api.create(rule("NoExecute", driver=GPU), claiming(within, "later", "one"))
+    cluster.until(lambda: not cluster.running(within), 60, "the eviction")
+    cluster.api.create(claiming(within, "again", "tolerant"))
+    cluster.until(lambda: cluster.running(within) == {"again": "n1"}, 60, "the pod that tolerates it")
+    assert [each["metadata"]["name"] for each in cluster.pods(within) if each["spec"].get("nodeName")] == [
+        "again"
+    ]
