@@ -75,7 +75,7 @@ class ServedWatch:
             api: of the cluster.
             form: the resource.
             deliver: returns the function that takes in changes of a version.
-            note: is told why the resource can't be read, and with an empty sentence that it can.
+            note: takes why the resource can't be read; an empty sentence means that it can.
         """
         self.known = asyncio.Event()
         """Set once its objects are known, or can't be had."""
