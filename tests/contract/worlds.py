@@ -24,7 +24,7 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.writes.operations import (
     Bind,
     Evict,

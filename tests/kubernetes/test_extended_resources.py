@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.kubernetes.claim_objects import GPU, gpu_class, gpu_slice
-from tests.kubernetes.test_claims import RESOURCES, devices, verdict
+from tests.kubernetes.claim_verdicts import RESOURCES, verdict
+from tests.kubernetes.test_claims import devices
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -35,7 +36,7 @@ from weir.kubernetes.claims.extended_resources import (
 from weir.kubernetes.claims.placement import choose_devices
 from weir.kubernetes.claims.pools import SliceIndex, parse_slice
 from weir.kubernetes.claims.selector_results import SelectorResults
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
@@ -211,6 +212,37 @@ def test_pods_run_by_number_on_nodes_with_a_driver_or_a_device_plugin(
     cluster.api.delete(f"/api/v1/namespaces/{within}/pods/{ended}", grace_s=0)
     cluster.until(lambda: waiting in cluster.running(within), 120, "the device of the pod that ended")
     assert len(given(cluster, within)) == 4
+
+
+def test_the_name_of_a_class_makes_a_pod_weirs_without_settings(cluster: Cluster, weir: Installed) -> None:
+    within = cluster.namespace()
+    other, further = gpu_class(), providing()
+    other["metadata"]["name"], further["metadata"]["name"] = "nic.example.com", "big.example.com"
+    cluster.api.create(project(within, 2), gpu_class(), other, further, gpu_slice("driven", 4))
+    cluster.add([node("driven", gpus=0)])
+
+    def scheduler(name: str, of_class: str) -> str:
+        """Return the scheduler of a pod that names none and asks for a device of a class."""
+        body = asking(within, name, 1, f"deviceclass.resource.kubernetes.io/{of_class}")
+        del body["spec"]["schedulerName"]
+        cluster.api.create(body)
+        found = cluster.api.get(f"/api/v1/namespaces/{within}/pods/{name}")
+        return str(found["spec"]["schedulerName"])
+
+    tries = iter(range(100))
+    cluster.until(lambda: scheduler(f"p{next(tries)}", GPU) == "weir", 60, "the webhook to take the pod")
+    cluster.until(
+        lambda: scheduler(f"q{next(tries)}", "big.example.com") == "weir", 60, "the class to be known"
+    )
+    assert scheduler("nic", "nic.example.com") == "default-scheduler"
+    cluster.until(lambda: len(given(cluster, within)) == 2, 120, "two claims")
+    path = f"/apis/weir.dev/v1alpha1/projects/{within}"
+
+    def allocated() -> str:
+        status = cluster.api.get(path).get("status") or {}
+        return str(status.get("allocated", {}).get("gpu"))
+
+    cluster.until(lambda: allocated() == "2", 60, lambda: f"both in the quota: {allocated()}")
 
 
 def test_a_pod_that_is_over_leaves_no_claim(cluster: Cluster, weir: Installed) -> None:

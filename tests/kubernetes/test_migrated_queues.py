@@ -9,7 +9,7 @@ from tools.controlplane.weir import install_kinds
 
 from weir.kubernetes.migrate import kai, kueue
 from weir.kubernetes.migrate.queue_objects import Conversion
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 
 AMOUNTS = (
     {"quota": 0.001, "limit": -1},

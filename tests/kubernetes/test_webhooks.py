@@ -84,7 +84,7 @@ class Replica:
                 TokenReviewer(api),
                 lambda: self.certifying.caller_key,
                 metrics=lambda: b"weir_up 1\n",
-                claims=ClaimedClasses(api, [GPU]),
+                claims=ClaimedClasses(api, [GPU].__contains__),
             )
             app = application(served)
             runner = await serve(app, tls, "127.0.0.1", 0)

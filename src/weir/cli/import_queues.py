@@ -48,7 +48,7 @@ def kueue(
     """
     from weir.kubernetes.migrate.kueue import convert
     from weir.kubernetes.translate.device_list import read_devices
-    from weir.kubernetes.translate.requests import DeviceResources
+    from weir.kubernetes.translate.device_resources import DeviceResources
 
     try:
         resources = DeviceResources() if devices is None else read_devices(devices)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weir.kubernetes.install.deployment import PodOptions
     from weir.kubernetes.install.history import HistoryStorage
     from weir.kubernetes.install.node_agent import NodeAgents
-    from weir.kubernetes.translate.requests import DeviceResources
+    from weir.kubernetes.translate.device_resources import DeviceResources
 
 _NAMES = Parameter(consume_multiple=True, negative=())
 _SWITCH = Parameter(negative=())
@@ -49,7 +49,7 @@ class WeirOptions:
     def device_resources(self) -> "DeviceResources":
         """Return the resources that are GPUs."""
         from weir.kubernetes.translate.device_list import read_devices
-        from weir.kubernetes.translate.requests import DeviceResources
+        from weir.kubernetes.translate.device_resources import DeviceResources
 
         return (
             DeviceResources() if self.devices is None else check.one("--devices", read_devices, self.devices)

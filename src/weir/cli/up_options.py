@@ -139,7 +139,7 @@ def process_options(
     from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
     from weir.kubernetes.process.process_options import ProcessOptions
     from weir.kubernetes.translate.device_list import read_devices
-    from weir.kubernetes.translate.requests import DeviceResources
+    from weir.kubernetes.translate.device_resources import DeviceResources
 
     exempt = [each for each in (without.without_project_exempt or "").split(",") if each]
     rule = check.without_project(without.without_project, without.without_project_in, exempt)

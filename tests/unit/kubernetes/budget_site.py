@@ -10,7 +10,7 @@ from weir.control.loop import Control
 from weir.kubernetes.api.objects import KubePod, ObjectCondition, PodDisruptionBudget
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.writes.operations import Evict, WriteRefused
 from weir.model.policy import BudgetPolicy, Policy
 

@@ -23,9 +23,9 @@ from weir.kubernetes.api.objects import (
 )
 from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
 from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import GPU_SHARING, SET_ASIDE
 from weir.kubernetes.translate.kinds import load_kinds
-from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.policy import Policy
 from weir.state.jobs import Phase
 

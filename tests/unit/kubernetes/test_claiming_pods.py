@@ -41,7 +41,7 @@ class Claims:
 
 
 def looked_up(api: Any, **more: Any) -> ClaimedClasses:
-    return ClaimedClasses(api, [GPU], **more)
+    return ClaimedClasses(api, [GPU].__contains__, **more)
 
 
 def pod_with(*sources: tuple[str, str]) -> Claimant:

@@ -14,7 +14,7 @@ from weir.kubernetes.crd.objects import (
     WorkloadStatus,
 )
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.workloads import WHOLE_MILLI
 
 from .small_world import KINDS, node, pod, project

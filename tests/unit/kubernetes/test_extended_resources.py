@@ -12,7 +12,8 @@ from weir.kubernetes.claims.extended_resources import (
     provided,
     special_name,
 )
-from weir.kubernetes.translate.requests import DEVICES_LABEL, DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
+from weir.kubernetes.translate.requests import DEVICES_LABEL
 from weir.model.nodes import Node
 
 GPU, NIC = "nvidia.com/gpu", "example.com/nic"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_templates import VALUES_MAX, asks_for_gpus
-from weir.kubernetes.translate.requests import DeviceResources
 
 GPU = {"nvidia.com/gpu": 8}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weir.cli.main import main
 from weir.kubernetes.migrate import kai, kueue, runai
 from weir.kubernetes.migrate.queue_objects import Conversion
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 
 Objects = dict[str, dict[str, Any]]
 

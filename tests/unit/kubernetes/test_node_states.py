@@ -2,7 +2,8 @@
 
 from weir.kubernetes.state.node_states import NodeStates, node_of
 from weir.kubernetes.state.node_usage import ForeignUsage, PodUsage
-from weir.kubernetes.translate.requests import ADDRESSES_MOST, DEVICES_LABEL, PLENTY, DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
+from weir.kubernetes.translate.requests import ADDRESSES_MOST, DEVICES_LABEL, PLENTY
 from weir.model.nodes import Node
 from weir.model.workloads import Request
 from weir.state.events import NodeLost, NodeSet

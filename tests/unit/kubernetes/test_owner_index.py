@@ -16,8 +16,8 @@ from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import KubePod, OwnerReference
 from weir.kubernetes.crd.objects import OwnerObject
 from weir.kubernetes.crd.queue_tree import QueueObject
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.kinds import load_kinds
-from weir.kubernetes.translate.requests import DeviceResources
 
 from .test_gpu_templates import GPU, replicas, template
 from .test_webhooks import KEY, answers, served

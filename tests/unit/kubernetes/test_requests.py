@@ -10,11 +10,11 @@ from tests.unit.kubernetes.written import container, pod
 
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES, ClaimConstraints
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.pod_affinity import PodAffinities
 from weir.kubernetes.translate.requests import (
     ADDRESSES_MOST,
     DEVICES_LABEL,
-    DeviceResources,
     gates,
     has_unstated,
     in_units,

@@ -13,7 +13,7 @@ from weir.kubernetes.crd.without_project import WithoutProject, read_rule
 from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 
 from .small_world import KINDS, WatchProgress, node, pod, project
 

@@ -11,7 +11,7 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
 from weir.kubernetes.install.installation_name import INSTALLATION
 from weir.kubernetes.translate.device_list import read_devices
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 

@@ -7,7 +7,7 @@ that doesn't exist yet isn't waited for: a pod that is created before it has to 
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -65,12 +65,14 @@ class ClaimedClasses:
 
     Args:
         api: of the cluster.
-        classes: those that count as GPUs.
+        is_gpu_class: returns True for those that count as GPUs.
     """
 
-    def __init__(self, api: ApiClient, classes: Collection[str], *, wait_s: float = WAIT_S) -> None:
+    def __init__(
+        self, api: ApiClient, is_gpu_class: Callable[[str], bool], *, wait_s: float = WAIT_S
+    ) -> None:
         self._api = api
-        self._classes = frozenset(classes)
+        self._is_gpu_class = is_gpu_class
         self._wait_s = wait_s
         self._reading = asyncio.Semaphore(READ_MAX)
         self._templates: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
@@ -106,7 +108,7 @@ class ClaimedClasses:
     def _names_class(self, spec: ResourceClaimSpec) -> bool:
         """Return True if a request names one of the classes. Access for administration counts as no use."""
         return any(
-            each.device_class_name in self._classes and not each.admin_access
+            self._is_gpu_class(each.device_class_name) and not each.admin_access
             for request in spec.devices.requests
             for each in (*((request.exactly,) if request.exactly else ()), *request.first_available)
         )

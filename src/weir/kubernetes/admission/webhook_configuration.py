@@ -18,6 +18,7 @@ from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER
 from weir.kubernetes.admission.shared_devices import SHARE_KEY
 from weir.kubernetes.crd.schemas import GROUP, VERSION
 from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
 
 NAME = "weir"
 OWN_PATHS = {
@@ -144,9 +145,9 @@ def _says(thing: str) -> str:
 def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) -> str:
     """Return the CEL condition that a pod may be Weir's.
 
-    A pod that asks for devices has them in its limits.
+    A pod that asks for devices has them in its limits. Weir knows which device classes have GPUs.
     """
-    named = " || ".join(is_device(each) for each in devices) or "false"
+    named = " || ".join(is_device(each) for each in (*devices, f"{CLASS_PREFIX}*"))
     requests = " || ".join(
         f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "
         f"c.resources.limits.exists(r, {named})))"
@@ -179,3 +180,9 @@ def _has_no_place(spec: str) -> str:
 def is_device(resource: str) -> str:
     """Return an expression: the resource `r` is this one; the name may end in `*`."""
     return f"r.startsWith('{resource[:-1]}')" if resource.endswith("*") else f"r == '{resource}'"
+
+
+def is_gpu(devices: Sequence[str]) -> str:
+    """Return an expression: the resource `r` is one of these devices, or stands for a usual class of GPUs."""
+    of_classes = (f"{CLASS_PREFIX}{name}" for name in DeviceResources(tuple(devices)).classes)
+    return " || ".join(is_device(each) for each in dict.fromkeys((*devices, *of_classes)))

@@ -16,9 +16,9 @@ from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import Container, KubePod, PodSpec
 from weir.kubernetes.api.resource_objects import RESOURCE_API, DeviceClass, ResourceClaim, ResourceClaimSpec
 from weir.kubernetes.claims.claim_requests import ClaimRequests, parse_claim
-from weir.kubernetes.claims.gpu_count import CLASS_PREFIX
+from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
 from weir.kubernetes.translate.quantities import exact
-from weir.kubernetes.translate.requests import DEVICES_LABEL, DeviceResources
+from weir.kubernetes.translate.requests import DEVICES_LABEL
 from weir.model.nodes import Node
 
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"

@@ -19,13 +19,10 @@ from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, Exa
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
-from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST, DeviceResources
+from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
+from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST
 from weir.model.workloads import WHOLE_MILLI
 
-CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Prefix of the resource that stands for a device class in Kubernetes' own quotas."""
-GPU_CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
-"""Classes of GPUs where the configuration names none."""
 _PROFILE = re.compile(r"([1-7])g\.", re.ASCII)
 _SLICES = 7
 _MODELS = ("productName", "model")
@@ -51,10 +48,13 @@ class NodeGpus:
 
 def gpu_classes(devices: DeviceResources) -> dict[str, int]:
     """Return the device classes that count as GPUs, and the thousandths that a device of each counts."""
-    names = [name for name in devices.resources if name.startswith(CLASS_PREFIX)]
-    if not names:
-        return dict.fromkeys(GPU_CLASSES, WHOLE_MILLI)
-    return {name.removeprefix(CLASS_PREFIX): devices.gpu_weight_milli(name) for name in names}
+    return {name: devices.gpu_weight_milli(f"{CLASS_PREFIX}{name}") for name in devices.classes}
+
+
+def further_classes(classes: Mapping[str, DeviceClass], devices: DeviceResources) -> frozenset[str]:
+    """Return the classes that count as GPUs because their extended resource is one of devices."""
+    named = {name: found.spec.extended_resource_name or "" for name, found in classes.items()}
+    return frozenset(name for name, resource in named.items() if devices.names(resource))
 
 
 class GpuCounter:
@@ -127,12 +127,10 @@ class GpuCounter:
 
         A class that provides a resource of devices counts as that resource does.
         """
-        named = {name: found.spec.extended_resource_name or "" for name, found in classes.items()}
         self._weights = {
             **{
-                name: self._devices.gpu_weight_milli(resource)
-                for name, resource in named.items()
-                if self._devices.names(resource)
+                name: self._devices.gpu_weight_milli(classes[name].spec.extended_resource_name or "")
+                for name in further_classes(classes, self._devices)
             },
             **gpu_classes(self._devices),
         }

@@ -13,7 +13,7 @@ from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.usage_settings import UsageSettings, WrittenUsage, read_usage
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
 from weir.kubernetes.translate.device_list import NAMES_MAX, device_name
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
 from weir.scenario_io.scalars import GpuWeight, Name, Term

@@ -15,7 +15,7 @@ from weir.kubernetes.install.deployment import CRITICAL
 from weir.kubernetes.install.history import DEFAULT_KEEP
 from weir.kubernetes.install.priority_classes import ClassNames
 from weir.kubernetes.translate.device_list import NAMES_MAX
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from weir.kubernetes.admission.webhook_configuration import is_device
+from weir.kubernetes.admission.webhook_configuration import is_device, is_gpu
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.install.admission_policies import OptionalPolicies
@@ -125,6 +125,7 @@ _MARKERS = Markers(
         _DAEMONSETS: 'join ", " .Values.admission.daemonSetNamespaces',
         _PROJECT_EXEMPT: 'join "," .Values.admission.withoutProjectExempt',
         f"{_LABEL}=": 'include "weir.labels" .Values.admission.withoutProjectIn',
+        is_gpu((_DEVICES,)): 'include "weir.isGpu" .Values.devices',
         is_device(_DEVICES): 'include "weir.isDevice" .Values.devices',
         _DEVICES: 'join "," .Values.devices',
         _NAMESPACE: ".Release.Namespace",

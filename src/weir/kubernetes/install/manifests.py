@@ -33,8 +33,8 @@ from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE, job_messages, la
 from weir.kubernetes.query.discovery import API_SERVICE, read_rules
 from weir.kubernetes.query.front_proxy import CONFIG_NAMESPACE as FRONT_PROXY_NAMESPACE
 from weir.kubernetes.translate.device_list import devices_written
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
-from weir.kubernetes.translate.requests import DeviceResources
 
 SECRET = f"{NAME}-webhook"
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weir.kubernetes.admission.webhook_configuration import NAME, is_device
+from weir.kubernetes.admission.webhook_configuration import NAME, is_gpu
 from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.translate.annotations import PREFIX
 
@@ -38,7 +38,7 @@ def asks_for_gpus(pod: str, devices: Sequence[str]) -> str:
 
 def asks_for_devices(pod: str, devices: Sequence[str]) -> str:
     """Return an expression: a container asks for a device."""
-    device = " || ".join(is_device(each) for each in devices) or "false"
+    device = is_gpu(devices)
     return " || ".join(
         f"{pod}.spec.?{part}.orValue([]).exists(c, "
         f"c.?resources.?limits.orValue({{}}).exists(r, {device}) || "

@@ -8,7 +8,7 @@ from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.policy import Policy
 
 if TYPE_CHECKING:  # what isn't used isn't imported

@@ -154,7 +154,9 @@ class SchedulerProcess:
         webhook_server = WebhookServer(
             self._api, opening, scheduler, chosen.devices, self._is_well, self.trouble, metrics.text
         )
-        webhook_server.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
+        webhook_server.owners = OwnerIndex(
+            self.kinds, webhook_server.classes.is_device, self._api, self._look_again
+        )
         self._see_owners = webhook_server.owners.deliver
         webhook_server.without_project = chosen.without_project
         answers = SchedulerAnswers(

@@ -17,6 +17,7 @@ from structlog import get_logger
 
 from weir.kubernetes.admission.certificate_rotation import CertificateRotation
 from weir.kubernetes.admission.claiming_pods import ClaimedClasses
+from weir.kubernetes.admission.class_resources import ClassResources
 from weir.kubernetes.admission.node_tokens import NodeTokens
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
@@ -28,7 +29,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import KubePod, Namespace
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
-from weir.kubernetes.claims.gpu_count import gpu_classes
+from weir.kubernetes.api.resource_objects import RESOURCE_API, DeviceClass
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.schemas import API_VERSION
@@ -38,7 +39,9 @@ from weir.kubernetes.process.query_service import QueryService
 from weir.kubernetes.query.discovery import API_SERVICE
 from weir.kubernetes.query.front_proxy import is_issued_by
 from weir.kubernetes.translate.annotations import Annotations
-from weir.kubernetes.translate.requests import DeviceResources, parse_request
+from weir.kubernetes.translate.claim_constraints import ClaimConstraints
+from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
+from weir.kubernetes.translate.requests import parse_request
 from weir.kubernetes.usage.node_reports import NodeReports
 
 DEFAULT_PORT = 9443
@@ -92,6 +95,10 @@ class WebhookServer:
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them
     _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
     _known: QuotaTree | None = None
+    classes: ClassResources = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.classes = ClassResources(self.devices)
 
     async def run(self) -> None:
         """Answer until it is cancelled."""
@@ -106,6 +113,8 @@ class WebhookServer:
             api_service="" if self.query is None else API_SERVICE,
         )
         reflectors = [self._reflector(each) for each in _QUEUES]
+        of_classes = path_of(RESOURCE_API, "deviceclasses")
+        reflectors.append(Reflector(self.api, of_classes, DeviceClass, self.classes.deliver))
         if self.without_project.labels:
             reflectors.append(Reflector(self.api, path_of("v1", "namespaces"), Namespace, self._see_labels))
         async with asyncio.TaskGroup() as tasks:
@@ -122,7 +131,7 @@ class WebhookServer:
         opening = self.opening
         served = WebhookServices(
             known=lambda: self._known,
-            reading=PodRules(self.scheduler, self.devices.names, self._refusals),
+            reading=PodRules(self.scheduler, self.classes.is_device, self._refusals),
             token_reviewer=TokenReviewer(self.api),
             caller_key=lambda: certificate_rotation.caller_key,
             is_alive=self.is_alive,
@@ -130,7 +139,7 @@ class WebhookServer:
             trouble=self.trouble,
             metrics=self.metrics,
             owners=self.owners,
-            claims=ClaimedClasses(self.api, gpu_classes(self.devices)),
+            claims=ClaimedClasses(self.api, self.classes.is_gpu_class),
             second_look=SecondLook(self._read_now),
             is_front_proxy=self._is_front_proxy,
         )
@@ -162,7 +171,11 @@ class WebhookServer:
         return authorities is None or not is_issued_by(certificate, authorities.read_bytes())
 
     def _refusals(self, pod: KubePod, annotations: Annotations) -> Sequence[str]:
-        return parse_request(pod, annotations, devices=self.devices).refusals
+        containers = (*pod.spec.init_containers, *pod.spec.containers)
+        names = {name for each in containers for name in (*each.resources.limits, *each.resources.requests)}
+        by_class = tuple(sorted(name for name in names if name.startswith(CLASS_PREFIX)))
+        claims = ClaimConstraints(provided=by_class, counted=by_class)
+        return parse_request(pod, annotations, devices=self.devices, claims=claims).refusals
 
     def _reflector(self, resource: str) -> Reflector[Any]:
         objects = self._objects.setdefault(resource, {})

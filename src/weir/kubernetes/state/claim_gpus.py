@@ -8,7 +8,7 @@ from weir.kubernetes.claims.gpu_count import ClaimedGpus, GpuCounter, NodeGpus
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_inventory import ClaimInventory
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
 _KINDS_MOST = 32

@@ -33,9 +33,10 @@ from weir.kubernetes.state.start_conditions import StartConditionGates
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
 from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import limits_memory
 from weir.kubernetes.translate.kinds import WorkloadKinds
-from weir.kubernetes.translate.requests import DeviceResources, unstated_in_use
+from weir.kubernetes.translate.requests import unstated_in_use
 from weir.model.nodes import Node
 from weir.state.events import WorkloadOutcome
 
@@ -350,7 +351,10 @@ class ClusterState:
         if len(present) <= 1 and CLAIMED_DEVICES not in present:
             present = before.present
         self._no_shares = self.node_states.no_shares
-        self.resolver.set_devices(replace(before, present=present, no_shares=self._no_shares))
+        further = self.claims.extended.further_classes
+        self.resolver.set_devices(
+            replace(before, present=present, no_shares=self._no_shares, further_classes=further)
+        )
 
     def _start_gates(self, gang: Gang) -> Sequence[Fact]:
         """Return the changes of the gates that keep a workload from its first start."""

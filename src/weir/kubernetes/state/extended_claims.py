@@ -13,8 +13,9 @@ from weir.kubernetes.claims.extended_resources import (
     provided,
     special_name,
 )
+from weir.kubernetes.claims.gpu_count import further_classes
 from weir.kubernetes.state.claim_inventory import ClaimInventory
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
 
@@ -25,6 +26,7 @@ class ExtendedClaims:
         self._inventory = inventory
         self._devices = devices
         self._class_of: dict[str, str] = {}  # by resource
+        self._further: frozenset[str] = frozenset()
         self._read_changes = 0
         self._has_changed = False
 
@@ -40,6 +42,13 @@ class ExtendedClaims:
             found = provided(self._inventory.classes)
             self._has_changed = self._has_changed or found != self._class_of
             self._class_of = found
+            self._further = further_classes(self._inventory.classes, self._devices)
+
+    @property
+    def further_classes(self) -> frozenset[str]:
+        """Return the classes that count as GPUs because their extended resource is one of devices."""
+        self._read()
+        return self._further
 
     def of(self, pod: KubePod) -> ExtendedResources | None:
         """Return the extended resources of a pod that classes provide; None without any."""

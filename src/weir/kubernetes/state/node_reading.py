@@ -3,14 +3,9 @@
 from collections.abc import Mapping
 
 from weir.kubernetes.api.objects import KubeNode
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.quantities import exact, in_unit
-from weir.kubernetes.translate.requests import (
-    CLUSTER_LABEL,
-    DEVICE_MEMORY_MOST,
-    DEVICES_LABEL,
-    DEVICES_MOST,
-    DeviceResources,
-)
+from weir.kubernetes.translate.requests import CLUSTER_LABEL, DEVICE_MEMORY_MOST, DEVICES_LABEL, DEVICES_MOST
 from weir.model.nodes import Effect, Node, Taint
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -32,18 +32,14 @@ from weir.kubernetes.state.node_usage import (
 )
 from weir.kubernetes.state.shared_node import SharedNode, as_shared, shared_node_of
 from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import (
     NO_SHARED_NODES,
     SET_ASIDE,
     SHARED_NODES_DRAIN,
     is_share,
 )
-from weir.kubernetes.translate.requests import (
-    DEVICES_LABEL,
-    DEVICES_MOST,
-    DeviceResources,
-    has_unstated,
-)
+from weir.kubernetes.translate.requests import DEVICES_LABEL, DEVICES_MOST, has_unstated
 from weir.model.nodes import Node
 from weir.model.workloads import WHOLE_MILLI, Request
 from weir.state.events import NodeLost, NodeSet

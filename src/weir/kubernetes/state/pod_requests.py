@@ -3,8 +3,9 @@
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities
-from weir.kubernetes.translate.requests import DeviceResources, PodRequest, parse_request
+from weir.kubernetes.translate.requests import PodRequest, parse_request
 from weir.kubernetes.translate.resource_names import ResourceNames
 from weir.kubernetes.translate.volumes import ANYWHERE, VolumeConstraints
 

@@ -24,10 +24,11 @@ from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.kubernetes.state.pod_requests import NO_CONSTRAINTS, PodConstraints, PodRequests
 from weir.kubernetes.state.resource_claims import ResourceClaims
 from weir.kubernetes.state.scheduling_groups import SchedulingGroups, is_native
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gates import CLAIM, GATED, OWNER_MISSING, REFUSED, VOLUME
 from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodSelectors
-from weir.kubernetes.translate.requests import DeviceResources, gates, priority_of
+from weir.kubernetes.translate.requests import gates, priority_of
 from weir.kubernetes.translate.volumes import (
     ANYWHERE,
     VolumeInventory,

@@ -23,8 +23,8 @@ from weir.kubernetes.state.claimed_nodes import UNREAD_NEED
 from weir.kubernetes.state.extended_claims import ExtendedClaims
 from weir.kubernetes.state.pod_claims import NamedClaims, claims_of, why_waiting
 from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.node_terms import terms
-from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.nodes import Node
 from weir.model.workloads import NodeAffinityRule
 

@@ -13,8 +13,9 @@ from structlog import get_logger
 
 from weir.kubernetes.api.objects import PodSpec
 from weir.kubernetes.state.node_usage import ForeignUsage
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.quantities import exact
-from weir.kubernetes.translate.requests import DEVICES_MOST, DeviceResources
+from weir.kubernetes.translate.requests import DEVICES_MOST
 from weir.model.resources import PODS
 
 QUARANTINED = "quarantined workloads"
@@ -99,7 +100,7 @@ def node_in(body: Any) -> str:
 def _devices(container: Any, devices: DeviceResources) -> int:
     resources = _mapping(_mapping(container).get("resources"))
     pod_request = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
-    return sum(_count(amount) for name, amount in pod_request.items() if devices.names(str(name)))
+    return sum(_count(amount) for name, amount in pod_request.items() if devices.has_gpus(str(name)))
 
 
 def _count(written: Any) -> int:

@@ -5,7 +5,7 @@ A name may have a weight: `nvidia.com/mig-1g.10gb=1/7` counts as a seventh of a 
 
 import re
 
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.workloads import WHOLE_MILLI
 from weir.scenario_io.scalars import gpu_weight_milli
 

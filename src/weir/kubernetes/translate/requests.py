@@ -5,12 +5,13 @@ be placed as it is written comes out as a sentence that says what to write inste
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 from weir.kubernetes.api.objects import Container, ContainerResources, KubePod, PodSpec
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES, NO_CLAIMS, ClaimConstraints
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import SHARING_TOLERATION, sharing_rules
 from weir.kubernetes.translate.node_terms import terms
 from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities
@@ -51,40 +52,6 @@ _EFFECTS: Mapping[str, Effect | None] = {
     "PreferNoSchedule": "PreferNoSchedule",
     "NoExecute": "NoExecute",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceResources:
-    """Device resources, and which of them the nodes offer. A name may end in `*`.
-
-    `no_shares` is the sentence by which shares are refused; empty if a node takes them.
-    """
-
-    resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
-    present: frozenset[str] = field(default_factory=frozenset)
-    no_shares: str = ""
-    weights: tuple[tuple[str, int], ...] = ()  # thousandths of a GPU, of those that count as another part
-
-    @classmethod
-    def weighted(cls, weights: Mapping[str, int]) -> "DeviceResources":
-        """Return devices of these resources, each with the thousandths of a GPU that it counts as."""
-        others = tuple((name, milli) for name, milli in weights.items() if milli != WHOLE_MILLI)
-        return cls(tuple(weights), weights=others)
-
-    def gpu_weight_milli(self, resource: str) -> int:
-        """Return the thousandths of a GPU that a device of this resource counts as."""
-        if not self.weights:
-            return WHOLE_MILLI
-        name = next((each for each in self.resources if _is_named(resource, each)), "")
-        return dict(self.weights).get(name, WHOLE_MILLI)
-
-    def names(self, resource: str) -> bool:
-        """Return True if a resource is one of devices."""
-        return any(_is_named(resource, each) for each in self.resources)
-
-
-def _is_named(resource: str, name: str) -> bool:
-    return resource.startswith(name[:-1]) if name.endswith("*") else resource == name
 
 
 @dataclass(frozen=True, slots=True)

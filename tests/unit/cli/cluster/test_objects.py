@@ -21,7 +21,7 @@ from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_e
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.query.rows import memory_isolation
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, WorkloadQuery, matching
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
 DEFAULTS = InstallationView()

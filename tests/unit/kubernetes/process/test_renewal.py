@@ -11,7 +11,7 @@ from weir.kubernetes.process import control_hooks, renewal
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.writes.operations import Bind, WriteDone
 from weir.model.nodes import Node
 from weir.model.policy import Policy

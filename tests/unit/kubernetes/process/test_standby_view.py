@@ -13,7 +13,7 @@ from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.standby_view import StandbyHooks
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.policy import Policy
 from weir.service.place_in_project import place_in_project
 

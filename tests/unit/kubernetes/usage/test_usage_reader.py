@@ -14,7 +14,7 @@ from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.usage_settings import UsageSettings
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.usage.cluster_use import ClusterUse, DeviceSighting
 from weir.kubernetes.usage.node_reports import DeviceReport, NodeReport, NodeReports, PodReport
 from weir.kubernetes.usage.pod_metrics import read_pods

@@ -7,6 +7,14 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The condition that the resource r is a device, or stands for a device class of GPUs. */}}
+{{- define "weir.isGpu" -}}
+{{- include "weir.isDevice" . -}}
+{{- if not (contains ",deviceclass.resource.kubernetes.io/" (printf ",%s" (join "," .))) -}}
+{{- range list "gpu.nvidia.com" "mig.nvidia.com" "gpu.amd.com" "gpu.intel.com" }} || r == 'deviceclass.resource.kubernetes.io/{{ . }}'{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* A list of CEL. */}}
 {{- define "weir.quotedList" -}}
 [{{ range $at, $each := . }}{{ if $at }}, {{ end }}'{{ $each }}'{{ end }}]

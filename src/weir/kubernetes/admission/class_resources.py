@@ -1,0 +1,40 @@
+"""Device classes of GPUs as reviews need them: their names, and the resources that stand for them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.resource_objects import DeviceClass
+from weir.kubernetes.claims.extended_resources import provided
+from weir.kubernetes.claims.gpu_count import further_classes
+from weir.kubernetes.translate.device_resources import DeviceResources
+
+
+class ClassResources:
+    """Keeps the device classes that count as GPUs. `deliver` takes in the classes of the cluster."""
+
+    def __init__(self, devices: DeviceResources) -> None:
+        self.devices = self._stated = devices
+        self._classes: dict[str, DeviceClass] = {}
+        self._provided: frozenset[str] = frozenset()
+
+    def deliver(self, changes: Sequence[Change[Any]]) -> None:
+        """Take in changes of classes."""
+        for change in changes:
+            if isinstance(change, ObjectSet):
+                self._classes[change.key] = change.object
+            elif isinstance(change, ObjectRemoved):
+                self._classes.pop(change.key, None)
+        further = further_classes(self._classes, self._stated)
+        self.devices = replace(self._stated, further_classes=further)
+        found = provided(self._classes)
+        self._provided = frozenset(name for name, of_class in found.items() if self.is_gpu_class(of_class))
+
+    def is_gpu_class(self, name: str) -> bool:
+        """Return True if the devices of a class count as GPUs."""
+        return name in self.devices.classes or name in self.devices.further_classes
+
+    def is_device(self, resource: str) -> bool:
+        """Return True if a container that has this resource has GPUs."""
+        return resource in self._provided or self.devices.has_gpus(resource)
