@@ -137,28 +137,39 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
 
 
 def _claims_of_pods(account: str) -> Policy:
-    """Limit the resource claims that Weir's account creates and deletes to those of extended resources."""
+    """Limit the resource claims that Weir's account creates and deletes to those of extended resources.
+
+    Of other claims it changes the finalizers: a claim that it could annotate, it could delete afterwards.
+    """
     claim = "(request.operation == 'DELETE' ? oldObject : object).metadata"
+    special = (
+        f"{claim}.?annotations[?{quoted(EXTENDED_CLAIM)}].orValue('') == 'true' && "
+        f"{claim}.?ownerReferences.orValue([]).exists(owner, owner.apiVersion == 'v1' && owner.kind == 'Pod')"
+    )
     return policy_object(
         "account-resource-claims",
-        [match_rule("resource.k8s.io", ["CREATE", "DELETE"], ["resourceclaims"])],
+        [match_rule("resource.k8s.io", ["CREATE", "DELETE", "UPDATE"], ["resourceclaims"])],
         conditions=[("is-weir", f"request.userInfo.username == {quoted(account)}")],
-        expression=f"{claim}.?annotations[?{quoted(EXTENDED_CLAIM)}].orValue('') == 'true' && "
-        f"{claim}.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Pod')",
-        message="Weir creates and deletes the claims for extended resources of pods, and no other claims.",
+        expression=f"request.operation == 'UPDATE' ? ({_same_metadata()}) : ({special})",
+        message="Weir creates and deletes the claims for extended resources of pods, and no other claims; "
+        "of any other claim it changes the finalizers alone.",
     )
+
+
+def _same_metadata() -> str:
+    """Return an expression: the metadata is as before, but for finalizers."""
+    unchanged = ("labels", "annotations", "ownerReferences")
+    return " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in unchanged)
 
 
 def _finalizers_alone(account: str) -> Policy:
     """Limit the changes of Weir's account on projects and departments to their finalizers."""
-    unchanged = ("labels", "annotations", "ownerReferences")
-    same = " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in unchanged)
     rule = match_rule(GROUP, ["UPDATE"], ["projects", "departments"]) | {"apiVersions": ["*"]}
     return policy_object(
         "account-queues",
         [rule],
         conditions=[("is-weir", f"request.userInfo.username == {quoted(account)}")],
-        expression=f"object.?spec == oldObject.?spec && {same}",
+        expression=f"object.?spec == oldObject.?spec && {_same_metadata()}",
         message="Weir changes the finalizers of a project or a department, and nothing else of it.",
     )
 
