@@ -1,7 +1,7 @@
 """Resource claims of people, on an API server with the policies and rights of an installation.
 
-A person has rights on one namespace, as an administrator gives them there. Neither this person nor whoever
-acts with Weir's account has a way to the claims and devices of others.
+A person has rights on one namespace, as an administrator gives them there. Neither this person nor Weir's
+account has a way to the claims and devices of others.
 """
 
 from typing import Any

@@ -66,6 +66,7 @@ class EffectWrites:
     def __init__(self, cluster_state: ClusterState, statuses: StatusWriter, wake: Callable[[], None]) -> None:
         self.binding = 0
         self.events: list[EmitEvent] = []
+        self._await_devices: set[tuple[str, int]] = set()  # bindings that count as under way no more
         self._state = cluster_state
         self._statuses = statuses
         self._wake = wake
@@ -188,13 +189,12 @@ class EffectWrites:
 
     def take_outcome(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Bring the state up to the outcome of a write."""
-        if isinstance(write, Bind):
-            self.binding -= 1
         if isinstance(write.about, Gang):
             self._statuses.not_written(write.about, now_s)
             return
         about: tuple[TrackedPod, int, PodUsage | None] = write.about  # type: ignore[assignment]
         tracked, start, _ = about
+        has_waited = isinstance(write, Bind) and self._count_binding((tracked.key, start), outcome)
         gang = tracked.gang
         if gang is None:
             return
@@ -204,11 +204,16 @@ class EffectWrites:
                 self.events.append(
                     EmitEvent(regarding_pod(gang, tracked), "Scheduled", note, action="Binding")
                 )
+            elif isinstance(outcome, WriteDelayed):
+                subject = regarding_pod(gang, tracked)
+                self.events.append(EmitEvent(subject, "DevicesPending", outcome.sentence, action="Binding"))
             elif isinstance(outcome, WriteUnknown):
                 self._state.orders.start_doubted(tracked, start, now_s)
             elif isinstance(outcome, WriteRefused | WriteNotSent):
                 again = isinstance(outcome, WriteNotSent)
-                self._state.orders.start_refused(tracked, start, outcome.sentence, now_s, again=again)
+                self._state.orders.start_refused(
+                    tracked, start, outcome.sentence, now_s, again=again, is_settled=has_waited
+                )
         elif isinstance(outcome, WriteDone):
             self._state.budgets.accepted(tracked)
         elif isinstance(outcome, WriteDelayed):
@@ -217,6 +222,19 @@ class EffectWrites:
             isinstance(outcome, WriteRefused) and outcome.status != 404
         ):
             self._not_stopped(write, tracked, outcome.sentence, now_s)
+
+    def _count_binding(self, start: tuple[str, int], outcome: Outcome) -> bool:
+        """Count a binding no longer as under way once it is over, or waits for its devices.
+
+        Return True if it has waited for devices: all writes for its claims are done.
+        """
+        has_waited = start in self._await_devices
+        self.binding -= not has_waited
+        if isinstance(outcome, WriteDelayed):
+            self._await_devices.add(start)
+        else:
+            self._await_devices.discard(start)
+        return has_waited
 
     def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
         """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""

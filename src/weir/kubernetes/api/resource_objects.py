@@ -114,6 +114,7 @@ class SliceDevice(ApiStruct):
     taints: list[DeviceTaint] = field(default_factory=list)
     binds_to_node: bool = False
     binding_conditions: list[str] = field(default_factory=list)
+    binding_failure_conditions: list[str] = field(default_factory=list)
     allow_multiple_allocations: bool = False
 
 

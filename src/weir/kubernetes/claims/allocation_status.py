@@ -70,6 +70,10 @@ def _result(chosen: ChosenDevice) -> dict[str, Any]:
             }
             for each in chosen.devices.tolerations
         ]
+    if chosen.device.binding_conditions:
+        result["bindingConditions"] = list(chosen.device.binding_conditions)
+        if chosen.device.failure_conditions:
+            result["bindingFailureConditions"] = list(chosen.device.failure_conditions)
     if chosen.device.shareable:
         result["shareID"] = str(uuid4())
         if chosen.consumed:

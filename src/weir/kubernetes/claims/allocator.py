@@ -159,7 +159,7 @@ class _Search:
         return None
 
     def _is_candidate(self, devices: ExactDevices, device: PoolDevice) -> bool:
-        if device.has_binding_conditions or not self._results.matches(devices, device):
+        if not self._results.matches(devices, device):
             return False
         if devices.count is not None and any(
             device.attribute(name) != value for name, value in self._only.items()

@@ -49,7 +49,8 @@ class PoolDevice:
     taints: tuple[tuple[str, str, str], ...]  # key, value and effect
     shareable: bool
     binds_to_node: bool
-    has_binding_conditions: bool
+    binding_conditions: tuple[str, ...]
+    failure_conditions: tuple[str, ...]
     nodes: NodeChoice
     content: str
     values: Mapping[str, Any] = field(default_factory=dict)  # as selectors see it
@@ -90,7 +91,8 @@ def device_of(found: ResourceSlice, written: SliceDevice) -> PoolDevice:
         ),
         shareable=written.allow_multiple_allocations,
         binds_to_node=written.binds_to_node,
-        has_binding_conditions=bool(written.binding_conditions),
+        binding_conditions=tuple(written.binding_conditions),
+        failure_conditions=tuple(written.binding_failure_conditions),
         nodes=NodeChoice(source.node_name or "", source.node_selector, source.all_nodes),
         content=_content(spec.driver, written),
         values=_values(spec.driver, written, capacity),

@@ -177,7 +177,7 @@ class SliceIndex:
         return {self._slices[name].nodes.name for name in names if name in self._slices} - {""}
 
     def pools(self, node: Node) -> list[DevicePool]:
-        """Return the pools that a node reaches, by driver and name.
+        """Return the pools that a node reaches, by driver and name; those with binding conditions last.
 
         Counters of a pool count where one of its devices is reached: other nodes need not look at them.
         """
@@ -194,7 +194,7 @@ class SliceIndex:
         others = {key: pool for key, pool in self._unusable.items() if key not in relevant}
         pools = [self._pool(key, those, node) for key, those in relevant.items()]
         known = [pool for pool in (*pools, *others.values()) if pool is not None]
-        return sorted(known, key=lambda pool: pool.key)
+        return sorted(known, key=lambda pool: (_has_conditions(pool), pool.key))
 
     def _pool(self, key: PoolKey, relevant: Sequence[ParsedSlice], node: Node) -> DevicePool | None:
         generation = relevant[0].generation
@@ -208,6 +208,11 @@ class SliceIndex:
         else:
             everything = list(relevant)
         return _built(key, relevant, everything, node)
+
+
+def _has_conditions(pool: DevicePool) -> bool:
+    """Return True if a device has to be prepared before a pod is bound: others are tried first."""
+    return any(device.binding_conditions for device in pool.devices)
 
 
 def _is_relevant(found: ParsedSlice, node: Node) -> bool:

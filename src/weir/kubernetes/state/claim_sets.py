@@ -268,7 +268,6 @@ def _likeness(
                     device.shareable,
                     device.counters,
                     device.taints,
-                    device.has_binding_conditions,
                     device.key in usage.exclusive,
                     tuple(sorted(usage.shared[device.key].items())) if device.key in usage.shared else None,
                 )

@@ -102,9 +102,19 @@ class PodOrders:
         return ours
 
     def start_refused(
-        self, tracked: TrackedPod, start: int, sentence: str, now_s: float, *, again: bool = False
+        self,
+        tracked: TrackedPod,
+        start: int,
+        sentence: str,
+        now_s: float,
+        *,
+        again: bool = False,
+        is_settled: bool = False,
     ) -> None:
-        """Take in a refused binding. The pod is tried again after a while; `again`: at once."""
+        """Take in a refused binding. The pod is tried again after a while; `again`: at once.
+
+        `is_settled`: no write for its claims is on its way any more.
+        """
         if not tracked.assumed or tracked.written_start != start or tracked.gang is None:
             return
         self._pods.advance(now_s)
@@ -113,7 +123,7 @@ class PodOrders:
         tracked.settled, tracked.origin, tracked.guessed = False, None, False
         self._pods.moving.pop(tracked.key, None)
         self._node_states.ours(tracked.key, None)
-        self._claims.refused(tracked.key, now_s, unsent=again)
+        self._claims.refused(tracked.key, now_s, is_settled=again or is_settled)
         tracked.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * tracked.back_s))
         if tracked.back_s:
             tracked.back_at_s = now_s + tracked.back_s

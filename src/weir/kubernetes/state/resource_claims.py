@@ -333,13 +333,16 @@ class ResourceClaims:
                 return f"its extended resources can't be allocated: {error}"
         return found, missing
 
-    def refused(self, key: str, now_s: float, *, unsent: bool) -> None:
-        """Take in that a pod wasn't bound: its devices are free, at once if nothing was sent for it."""
+    def refused(self, key: str, now_s: float, *, is_settled: bool) -> None:
+        """Take in that a pod wasn't bound: its devices are free, at once if no write is on its way.
+
+        Devices that the API server shows as allocated stay in use until it shows them as free.
+        """
         if self._started.pop(key, None) is None:
             return
         self.stale.add(key)
         self._doubted[key] = now_s + CLAIM_DOUBT_S
-        if unsent or not self._chosen[key][1]:
+        if is_settled or all(each.body is None for each in self._chosen[key][1]):
             self.forget_doubts(key)
 
     def expire(self, now_s: float) -> None:

@@ -17,6 +17,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, ApiRefused, TooManyRequests
 from weir.kubernetes.api.leader_election import Leadership
 from weir.kubernetes.writes.congestion import CongestionWindow, is_congestion
+from weir.kubernetes.writes.device_conditions import DevicesPending
 from weir.kubernetes.writes.event_recorder import EventRecorder
 from weir.kubernetes.writes.keyed_queue import KeyedQueue, ObjectQueue, PendingWrite, merge
 from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
@@ -53,6 +54,7 @@ class Pace:
     most_s: float = 15.0
     give_up_s: float = 60.0  # on a binding, after its first try: plan it again
     evicts_for_s: float = 30.0  # the same on an eviction that a plan ordered
+    devices_s: float = 5.0  # at most, between looks at devices that are being prepared
     congested_for_s: float = (
         120.0  # the same where the server can't keep up: it would take no other one either
     )
@@ -193,7 +195,7 @@ class ApiWriter:
         if isinstance(pending.write, Bind | Evict):
             no = self._check(pending.write)
             if no:
-                return _unsent(pending, no)
+                return WriteRefused(409, no) if pending.awaits_devices else _unsent(pending, no)
         self.tries += 1
         sent_s = time.monotonic()
         pending.tried_s = pending.tried_s or sent_s
@@ -205,6 +207,10 @@ class ApiWriter:
             outcome = await send(fenced, pending.write, uncertain=pending.uncertain)
         except NotLeading as error:
             return _unsent(pending, str(error))
+        except DevicesPending as error:
+            self.window.answered(sent_s)
+            self._await_devices(pending, str(error))
+            return None
         except ApiError as error:
             self.window.answered(sent_s, error)
             return self._again(pending, error)
@@ -219,6 +225,14 @@ class ApiWriter:
         pending.explained = True
         with suppress(ApiError):  # the eviction doesn't depend on it
             await emit(fenced, because)
+
+    def _await_devices(self, pending: PendingWrite, sentence: str) -> None:
+        """Schedule the next look at devices that are being prepared. Their claim has the time limit."""
+        pending.awaits_devices, pending.tried_s = True, 0.0
+        pending.not_before_s = time.monotonic() + min(self._pace.devices_s, pending.backoff.next_s())
+        if pending.delayed_by != sentence:
+            pending.delayed_by = sentence
+            self._take_outcome(pending.write, WriteDelayed(sentence))
 
     def _again(self, pending: PendingWrite, error: ApiError) -> Outcome | None:
         """Schedule a retry and return None, or return the outcome if retries have lasted too long."""

@@ -8,6 +8,7 @@ The claim for a pod's extended resources is made first, and the pod's status nam
 One that an earlier try made for another node, and that has no devices, is deleted and made again.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,13 @@ from weir.kubernetes.api.decoding import IgnoredObject
 from weir.kubernetes.api.errors import Conflict, NotFound
 from weir.kubernetes.api.objects import ApiStruct, OwnerReference
 from weir.kubernetes.api.resource_objects import ResourceClaimSpec
+from weir.kubernetes.writes.device_conditions import (
+    AllocatedStatus,
+    DevicesPending,
+    stamped,
+    why_failed,
+    why_pending,
+)
 from weir.kubernetes.writes.leader_guard import LeaderGuard
 from weir.kubernetes.writes.operations import AllocateClaim
 
@@ -34,56 +42,74 @@ class _ClaimMetadata(ApiStruct):
     owner_references: list[OwnerReference] = field(default_factory=list)
 
 
-class _ClaimStatus(ApiStruct):
-    allocation: dict[str, Any] | None = None
-    reserved_for: list[dict[str, Any]] = field(default_factory=list)
-
-
-class _Claim(ApiStruct):
+class AllocatedClaim(ApiStruct):
     """Fields of a claim that are written."""
 
     metadata: _ClaimMetadata
     spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
-    status: _ClaimStatus = field(default_factory=_ClaimStatus)
+    status: AllocatedStatus = field(default_factory=AllocatedStatus)
 
 
-async def allocate_claim(api: LeaderGuard, write: AllocateClaim) -> None:
-    """Allocate a claim, or reserve one that has its devices already.
+async def allocate_claim(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
+    """Allocate a claim, or reserve one that has its devices already; return it as it is then.
 
     Raises:
         ApiError: it isn't so, or it is unknown.
     """
-    for left in reversed(range(TRIES)):
-        try:
-            await _try(api, write)
-        except Conflict as error:
-            if left == 0 or error.reason == _DECIDED:
-                raise
-        else:
-            break
+    claim = await _tried(api, write)
     if write.special is not None:
         status = {"extendedResourceClaimStatus": write.special.pod_status}
         body = {"metadata": {"uid": write.pod_uid}, "status": status}
         await api.patch(f"{write.pod_path}/status", body, Patch.MERGE, IgnoredObject)
+    return claim
 
 
-async def _claim(api: LeaderGuard, write: AllocateClaim) -> _Claim:
+async def check_devices(api: LeaderGuard, write: AllocateClaim, claim: AllocatedClaim) -> None:
+    """Check that the drivers have prepared the devices of a claim; release devices that can't be used.
+
+    Raises:
+        DevicesPending: they haven't yet.
+        Conflict: the devices can't be used.
+    """
+    failure = why_failed(claim.status, time.time())
+    if failure:
+        others = [each for each in claim.status.reserved_for if each.get("uid") != write.pod_uid]
+        status = {"reservedFor": others} if others else {"allocation": None, "reservedFor": None}
+        body = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}
+        await api.patch(f"{write.path}/status", body, Patch.MERGE, IgnoredObject)
+        raise _refused(write, f"has lost its devices: {failure}")
+    pending = why_pending(claim.status)
+    if pending:
+        raise DevicesPending(f"The resource claim {write.path.rpartition('/')[2]} waits: {pending}.")
+
+
+async def _tried(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
+    for left in reversed(range(TRIES)):
+        try:
+            return await _try(api, write)
+        except Conflict as error:
+            if left == 0 or error.reason == _DECIDED:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+async def _claim(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
     """Return the claim as it is; a special one that is missing, or that is like no other, is made."""
     special = write.special
     if special is None:
-        claim = await api.get(write.path, _Claim)
+        claim = await api.get(write.path, AllocatedClaim)
         if claim.metadata.uid != write.uid:
             raise _refused(write, "is gone or is being deleted")
         return claim
     try:
-        claim = await api.get(write.path, _Claim)
+        claim = await api.get(write.path, AllocatedClaim)
     except NotFound:
-        return await api.post(write.path.rpartition("/")[0], special.body, _Claim)
+        return await api.post(write.path.rpartition("/")[0], special.body, AllocatedClaim)
     if all(each.uid != write.pod_uid for each in claim.metadata.owner_references):
         raise _refused(write, "was made for another pod")
     if claim.status.allocation is None and not special.requests(claim.spec):
         await _delete(api, write, claim.metadata)
-        return await api.post(write.path.rpartition("/")[0], special.body, _Claim)
+        return await api.post(write.path.rpartition("/")[0], special.body, AllocatedClaim)
     return claim
 
 
@@ -96,7 +122,7 @@ async def _delete(api: LeaderGuard, write: AllocateClaim, meta: _ClaimMetadata) 
     await api.delete(write.path, uid=meta.uid)
 
 
-async def _try(api: LeaderGuard, write: AllocateClaim) -> None:
+async def _try(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
     claim = await _claim(api, write)
     meta, status = claim.metadata, claim.status
     if meta.deletion_timestamp is not None:
@@ -112,9 +138,9 @@ async def _try(api: LeaderGuard, write: AllocateClaim) -> None:
                     "finalizers": [*meta.finalizers, FINALIZER],
                 }
             }
-            claim = await api.patch(write.path, body, Patch.MERGE, _Claim)
+            claim = await api.patch(write.path, body, Patch.MERGE, AllocatedClaim)
             meta = claim.metadata
-        change["allocation"] = write.allocation
+        change["allocation"] = stamped(dict(write.allocation))
     elif write.allocation is not None and not _is_same(status.allocation, write.allocation):
         raise _refused(write, "was allocated by another scheduler meanwhile")
     if all(each.get("uid") != write.pod_uid for each in status.reserved_for):
@@ -122,7 +148,8 @@ async def _try(api: LeaderGuard, write: AllocateClaim) -> None:
         change["reservedFor"] = [*status.reserved_for, consumer]
     if change:
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": change}
-        await api.patch(f"{write.path}/status", body, Patch.MERGE, _Claim)
+        claim = await api.patch(f"{write.path}/status", body, Patch.MERGE, AllocatedClaim)
+    return claim
 
 
 _DECIDED = "ClaimTaken"

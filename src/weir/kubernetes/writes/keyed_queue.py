@@ -1,7 +1,8 @@
 """Writes that wait: those to one object one after another, those to different objects never for one another.
 
 A lane is the writes to one object. Of a lane the most urgent write goes first, among equals the one
-that came first. A lane whose next write has to wait is off the road until then.
+that came first; a binding that waits for devices goes last. A lane whose next write has to wait is off the
+road until then.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ class PendingWrite:
     not_before_s: float = 0.0
     uncertain: bool = False  # an earlier try may have been carried out
     delayed_by: str = ""  # of the last thing that held it up
+    awaits_devices: bool = False  # its claims are allocated, and drivers prepare their devices
     explained: bool = False  # people were told why it is done
 
 
@@ -41,7 +43,7 @@ class ObjectQueue:
         """Return the next write."""
         if len(self.waiting) == 1:
             return self.waiting[0]
-        return min(self.waiting, key=lambda pending: pending.write.urgency)
+        return min(self.waiting, key=lambda pending: (pending.awaits_devices, pending.write.urgency))
 
 
 class KeyedQueue:

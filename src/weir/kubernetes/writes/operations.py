@@ -258,7 +258,7 @@ class WriteSuperseded:
 
 @dataclass(frozen=True, slots=True)
 class WriteDelayed:
-    """A disruption budget allows no eviction now. It is tried again and again."""
+    """A disruption budget allows no eviction, or devices are being prepared. It is tried again and again."""
 
     sentence: str
 

@@ -23,7 +23,7 @@ from weir.kubernetes.api.errors import (
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.translate.annotations import REPORTER
-from weir.kubernetes.writes.claim_allocation import allocate_claim
+from weir.kubernetes.writes.claim_allocation import allocate_claim, check_devices
 from weir.kubernetes.writes.leader_guard import LeaderGuard
 from weir.kubernetes.writes.operations import (
     AllocateClaim,
@@ -101,11 +101,14 @@ def _passes(error: ApiRefused) -> bool:
 async def _bind(api: LeaderGuard, write: Bind, *, uncertain: bool) -> Outcome:
     if uncertain and (outcome := await _bound(api, write)) is not None:
         return outcome
+    claims = []
     for each in write.before:
         if isinstance(each, AllocateClaim):
-            await allocate_claim(api, each)
+            claims.append((each, await allocate_claim(api, each)))
             continue
         await api.patch(each.path, each.patch, Patch.MERGE, IgnoredObject)
+    for allocate, claim in claims:
+        await check_devices(api, allocate, claim)
     metadata = {"name": write.name, "uid": write.uid, "annotations": write.annotations}
     target = {"apiVersion": "v1", "kind": "Node", "name": write.node}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}

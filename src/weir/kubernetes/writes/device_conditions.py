@@ -1,0 +1,99 @@
+"""Conditions of allocated devices that hold a binding back until a driver has prepared the devices.
+
+A slice names the conditions of a device, and the allocation repeats them. The driver sets them in the status
+of the claim. The pod is bound once all of them are true. If one of its failures is true, or the time is over,
+the devices are released, and the pod is placed again. All of it is in the claim: another Weir goes on there.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import field
+
+from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.object_numbers import seconds_of
+from weir.kubernetes.api.objects import ApiStruct
+
+BINDING_TIMEOUT_S = 600.0
+"""Time from the allocation within which the conditions must be true, as with Kubernetes' own scheduler."""
+
+
+class DevicesPending(ApiError):
+    """The devices of a claim are being prepared: the binding is tried again."""
+
+
+class DeviceCondition(ApiStruct):
+    """Condition of an allocated device."""
+
+    type: str
+    status: str
+    message: str = ""
+
+
+class DeviceStatus(ApiStruct):
+    """Status of an allocated device, as its driver reports it."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str | None = field(default=None, name="shareID")
+    conditions: list[DeviceCondition] = field(default_factory=list)
+
+
+class AllocatedStatus(ApiStruct):
+    """Fields of a claim's status that say if its devices are ready."""
+
+    allocation: dict[str, Any] | None = None
+    reserved_for: list[dict[str, Any]] = field(default_factory=list)
+    devices: list[DeviceStatus] = field(default_factory=list)
+
+
+def stamped(allocation: dict[str, Any]) -> dict[str, Any]:
+    """Return an allocation with its time, if devices have conditions: the time limit counts from it."""
+    if not any(each.get("bindingConditions") for each in _results(allocation)):
+        return allocation
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {**allocation, "allocationTimestamp": now}
+
+
+def why_failed(status: AllocatedStatus, now_s: float) -> str:
+    """Return why the devices of a claim can't be used; empty if they can, or may be prepared yet."""
+    pending = why_pending(status)
+    for device, result, conditions in _conditional(status):
+        for name in result.get("bindingFailureConditions") or ():
+            found = conditions.get(name)
+            if found is not None and found.status == "True":
+                said = f" ({found.message})" if found.message else ""
+                return f"the driver reports {name} for the device {device}{said}"
+    allocated_s = seconds_of((status.allocation or {}).get("allocationTimestamp"))
+    if pending and allocated_s and now_s > allocated_s + BINDING_TIMEOUT_S:
+        return f"{pending} within {BINDING_TIMEOUT_S:.0f} s"
+    return ""
+
+
+def why_pending(status: AllocatedStatus) -> str:
+    """Return the first condition of a claim's devices that isn't true yet; empty if all are."""
+    for device, result, conditions in _conditional(status):
+        for name in result["bindingConditions"]:
+            if name not in conditions or conditions[name].status != "True":
+                return f"the driver hasn't reported {name} for the device {device}"
+    return ""
+
+
+def _conditional(
+    status: AllocatedStatus,
+) -> Iterator[tuple[str, dict[str, Any], dict[str, DeviceCondition]]]:
+    """Yield the name, the result and the conditions of each allocated device that has binding conditions."""
+    reported = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices}
+    for result in _results(status.allocation or {}):
+        if result.get("bindingConditions"):
+            key = (result["driver"], result["pool"], result["device"], result.get("shareID"))
+            found = reported.get(key)
+            conditions = {} if found is None else {each.type: each for each in found.conditions}
+            yield "/".join(key[:3]), result, conditions
+
+
+def _results(allocation: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    results: Sequence[dict[str, Any]] = allocation.get("devices", {}).get("results", ())
+    return results
