@@ -8,6 +8,7 @@ from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.resource_objects import DeviceClass
 from weir.kubernetes.claims.extended_resources import provided
 from weir.kubernetes.claims.gpu_count import further_classes
+from weir.kubernetes.claims.gpu_shares import share_resource
 from weir.kubernetes.translate.device_resources import DeviceResources
 
 
@@ -30,6 +31,11 @@ class ClassResources:
         self.devices = replace(self._stated, further_classes=further)
         found = provided(self._classes)
         self._provided = frozenset(name for name, of_class in found.items() if self.is_gpu_class(of_class))
+
+    @property
+    def share_resource(self) -> str:
+        """Return the resource by which pods with a fraction ask for shared GPUs; empty without a class."""
+        return share_resource(self._classes)
 
     def is_gpu_class(self, name: str) -> bool:
         """Return True if the devices of a class count as GPUs."""

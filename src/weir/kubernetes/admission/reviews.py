@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from weir.kubernetes.admission.job_defaults import job_defaults
-from weir.kubernetes.admission.shared_devices import debugging_changes, share_changes
+from weir.kubernetes.admission.shared_devices import claimed_share_changes, debugging_changes, share_changes
 from weir.kubernetes.api.objects import KubePod, Metadata
 from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings, settings_of
@@ -88,6 +88,7 @@ class PodRules:
     scheduler: str
     is_device: Callable[[str], bool]
     refusals: Callable[[KubePod, Annotations], Sequence[str]] = lambda _pod, _annotations: ()
+    share_resource: Callable[[], str] = lambda: ""
 
 
 # What is changed
@@ -136,7 +137,8 @@ def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) ->
         ops.append({"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler})
     projects, (annotations, _) = known.of(namespace), _read(new)
     if (annotations.fraction_milli or annotations.gpu_memory) and not _asks_for_devices(new["spec"], reading):
-        ops += share_changes(new)
+        resource = reading.share_resource() if annotations.fraction_milli else ""
+        ops += claimed_share_changes(new, resource) if resource else share_changes(new)
     if len(projects) == 1 and not _controller(new) and _project(annotations, known) is None:
         metadata = new.get("metadata") or {}
         if not metadata.get("labels"):

@@ -47,6 +47,18 @@ def share_changes(pod: Mapping[str, Any]) -> Iterator[Operation]:
         yield from _for_containers(spec, part)
 
 
+def claimed_share_changes(pod: Mapping[str, Any], resource: str) -> Iterator[Operation]:
+    """Return the JSON patch of a pod with a fraction whose share is claimed: each container asks for it."""
+    for part in _PARTS:
+        for at, container in enumerate(pod["spec"].get(part) or ()):
+            path, stated = f"/spec/{part}/{at}/resources", container.get("resources") or {}
+            if not stated:
+                yield {"op": "add", "path": path, "value": {}}
+            for kind in ("requests", "limits"):
+                amounts = {**(stated.get(kind) or {}), resource: "1"}
+                yield {"op": "add", "path": f"{path}/{kind}", "value": amounts}
+
+
 def debugging_changes(pod: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Operation]:
     """Return the JSON patch of a pod with a share that gets another ephemeral container."""
     if SHARE_KEY in ((pod.get("metadata") or {}).get("annotations") or {}):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +10,7 @@ from weir.kubernetes.api.resource_objects import AllocatedDevice, ResourceClaim
 from weir.kubernetes.claims.allocator import ChosenDevice
 from weir.kubernetes.claims.claim_requests import ClaimRequests
 from weir.kubernetes.claims.extended_resources import SpecialClaim
+from weir.kubernetes.translate.quantities import written_exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ def _result(chosen: ChosenDevice) -> dict[str, Any]:
     if chosen.device.shareable:
         result["shareID"] = str(uuid4())
         if chosen.consumed:
-            result["consumedCapacity"] = {name: _written(each) for name, each in chosen.consumed.items()}
+            result["consumedCapacity"] = {
+                name: written_exactly(each) for name, each in chosen.consumed.items()
+            }
     return result
 
 
@@ -91,13 +93,6 @@ def _allocated(result: Mapping[str, Any]) -> AllocatedDevice:
         result.get("shareID"),
         result.get("consumedCapacity", {}),
     )
-
-
-def _written(amount: Fraction) -> str:
-    """Return a quantity: whole, or in the smallest unit that a quantity has."""
-    if amount.denominator == 1:
-        return str(int(amount))
-    return f"{-(-amount * 1000 // 1)}m" if (amount * 1000).denominator == 1 else f"{-(-amount * 10**9 // 1)}n"
 
 
 def _class_config(chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from msgspec import convert
+from msgspec import convert, to_builtins
 
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import Container, KubePod, PodSpec
 from weir.kubernetes.api.resource_objects import RESOURCE_API, DeviceClass, ResourceClaim, ResourceClaimSpec
 from weir.kubernetes.claims.claim_requests import ClaimRequests, parse_claim
+from weir.kubernetes.claims.gpu_shares import SHARED_DEVICE, GpuShare, ShareAmounts
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
 from weir.kubernetes.translate.quantities import exact
 from weir.kubernetes.translate.requests import DEVICES_LABEL
@@ -24,6 +25,8 @@ from weir.model.nodes import Node
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of the claims that a scheduler makes for extended resources."""
 _NAME_MOST = 200
+_SHARE = "share"
+"""Name of the request of a claim for shares of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class SpecialClaim:
 
     def requests(self, spec: ResourceClaimSpec) -> bool:
         """Return True if the claim has exactly the requests of this spec."""
-        return spec == convert(self.body["spec"], ResourceClaimSpec)
+        return _comparable(spec) == _comparable(convert(self.body["spec"], ResourceClaimSpec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class ExtendedResources:
     amounts: tuple[str, ...]  # resources that nodes count in amounts, rather than as devices
     by_class: tuple[str, ...]  # resources that no plugin's number counts, but their class does
     containers: tuple[_ContainerDevices, ...]
+    share: GpuShare | None = None  # of the devices of its only resource
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,17 +97,30 @@ class ExtendedResources:
         plugged = node.labels.get(DEVICES_LABEL) if node.gpus else None
         return tuple(name for name in self.names if name != plugged and not node.capacity.get(name))
 
-    def claim_requests(self, names: Collection[str], classes: Mapping[str, DeviceClass]) -> ClaimRequests:
+    def claim_requests(
+        self, names: Collection[str], classes: Mapping[str, DeviceClass], amounts: ShareAmounts = ()
+    ) -> ClaimRequests:
         """Return the requests of a claim of some of the resources, of whichever pod.
+
+        `amounts` are those of a share on the node.
 
         Raises:
             ClaimError: its class is missing, or something in it isn't supported.
         """
         return parse_claim(
-            convert({"metadata": {"name": ""}, "spec": self._spec(names)}, ResourceClaim), classes
+            convert({"metadata": {"name": ""}, "spec": self._spec(names, amounts)}, ResourceClaim), classes
         )
 
-    def _spec(self, names: Collection[str]) -> dict[str, Any]:
+    def _spec(self, names: Collection[str], amounts: ShareAmounts) -> dict[str, Any]:
+        if self.share is not None:
+            exactly = {
+                "deviceClassName": self.classes[0][1],
+                "allocationMode": "ExactCount",
+                "count": self.share.devices,
+                "selectors": [{"cel": {"expression": SHARED_DEVICE}}],
+                "capacity": {"requests": dict(amounts)},
+            }
+            return {"devices": {"requests": [{"name": _SHARE, "exactly": exactly}]}}
         wanted = [each for one in self._of_each(names) for each in one[0]]
         requests = [
             {
@@ -118,7 +135,9 @@ class ExtendedResources:
         ]
         return {"devices": {"requests": requests}}
 
-    def special_claim(self, pod: KubePod, name: str, names: Collection[str]) -> SpecialClaim:
+    def special_claim(
+        self, pod: KubePod, name: str, names: Collection[str], amounts: ShareAmounts = ()
+    ) -> SpecialClaim:
         """Return the claim of a pod for some of the resources."""
         meta = pod.metadata
         owner = {
@@ -137,9 +156,12 @@ class ExtendedResources:
                 "annotations": {EXTENDED_CLAIM: "true"},
                 "ownerReferences": [owner],
             },
-            "spec": self._spec(names),
+            "spec": self._spec(names, amounts),
         }
         mappings = [
+            {"containerName": each.name, "resourceName": self.names[0], "requestName": _SHARE}
+            for each in (self.containers if self.share is not None else ())
+        ] or [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for _, uses in self._of_each(names)
             for container, resource, request in uses
@@ -180,6 +202,19 @@ class ExtendedResources:
         if most is not None:
             uses += [(container, resource, most.name) for container, _ in early]
         return [each for _, each in lasting] + ([most] if most is not None else []), uses
+
+
+def _comparable(spec: ResourceClaimSpec) -> object:
+    """Return a spec whose amounts are numbers: the API server writes them in its own way."""
+    amounts = [
+        sorted((name, exact(amount)) for name, amount in each.exactly.capacity.requests.items())
+        for each in spec.devices.requests
+        if each.exactly is not None and each.exactly.capacity is not None
+    ]
+    found = to_builtins(spec)
+    for each in found["devices"]["requests"]:
+        (each.get("exactly") or {}).pop("capacity", None)
+    return found, amounts
 
 
 def extended_resources(

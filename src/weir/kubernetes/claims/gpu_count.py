@@ -14,9 +14,9 @@ from msgspec import convert
 
 from weir.kubernetes.api.resource_objects import DeviceClass, ResourceClaim
 from weir.kubernetes.claims.capacity import consumed_amounts
-from weir.kubernetes.claims.cel_values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, ExactDevices, parse_claim
 from weir.kubernetes.claims.devices import PoolDevice
+from weir.kubernetes.claims.gpu_shares import is_shared
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
@@ -52,9 +52,12 @@ def gpu_classes(devices: DeviceResources) -> dict[str, int]:
 
 
 def further_classes(classes: Mapping[str, DeviceClass], devices: DeviceResources) -> frozenset[str]:
-    """Return the classes that count as GPUs because their extended resource is one of devices."""
-    named = {name: found.spec.extended_resource_name or "" for name, found in classes.items()}
-    return frozenset(name for name, resource in named.items() if devices.names(resource))
+    """Return the classes that count as GPUs by their extended resource, or as classes of shared GPUs."""
+    return frozenset(
+        name
+        for name, found in classes.items()
+        if devices.names(found.spec.extended_resource_name or "") or is_shared(found)
+    )
 
 
 class GpuCounter:
@@ -95,7 +98,10 @@ class GpuCounter:
         most, count = Fraction(), 0
         for of_node in pools:
             matching = [
-                device for pool in of_node for device in pool.devices if self._matches(devices, device)
+                device
+                for pool in of_node
+                for device in pool.devices
+                if self._results.matches_safely(devices, device)
             ]
             count = max(count, len(matching))
             for device in matching:
@@ -103,12 +109,6 @@ class GpuCounter:
         if not count:
             most = Fraction(WHOLE_MILLI)
         return devices.count or count, most * weight / WHOLE_MILLI
-
-    def _matches(self, devices: ExactDevices, device: PoolDevice) -> bool:
-        try:
-            return self._results.matches(devices, device)
-        except CelError:
-            return False
 
     def _part(self, devices: ExactDevices, device: PoolDevice) -> Fraction:
         part = _part_of_gpu(device)
@@ -144,7 +144,8 @@ class GpuCounter:
             device
             for pool in pools
             for device in pool.devices
-            if device.nodes.name == node and any(self._matches(each, device) for each in self._selecting)
+            if device.nodes.name == node
+            and any(self._results.matches_safely(each, device) for each in self._selecting)
         ]
         whole = [device for device in own if _part_of_gpu(device) == WHOLE_MILLI]
         count = len(whole) or math.ceil(sum(map(_part_of_gpu, own), Fraction()) / WHOLE_MILLI)

@@ -41,6 +41,13 @@ class SelectorResults:
                 return False
         return True
 
+    def matches_safely(self, devices: ExactDevices, device: PoolDevice) -> bool:
+        """Return True if a device matches all selectors of a request, and each has a value for it."""
+        try:
+            return self.matches(devices, device)
+        except CelError:
+            return False
+
     def _evaluated(self, selector: Selector, device: PoolDevice) -> bool | CelError:
         """Return the result for a device; an error if the expression has spent its steps."""
         text = selector.text

@@ -131,7 +131,12 @@ class WebhookServer:
         opening = self.opening
         served = WebhookServices(
             known=lambda: self._known,
-            reading=PodRules(self.scheduler, self.classes.is_device, self._refusals),
+            reading=PodRules(
+                self.scheduler,
+                self.classes.is_device,
+                self._refusals,
+                lambda: self.classes.share_resource,
+            ),
             token_reviewer=TokenReviewer(self.api),
             caller_key=lambda: certificate_rotation.caller_key,
             is_alive=self.is_alive,
@@ -174,7 +179,8 @@ class WebhookServer:
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         names = {name for each in containers for name in (*each.resources.limits, *each.resources.requests)}
         by_class = tuple(sorted(name for name in names if name.startswith(CLASS_PREFIX)))
-        claims = ClaimConstraints(provided=by_class, counted=by_class)
+        is_share = self.classes.share_resource in by_class
+        claims = ClaimConstraints(is_share=is_share, provided=by_class, counted=by_class)
         return parse_request(pod, annotations, devices=self.devices, claims=claims).refusals
 
     def _reflector(self, resource: str) -> Reflector[Any]:

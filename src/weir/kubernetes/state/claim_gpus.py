@@ -41,6 +41,9 @@ class ClaimGpus:
         """
         if extended is None or is_plugged:
             return self._claimed(claims), ()
+        if extended.share is not None and not claims:
+            share = extended.share
+            return ClaimedGpus(share.devices, share.milli), extended.names
         classes, by_class = self._inventory.classes, extended.by_class
         if by_class:
             gpus = self._claimed([*claims, extended.claim_requests(by_class, classes)])

@@ -4,7 +4,7 @@ Nodes with devices of equal content in equal use share one count: a large cluste
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -20,6 +20,7 @@ from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, Exa
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.claims.extended_resources import ExtendedResources
+from weir.kubernetes.claims.gpu_shares import ShareAmounts
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_inventory import ClaimInventory
@@ -34,6 +35,8 @@ USUAL_STEPS = 1000
 FURTHER_STEPS_MOST = 200_000
 """Devices beyond those that may be tried for one set on all nodes: a second or two."""
 _TEXT_MOST = 160
+AmountsOn = Callable[[Node, ExtendedResources], ShareAmounts]
+"""Returns the amounts of a share on a node."""
 _COUNTS_MOST = 100_000
 
 
@@ -45,24 +48,29 @@ class ClaimSet:
     claims: list[ClaimRequests]
     extended: ExtendedResources | None = None  # those that are claimed where no device plugin has them
     pods: set[str] = field(default_factory=set)
-    variants: dict[tuple[str, ...], list[ClaimRequests]] = field(default_factory=dict)
+    variants: dict[object, list[ClaimRequests]] = field(default_factory=dict)
 
-    def claims_on(self, node: Node, classes: Mapping[str, DeviceClass]) -> list[ClaimRequests]:
+    def claims_on(
+        self, node: Node, classes: Mapping[str, DeviceClass], amounts_on: AmountsOn
+    ) -> list[ClaimRequests]:
         """Return the claims that a pod needs on a node."""
         names = () if self.extended is None else self.extended.claimed_on(node)
         if self.extended is None or not names:
             return self.claims
-        found = self.variants.get(names)
+        amounts = amounts_on(node, self.extended)
+        found = self.variants.get((names, amounts))
         if found is None:
-            found = self.variants[names] = [*self.claims, self.extended.claim_requests(names, classes)]
+            claim = self.extended.claim_requests(names, classes, amounts)
+            found = self.variants[names, amounts] = [*self.claims, claim]
         return found
 
 
 class ClaimSets:
     """Groups pods by the claims that they need, so that each set is counted once."""
 
-    def __init__(self, inventory: ClaimInventory, results: SelectorResults) -> None:
+    def __init__(self, inventory: ClaimInventory, results: SelectorResults, amounts_on: AmountsOn) -> None:
         self._inventory = inventory
+        self._amounts_on = amounts_on
         self._results = results
         self._sets: dict[str, ClaimSet] = {}  # by resource
         self._set_of: dict[str, str] = {}
@@ -102,7 +110,8 @@ class ClaimSets:
         named = list(counted)
         if extended is not None:
             whole = extended.claim_requests(extended.names, self._inventory.classes)
-            named.append((", ".join(extended.names), whole))
+            share = () if extended.share is None else (str(extended.share),)
+            named.append((", ".join((*share, *extended.names)), whole))
         specs = msgspec.json.encode(
             [
                 (label, each.claim.spec.devices.requests, each.claim.spec.devices.constraints)
@@ -168,7 +177,7 @@ class ClaimSets:
             if copies[each.resource]:
                 continue
             with suppress(ClaimError):
-                wanted = _wanted(each.claims_on(node, self._inventory.classes))
+                wanted = _wanted(each.claims_on(node, self._inventory.classes, self._amounts_on))
                 count = sum(any(self._keeps(device, one) for one in wanted) for device in devices)
                 if count:
                     found[f"{TAINTED_PREFIX}{each.resource.removeprefix(CLAIMS_PREFIX)}"] = count
@@ -182,7 +191,7 @@ class ClaimSets:
         self, claim_set: ClaimSet, node: Node, pools: Sequence[DevicePool], usage: ClaimedDeviceUsage
     ) -> int:
         try:
-            claims = claim_set.claims_on(node, self._inventory.classes)
+            claims = claim_set.claims_on(node, self._inventory.classes, self._amounts_on)
         except ClaimError:
             return 0  # its class is gone, while a pod of it runs
         if not claims:

@@ -39,9 +39,9 @@ class ResourceClaims:
 
     def __init__(self, devices: DeviceResources) -> None:
         self.inventory = ClaimInventory()
-        self.extended = ExtendedClaims(self.inventory, devices)
         self.results = SelectorResults()
-        self.sets = ClaimSets(self.inventory, self.results)
+        self.extended = ExtendedClaims(self.inventory, devices, self.results)
+        self.sets = ClaimSets(self.inventory, self.results, self.extended.amounts_on)
         self.stale: set[str] = set()  # pods to be read again
         self.gpus = ClaimGpus(devices, self.inventory, self.results)
         self._users: dict[ClaimKey, dict[str, None]] = {}  # pods by the claims they use, the first one counts
@@ -192,6 +192,7 @@ class ResourceClaims:
             share_milli=gpus.share_milli,
             weight_milli=gpus.weight_milli,
             is_guess=is_guess,
+            is_share=extended is not None and extended.share is not None,
             provided=() if extended is None else extended.names,
             counted=by_class,
         )

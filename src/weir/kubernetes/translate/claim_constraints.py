@@ -16,6 +16,7 @@ class ClaimConstraints:
     share_milli: int = WHOLE_MILLI
     weight_milli: int = WHOLE_MILLI
     is_guess: bool = False  # its claims are allocated, and their devices aren't known at the moment
+    is_share: bool = False  # its fraction is a part of the devices that it claims
     provided: tuple[str, ...] = ()  # extended resources that device classes provide
     counted: tuple[str, ...] = ()  # those among them that are counted in `devices`
 

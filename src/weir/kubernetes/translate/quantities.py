@@ -67,3 +67,10 @@ def shown(exactly: Fraction) -> str:
     """Return an amount for people, however large it is."""
     digits = len(str(abs(int(exactly)))) if abs(exactly) < 10**_DIGITS_SHOWN else _DIGITS_SHOWN
     return f"{float(exactly):g}" if digits < _DIGITS_SHOWN else f"an amount of over {_DIGITS_SHOWN} digits"
+
+
+def written_exactly(amount: Fraction) -> str:
+    """Return a quantity: whole, or in the smallest unit that a quantity has."""
+    if amount.denominator == 1:
+        return str(int(amount))
+    return f"{-(-amount * 1000 // 1)}m" if (amount * 1000).denominator == 1 else f"{-(-amount * 10**9 // 1)}n"

@@ -187,7 +187,7 @@ def parse_request(
     spec = pod.spec
     exactly, counted, refusals = _amounts(pod, devices)
     wanted, kinds = _kinds(exactly, devices, claims)
-    count, share_milli, gpu_memory = _devices(wanted, annotations, refusals)
+    count, share_milli, gpu_memory = _devices(wanted, annotations, refusals, is_claimed=claims.is_share)
     share, tolerated = bool(count) and not wanted, tolerations(spec)
     if share:
         tolerated += (SHARING_TOLERATION,)
@@ -259,7 +259,7 @@ def _kinds(
 
 
 def _devices(
-    wanted: Mapping[str, int], annotations: Annotations, refusals: list[str]
+    wanted: Mapping[str, int], annotations: Annotations, refusals: list[str], *, is_claimed: bool
 ) -> tuple[int, int, int]:
     """Return the number of devices, the fraction of each and the memory of each."""
     several = " and ".join(sorted(wanted))
@@ -270,7 +270,7 @@ def _devices(
         refusals.append(f"it asks for {count} devices, more than a node can have: ask for fewer in more pods")
         count = DEVICES_MOST
     part = annotations.fraction_milli or annotations.gpu_memory
-    if not part:
+    if not part or is_claimed:
         return count, WHOLE_MILLI, 0
     if count:
         whole = f"it asks for a part of a device and for whole ones ({several})"

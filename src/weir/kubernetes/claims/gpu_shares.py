@@ -1,0 +1,74 @@
+"""Shares of GPUs that a DRA driver offers by consumable capacity: a part of each capacity of a device.
+
+A class with the label is one of shared GPUs. A pod with a fraction asks for the resource that stands for the
+class. Weir makes the claim of the pod, like that for other extended resources, on the node that it chose:
+there the part of a capacity is an amount.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from weir.kubernetes.api.resource_objects import DeviceClass
+from weir.kubernetes.claims.claim_requests import ExactDevices
+from weir.kubernetes.claims.pools import DevicePool
+from weir.kubernetes.claims.selector_results import SelectorResults
+from weir.kubernetes.translate.device_resources import CLASS_PREFIX
+from weir.kubernetes.translate.gpu_sharing import GPU_SHARING, SET_ASIDE
+from weir.kubernetes.translate.quantities import written_exactly
+from weir.model.workloads import WHOLE_MILLI
+
+SHARED_DEVICE = "device.allowMultipleAllocations"
+"""Selector of the devices of which a claim may have a part."""
+_FINE = 1000
+"""Amounts below are written in thousandths: more of them would be too coarse."""
+
+ShareAmounts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuShare:
+    """The part of each of several devices that a pod asks for."""
+
+    milli: int
+    devices: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.milli / WHOLE_MILLI:g} of {self.devices if self.devices > 1 else 'a'} shared"
+
+
+def shared_class(classes: Mapping[str, DeviceClass]) -> str:
+    """Return the class of shared GPUs, the first by name; empty without one."""
+    return min((name for name, found in classes.items() if is_shared(found)), default="")
+
+
+def is_shared(found: DeviceClass) -> bool:
+    """Return True if an administrator labelled a class as one of shared GPUs."""
+    return found.metadata.labels.get(GPU_SHARING) == SET_ASIDE
+
+
+def share_resource(classes: Mapping[str, DeviceClass]) -> str:
+    """Return the resource by which pods with a fraction ask for shared GPUs; empty without a class."""
+    name = shared_class(classes)
+    return f"{CLASS_PREFIX}{name}" if name else ""
+
+
+def share_amounts(
+    share: GpuShare, wanted: Iterable[ExactDevices], pools: Sequence[DevicePool], results: SelectorResults
+) -> ShareAmounts:
+    """Return the part of each capacity of a node's shared devices, by the largest of them."""
+    largest: dict[str, Fraction] = {}
+    requests = list(wanted)
+    for device in (each for pool in pools for each in pool.devices if each.shareable):
+        if any(results.matches_safely(one, device) for one in requests):
+            for name, capacity in device.capacity.items():
+                largest[name] = max(largest.get(name, Fraction()), capacity.value)
+    return tuple(
+        sorted((name, written_exactly(_part(value, share.milli))) for name, value in largest.items())
+    )
+
+
+def _part(value: Fraction, milli: int) -> Fraction:
+    part = value * milli / WHOLE_MILLI
+    return Fraction(math.ceil(part)) if part >= _FINE else Fraction(math.ceil(part * _FINE), _FINE)
