@@ -190,6 +190,46 @@ def test_pods_that_ask_by_number_get_devices_of_the_driver(
         shared.api.delete("/apis/resource.k8s.io/v1/deviceclasses/numbered")
 
 
+def test_fractions_get_parts_of_the_device_that_the_driver_shares(
+    team: Team, node: RealNode, shared: Cluster, weir: Installed
+) -> None:
+    of_shares = gpu_class()
+    of_shares["metadata"] = {"name": "shares", "labels": {SHARING: "true"}}
+    shared.api.create(of_shares)
+    half, path = {"weir.dev/gpu-fraction": "0.5"}, f"/api/v1/namespaces/{team.namespace}/pods"
+    tries = iter(range(100))
+
+    def is_claimed() -> bool:
+        """Create a pod with a fraction, and delete it if the webhook doesn't know the class yet."""
+        name = f"half-{next(tries)}"
+        body = for_real(pod(team.namespace, name, 0, annotations=half), CLAIMED + REST)
+        if "shares" in str(shared.api.post(path, body)["spec"]["containers"][0]["resources"]):
+            return True
+        shared.api.delete(f"{path}/{name}", grace_s=0)
+        return False
+
+    try:
+        for _ in range(3):
+            shared.until(is_claimed, 60, "the webhook to know the class")
+        claim(team, "whole", "two")
+        shared.until(lambda: len(team.run()) == 2 + 1, 120, node.last_words)
+        names = set(team.run())
+        before = until_given(team, node, names)
+        halves = [found for name, found in before.items() if name != "whole"]
+        assert halves == [{f"gpu-{WHOLE}": str(40 << 30)}] * 2
+        weir.stop()
+        node.restart("kubelet")
+        weir.start()
+        weir.wait_ready()
+        assert until_given(team, node, names) == before
+        shared.api.delete(f"{path}/{min(names - {'whole'})}", grace_s=1)
+        shared.until(lambda: len(team.run()) == 2 + 1 and team.run() != names, 120, node.last_words)
+        until_given(team, node, set(team.run()))
+        assert not team.refused()
+    finally:
+        shared.api.delete("/apis/resource.k8s.io/v1/deviceclasses/shares")
+
+
 def test_whole_devices_shares_and_claims_run_side_by_side(
     team: Team, node: RealNode, shared: Cluster, weir: Installed, programs: Programs
 ) -> None:
