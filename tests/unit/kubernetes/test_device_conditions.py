@@ -235,6 +235,17 @@ def test_devices_without_conditions_come_first() -> None:
     assert pools == ["z-ready", "n1"]
 
 
+def test_devices_without_conditions_come_before_closer_ones() -> None:
+    slow, ready = gpus_of("n1", 1, **CONDITIONS), gpus_of("n1", 3)
+    ready.metadata.name, ready.spec.pool.name = "ready", "z-ready"
+    slow.spec.devices[0].attributes["resource.kubernetes.io/pcieRoot"].string = "alone"
+    here = scene(slow)
+    here.hear("resourceslices", ready)
+    (order,) = here.step()
+    (result,) = cast(Any, writes_of(order)[0].allocation)["devices"]["results"]
+    assert (result["pool"], result["device"]) == ("z-ready", "gpu-2")  # alone on its root
+
+
 def test_a_released_pod_is_placed_again_and_no_device_is_given_twice() -> None:
     here = scene(gpus_of("n1", 1, **CONDITIONS), quota=8)
     (order,) = here.step()

@@ -2,7 +2,8 @@
 
 Devices of one PCIe root, NVLink domain or NUMA node are tried first, the smallest group with enough
 free devices before larger ones, so that large groups stay whole. A request for all devices gets all of
-them, and a later alternative of a request isn't preferred because its devices are closer.
+them. A later alternative of a request isn't preferred because its devices are closer, and neither are devices
+that have to be prepared before the pod is bound.
 """
 
 from collections import Counter
@@ -38,9 +39,16 @@ def choose_devices(
         if meter.steps > STEPS_MOST:
             break
         closer = allocate(claims, pools, usage, results, only=only, meter=meter)
-        if not isinstance(closer, ClaimRefusal) and _requests(closer) == _requests(anywhere):
+        if isinstance(closer, ClaimRefusal) or _conditional(closer) > _conditional(anywhere):
+            continue
+        if _requests(closer) == _requests(anywhere):
             return closer
     return anywhere
+
+
+def _conditional(chosen: Sequence[ChosenDevice]) -> int:
+    """Return the number of devices that have to be prepared before the pod is bound."""
+    return sum(bool(each.device.binding_conditions) for each in chosen)
 
 
 def _requests(chosen: Sequence[ChosenDevice]) -> list[tuple[int, ExactDevices]]:

@@ -27,7 +27,8 @@ _WHOLE_RULE = NodeAffinityRule(((NodeExpression(GPU_SHARING, "NotIn", (SET_ASIDE
 
 NO_SHARED_NODES = (
     "it asks for a share of a GPU, and no node is set aside for shares: an administrator sets one aside with "
-    f"kubectl label node NAME {GPU_SHARING}={SET_ASIDE}"
+    f"kubectl label node NAME {GPU_SHARING}={SET_ASIDE}. Where a DRA driver shares GPUs, an administrator "
+    "labels a device class in the same way; fractions that are created afterwards run there"
 )
 SHARED_NODES_DRAIN = (
     "it asks for a share of a GPU, and pods with whole GPUs still run on every node that is set aside for "
