@@ -50,7 +50,8 @@ def sets_of(nodes: int) -> tuple[ClaimSets, ClaimInventory, list[Node]]:
     names = [f"n{at}" for at in range(nodes)]
     for name in names:
         inventory.see_slice(name, slice_of(name))
-    return ClaimSets(inventory, SelectorResults()), inventory, [Node(name, 0, 0, {}) for name in names]
+    made = ClaimSets(inventory, SelectorResults(), lambda _node, _extended: ())
+    return made, inventory, [Node(name, 0, 0, {}) for name in names]
 
 
 def test_a_set_that_is_too_hard_ends_being_searched_and_others_fit_as_before() -> None:
