@@ -83,7 +83,8 @@ def test_a_rule_keeps_pods_from_a_device_and_evicts_those_that_do_not_tolerate_i
     tainted: Cluster, weir: Weir
 ) -> None:
     cluster, within = tainted, tainted.namespace()
-    tolerating = {"tolerations": [{"key": SICK, "operator": "Exists"}]}
+    exists = {"key": SICK, "operator": "Exists"}  # that the eviction heeds only if it names the effect
+    tolerating = {"tolerations": [exists, {**exists, "effect": "NoExecute"}]}
     cluster.api.create(project(within, 4), gpu_class(), gpu_slice("n1", 1), rule(driver=GPU, device="gpu-0"))
     cluster.api.create(template(within, "one"), template(within, "tolerant", **tolerating))
     cluster.add([node("n1", gpus=0)])
@@ -109,3 +110,5 @@ def test_a_rule_keeps_pods_from_a_device_and_evicts_those_that_do_not_tolerate_i
     cluster.until(lambda: words in sentence(), 60, lambda: f"the taint in the reason: {sentence()}")
     later = cluster.api.get(f"/api/v1/namespaces/{within}/pods/later")
     assert not later["spec"].get("nodeName")
+    cluster.api.create(claiming(within, "again", "tolerant"))
+    cluster.until(lambda: cluster.running(within) == {"again": "n1"}, 60, "the pod that tolerates it")
