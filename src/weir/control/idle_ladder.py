@@ -36,7 +36,7 @@ class IdleRules(NamedTuple):
     """Delays of one workload's rungs in seconds of idle time; None without that rung.
 
     `warning_s` lies between the last notice and the step that it warns of. `below` is the use under which a
-    device counts as quiet.
+    device counts as quiet. `left_out`: why its rungs before a stop are left out, as a clause.
     """
 
     notice_s: float | None
@@ -45,6 +45,7 @@ class IdleRules(NamedTuple):
     stop_s: float | None
     warning_s: float
     below: float
+    left_out: str = ""
 
     @property
     def end_s(self) -> float | None:

@@ -1,5 +1,6 @@
 """Idle workloads: the ladder's steps as events and effects of their lifecycles."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from weir.control.idle_ladder import IdleRules, IdleStep, IdleTracker, idle_rules
@@ -28,18 +29,27 @@ PROTECTION_RESTORED, IDLE_EXTENDED = "protection_restored", "idle_extended"
 class IdleLifecycle:
     """Applies measurements and extensions to the ladders of workloads."""
 
-    def __init__(self, outbox: Outbox, transitions: LifecycleTransitions, *, can_suspend: bool) -> None:
-        self._can_suspend = can_suspend
+    def __init__(
+        self, outbox: Outbox, transitions: LifecycleTransitions, suspension_refusal: Callable[[str], str]
+    ) -> None:
+        self._suspension_refusal = suspension_refusal
         self._out = outbox
         self._transitions = transitions
 
     def rules(self, job: Job) -> IdleRules:
         """Return the rungs for a workload.
 
-        One that lost its protection is suspended when it gives way, so both rungs need suspensions.
+        One that lost its protection is suspended when it gives way, so both rungs need suspensions. Without
+        them, the notice stays where it is and says so.
         """
         rules = idle_rules(job.spec, self._transitions.queue_limits(job), self._transitions.rules)
-        return rules if self._can_suspend else rules._replace(unprotect_s=None, suspend_s=None)
+        if rules.unprotect_s is None and rules.suspend_s is None:
+            return rules
+        refusal = self._suspension_refusal(job.name)
+        if not refusal:
+            return rules
+        first_s = rules.first_notice_s
+        return rules._replace(notice_s=first_s, unprotect_s=None, suspend_s=None, left_out=refusal)
 
     def used(self, job: Job, life: LifecycleState, fact: UtilizationSampled) -> None:
         """Take in the use of its devices, where that is all that is known."""
@@ -50,7 +60,7 @@ class IdleLifecycle:
     def seen(self, job: Job, life: LifecycleState, fact: ActivitySampled) -> None:
         """Take in a measurement, and take the step that is due."""
         started_s = job.started_s
-        if started_s is None or fact.at_s < started_s or not job.devices_milli:
+        if started_s is None or fact.at_s < started_s or not job.devices_milli or not job.running_pods():
             return
         tracker = life.idle
         tracker.begin_run(life.restarts)
@@ -175,7 +185,10 @@ def _outlook(name: str, rules: IdleRules, idle_s: float, step: IdleStep) -> str:
         left_s = max(end_s - idle_s, rules.lead_s if step is IdleStep.LAST_NOTICE else 0.0)
         verb = "is suspended" if rules.suspend_s == end_s else "is stopped"
         parts.append(f"{verb} in {span(left_s)}")
-    return f"It {' and '.join(parts)} unless it works. {_answer(name)}" if parts else _answer(name)
+    sentences = [f"It {' and '.join(parts)} unless it works."] if parts else []
+    if rules.left_out:
+        sentences.append(f"Weir doesn't suspend it: {rules.left_out}.")
+    return " ".join((*sentences, _answer(name)))
 
 
 def _answer(name: str) -> str:

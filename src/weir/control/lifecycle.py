@@ -79,7 +79,13 @@ _HOLDS = {
 class WorkloadLifecycle:
     """Lifecycles of all workloads: facts come in, events and effects go to the outbox."""
 
-    def __init__(self, outbox: Outbox, rules: LifecyclePolicy, *, can_suspend: bool = True) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        rules: LifecyclePolicy,
+        *,
+        suspension_refusal: Callable[[str], str] = lambda _: "",
+    ) -> None:
         self._out = outbox
         self._transitions = LifecycleTransitions(outbox, rules)
         self._lives = self._transitions.states
@@ -89,7 +95,7 @@ class WorkloadLifecycle:
         self._drains = NodeDrains(
             outbox, self._transitions, self._lives, lambda job: self._transitions.limits(job).max_runtime_s
         )
-        self._idle = IdleLifecycle(outbox, self._transitions, can_suspend=can_suspend)
+        self._idle = IdleLifecycle(outbox, self._transitions, suspension_refusal)
         self.now_s = 0.0
         happen = outbox.happen
         self._takes: dict[type, Callable[[Any], None]] = {

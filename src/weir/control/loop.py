@@ -41,13 +41,13 @@ class Control:
         decide: Decide = decide,
         must_decide: Callable[[], bool] = lambda: False,
         isolates_faults: bool = False,
-        can_suspend: bool = True,
+        suspension_refusal: Callable[[str], str] = lambda _: "",
     ) -> None:
         """Connect an engine to a backend.
 
         `must_decide` returns True if `decide` has something to do though nothing waits. `isolates_faults`
-        sets a workload aside at which decisions break; without it the fault is raised. `can_suspend`: the
-        backend stores suspensions; without it the idle rules give notices and stops alone.
+        sets a workload aside at which decisions break; without it the fault is raised. `suspension_refusal`
+        returns why the backend can't suspend a workload, as a clause; empty if it can.
         """
         self._isolates_faults = isolates_faults
         self._must_decide = must_decide
@@ -58,7 +58,7 @@ class Control:
         self._clock = clock
         self._decide = decide
         self._out = Outbox(self.cluster, readers)
-        self._lives = WorkloadLifecycle(self._out, policy.life, can_suspend=can_suspend)
+        self._lives = WorkloadLifecycle(self._out, policy.life, suspension_refusal=suspension_refusal)
         self._plan_wakes_s: float | None = None
         self._refusals: ClassRefusals | None = None  # of the last plan
         self._rules_changed = False

@@ -36,6 +36,7 @@ from weir.kubernetes.writes.operations import (
     EmitEvent,
     Evict,
     Outcome,
+    SuspendOwner,
     Write,
     WriteNotSent,
     WriteRefused,
@@ -145,7 +146,7 @@ class KubernetesBackend:
 
     def take_outcome(self, write: Write, outcome: Outcome) -> None:
         """Take in the outcome of a write."""
-        if isinstance(write, Bind | Evict):
+        if isinstance(write, Bind | Evict | SuspendOwner):
             self._outcomes.append((write, outcome))
             self.wake()
         elif isinstance(outcome, WriteRefused | WriteNotSent):
@@ -333,11 +334,12 @@ class KubernetesBackend:
         if fresh:
             self._submit([stuck_event(each) for each in fresh])
 
-    def note(self, workload: str, reason: str, sentence: str) -> None:
-        """Tell people something of a workload that control has noted."""
+    def note(self, workload: str, reason: str, sentence: str, *, idle_warning: str | None = None) -> None:
+        """Tell people something of a workload; None leaves the warning that it is idle as it is."""
         with self._lock:
             gang = self.cluster_state.registry.named.get(workload)
             if gang is not None:
+                gang.idle.warning = gang.idle.warning if idle_warning is None else idle_warning
                 self.statuses.say(gang, reason, sentence, "Measuring")
 
     def tell_people(self, now_s: float) -> None:

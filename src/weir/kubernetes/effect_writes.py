@@ -9,6 +9,7 @@ from weir.control.port import (
     Effect,
     EndWorkload,
     Fact,
+    KeepSuspension,
     PodExited,
     PodRunning,
     ReleaseNomination,
@@ -17,10 +18,12 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
+from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_facts import forget_facts
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
+from weir.kubernetes.state.owner_fate import maker_of
 from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
 from weir.kubernetes.translate.gpu_sharing import is_share
 from weir.kubernetes.writes.claim_writes import allocation_write
@@ -33,6 +36,7 @@ from weir.kubernetes.writes.operations import (
     Evict,
     Outcome,
     Preparation,
+    SuspendOwner,
     Write,
     WriteDelayed,
     WriteDone,
@@ -93,7 +97,18 @@ class EffectWrites:
                 gang.set_nomination(None)
                 yield from keep(gang, {"nomination": None}, now_s, urgent=True)
                 yield from nominations(gang, {place.pod: None for place in left})
+            elif isinstance(effect, KeepSuspension):
+                gang.idle.order(effect.reason)
+                self._state.registry.dirty[gang] = self._state.registry.changed[gang] = None
+                owner = maker_of(gang)
+                path = path_of(owner.api_version, "jobs", owner.namespace, owner.name)
+                self._wake()
+                yield SuspendOwner(path, owner.uid, gang)
             elif isinstance(effect, SaveProgress):
+                if effect.status.idle.unprotected != gang.life.idle.unprotected:
+                    self._state.registry.dirty[gang] = None
+                if not effect.status.idle.notices:
+                    gang.idle.warning = ""
                 gang.remember(effect.status)
                 self._state.registry.changed[gang] = None
             elif isinstance(effect, EndWorkload):
@@ -166,6 +181,8 @@ class EffectWrites:
         self._state.orders.stop_ordered(tracked, now_s, by_plan=by_plan)
         self._statuses.stops(gang, effect, now_s)
         self._state.registry.changed[gang] = None
+        if gang.idle.is_ordered and not by_plan:
+            return  # its controller deletes the pods of a suspended Job
         because = preempted(gang, tracked, effect)
         yield Evict(
             gang.key.namespace,
@@ -189,6 +206,9 @@ class EffectWrites:
 
     def take_outcome(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Bring the state up to the outcome of a write."""
+        if isinstance(write, SuspendOwner) and isinstance(write.about, Gang):
+            self._suspension_sent(write.about, outcome, now_s)
+            return
         if isinstance(write.about, Gang):
             self._statuses.not_written(write.about, now_s)
             return
@@ -235,6 +255,13 @@ class EffectWrites:
         else:
             self._await_devices.discard(start)
         return has_waited
+
+    def _suspension_sent(self, gang: Gang, outcome: Outcome, now_s: float) -> None:
+        if isinstance(outcome, WriteDone):
+            self._state.orders.suspension_accepted(gang, now_s)
+        elif isinstance(outcome, WriteRefused | WriteNotSent | WriteUnknown):
+            self._state.orders.suspension_refused(gang, outcome.sentence, now_s)
+            self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Measuring")
 
     def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
         """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""

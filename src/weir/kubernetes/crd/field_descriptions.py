@@ -158,6 +158,8 @@ _WORKLOAD_STATUS = {
     "status.report.busyWhy": "Reason why the workload is busy.",
     "status.estimatedStart": "Estimated time of the start, if the workload waits for a known time.",
     "status.suspended": "True if the workload is suspended.",
+    "status.suspendedFor": "Reason for which Weir suspended the workload.",
+    "status.idleWarning": "Next step of the idle rules, while the workload is idle.",
     "status.nomination": "Capacity that is reserved for the workload while it is being freed.",
     "status.nomination.places": "Reserved capacity by pod.",
     "status.nomination.places[].node": "Node with the capacity.",
@@ -185,6 +187,15 @@ _WORKLOAD_STATUS = {
     "status.life.retryAtSeconds": "Time before which the workload isn't started again, in seconds since "
     "1970.",
     "status.life.restarts": "Number of runs before the present or next one.",
+    "status.life.idle": "Position on the idle ladder.",
+    "status.life.idle.idleSeconds": "Idle time so far.",
+    "status.life.idle.notices": "Number of notices since it became idle.",
+    "status.life.idle.noticedSeconds": "Idle time at the last notice.",
+    "status.life.idle.unprotected": "True if any request may take its GPUs.",
+    "status.life.idle.isIdle": "True if it was idle when it was measured last.",
+    "status.life.idle.excusedUntilSeconds": "Time before which no idle time counts, in seconds since 1970.",
+    "status.life.idle.extendedUntilSeconds": "Last extension that Weir has taken in, in seconds since 1970.",
+    "status.life.idle.run": "Number of runs before the one that is idle.",
     "status.written": "Digest by which Weir recognises this status.",
 }
 _SWEEP = {

@@ -83,6 +83,19 @@ class Nomination(ApiStruct):
     at: Needed[Moment] = ""
 
 
+class IdleStatus(ApiStruct):
+    """Position of a workload on the idle ladder. Times are in seconds, those of the clock since the epoch."""
+
+    idle_seconds: float = 0.0
+    notices: int = 0
+    noticed_seconds: float = 0.0
+    unprotected: bool = False
+    is_idle: bool = False
+    excused_until_seconds: float | None = None
+    extended_until_seconds: float = 0.0
+    run: int = 0
+
+
 class LifecycleStatus(ApiStruct):
     """Lifecycle of a workload, kept so that a restart loses nothing."""
 
@@ -92,6 +105,7 @@ class LifecycleStatus(ApiStruct):
     ran_seconds: float = 0.0
     retry_at_seconds: float | None = None  # since the epoch
     restarts: int = 0
+    idle: IdleStatus | None = None
 
 
 class PendingReason(ApiStruct):
@@ -179,6 +193,8 @@ class WorkloadStatus(ApiStruct):
     report: JobReport | None = None
     estimated_start: Moment | None = None
     suspended: bool = False
+    suspended_for: str = ""  # why Weir suspended it
+    idle_warning: str = ""  # what the idle rules do next
     nomination: Nomination | None = None
     conditions: list[WorkloadCondition] = field(default_factory=list)
     allocations: list[AllocationStatus] = field(default_factory=list)

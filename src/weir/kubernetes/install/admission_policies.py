@@ -23,6 +23,7 @@ from weir.kubernetes.install.policy_expressions import (
     asks_for_gpus,
     binding_object,
     changed_key,
+    job_is_same_but_suspended,
     match_rule,
     node_is_same_but_for,
     of_daemonset,
@@ -114,6 +115,13 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         conditions=[is_weir],
         expression=node_is_same_but_for(GPU_SHARING),
         message=f"Weir changes the label and the taint {GPU_SHARING} of a node, and nothing else of it.",
+    )
+    yield policy_object(
+        "account-jobs",
+        [match_rule("batch", ["UPDATE"], ["jobs"])],
+        conditions=[is_weir],
+        expression=f"object.spec.?suspend.orValue(false) && {job_is_same_but_suspended()}",
+        message="Weir suspends a Job that is idle, and changes nothing else of it.",
     )
     old, new = "oldObject.spec.?claimRef", "object.spec.?claimRef"
     same_claim = " && ".join(f"{old}.?{part} == {new}.?{part}" for part in ("namespace", "name"))

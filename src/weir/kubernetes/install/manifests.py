@@ -230,6 +230,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may("patch", "resource.k8s.io", "resourceclaims", "resourceclaims/status"),
         _may("create delete", "resource.k8s.io", "resourceclaims"),
         _may("update patch", "resource.k8s.io", "resourceclaims/binding"),
+        _may("patch", "batch", "jobs"),  # idle ones are suspended; a policy allows nothing else
         _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
         _may(f"create {look}", "events.k8s.io", "events"),  # its own ones are answered, too
         # its own kinds

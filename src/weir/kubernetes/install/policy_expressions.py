@@ -61,6 +61,15 @@ def node_is_same_but_for(key: str) -> str:
     return f"{spec} && {metadata} && {taints} && {labels}"
 
 
+def job_is_same_but_suspended() -> str:
+    """Return an expression: a Job is as before, but for its suspension."""
+    numbers = ("parallelism", "completions", "backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
+    times = ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "completionMode", "podReplacementPolicy")
+    others = ("podFailurePolicy", "successPolicy", "managedBy", "selector", "manualSelector", "template")
+    metadata = same_fields("metadata", "labels", "annotations", "finalizers", "ownerReferences")
+    return f"{same_fields('spec', *numbers, *times, *others)} && {metadata}"
+
+
 def of_daemonset(pod: str) -> str:
     """Return an expression: a DaemonSet owns the pod."""
     return f"{pod}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet')"

@@ -95,10 +95,10 @@ class SchedulerAnswers:
         found = self._backend.read(partial(_pods, uid=workload.object.spec.owner.uid, key=workload.key))
         return [pod_row(workload.name, tracked) for tracked in found]
 
-    def activity(self, key: str) -> ActivityRow | None:
+    def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
         """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
-        found = self._use().workloads.get(key)
-        return None if found is None else activity_row(found.activity, found.since_s)
+        found = self._use().workloads.get(workload.key)
+        return None if found is None else activity_row(found.activity, found.since_s, workload.object)
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
         """Return the reason of a pending workload, its queues' numbers, and suggested changes."""
@@ -109,7 +109,7 @@ class SchedulerAnswers:
             status=row.status,
             reason=row.reason,
             evicted=row.evicted,
-            activity=self.activity(workload.key),
+            activity=self.activity(workload),
             queues=queues,
         )
         if row.status != "pending" or not self._is_scheduled(workload):

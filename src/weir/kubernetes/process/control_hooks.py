@@ -2,11 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from time import perf_counter
 
 from structlog import get_logger
 
-from weir.control.idle_lifecycle import IDLE_WARNING
+from weir.control.idle_lifecycle import (
+    IDLE_EXTENDED,
+    IDLE_SUSPENDED,
+    IDLE_WARNING,
+    PROTECTION_LOST,
+    PROTECTION_RESTORED,
+)
 from weir.control.loop import Control
 from weir.engine.overcommit import GRACE_S
 from weir.engine.plan import Plan
@@ -20,6 +27,7 @@ from weir.kubernetes.process.queue_statuses import QueueStatuses
 from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.process.scheduling_counters import SchedulingCounters
 from weir.kubernetes.process.share_memory_relief import ShareMemoryController
+from weir.kubernetes.state.suspension import refusal_of
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.service.control_thread import BeginAgain
@@ -29,6 +37,14 @@ from weir.state.events import Event, NoteAdded, PodAssigned, WorkloadEnded
 from weir.state.runtime_history import RuntimeHistory
 from weir.state.usage_history import UsageHistory
 
+_IDLE_REASONS = {
+    IDLE_WARNING: "IdleWarning",
+    PROTECTION_LOST: "ProtectionLost",
+    PROTECTION_RESTORED: "ProtectionRestored",
+    IDLE_EXTENDED: "IdleExtended",
+    IDLE_SUSPENDED: "IdleSuspended",
+}
+"""Reasons of Events, by the kind of a note."""
 _LOG = get_logger(__name__)
 PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0
@@ -99,7 +115,7 @@ class ClusterControlHooks:
             decide=self._shares.decide,
             must_decide=self._shares.is_needed,
             isolates_faults=True,
-            can_suspend=False,
+            suspension_refusal=lambda name: self.backend.read(partial(refusal_of, name=name)),
         )
         if self._learned is not None:
             self._control.cluster.usage, self._control.cluster.runtimes = self._learned
@@ -139,8 +155,9 @@ class ClusterControlHooks:
             self.backend.reasons.pop(event.place.pod.workload, None)
             self._note_allocation(event)
         elif isinstance(event, NoteAdded):
-            if event.kind == IDLE_WARNING:
-                self.backend.note(event.workload, "IdleWarning", event.sentence)
+            if (reason := _IDLE_REASONS.get(event.kind)) is not None:
+                warning = event.sentence if event.kind in (IDLE_WARNING, PROTECTION_LOST) else ""
+                self.backend.note(event.workload, reason, event.sentence, idle_warning=warning)
         elif isinstance(event, WorkloadEnded):
             self.backend.reasons.pop(event.workload, None)
             self._log.ended(event.workload)

@@ -67,7 +67,7 @@ class ClusterAnswers(Protocol):
         """Return the pods of a workload."""
         ...
 
-    def activity(self, key: str) -> ActivityRow | None:
+    def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
         """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
         ...
 

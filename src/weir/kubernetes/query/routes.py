@@ -169,7 +169,7 @@ class QueryRoutes:
     def _row(self, workload: Listed) -> WorkloadRow:
         if isinstance(workload, StoredRow):
             return workload.row
-        row, activity = workload.row(), self._answers.activity(workload.key)
+        row, activity = workload.row(), self._answers.activity(workload)
         return row if activity is None else row.model_copy(update={"activity": activity})
 
     async def _workload(self, request: web.Request, _person: Identity) -> Answer:

@@ -18,7 +18,7 @@ from weir.api.reported_values import progress_of
 from weir.api.workload_list import ActivityRow
 from weir.control.activity import ActivityReading
 from weir.kubernetes.api.object_numbers import at_s, number_of
-from weir.kubernetes.crd.objects import COOPERATIVE, ENFORCED, UNLIMITED, WorkloadObject
+from weir.kubernetes.crd.objects import COOPERATIVE, ENFORCED, UNLIMITED, IdleStatus, WorkloadObject
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.state.gangs import TrackedPod
 from weir.model.resources import quantity, seconds
@@ -140,13 +140,18 @@ def pod_row(workload: str, tracked: TrackedPod) -> PodRow:
     )
 
 
-def activity_row(reading: ActivityReading, since_s: float) -> ActivityRow:
-    """Return the activity of a workload, since when it is in this state."""
+def activity_row(reading: ActivityReading, since_s: float, thing: WorkloadObject) -> ActivityRow:
+    """Return the activity of a workload, since when it is in this state, and its place on the idle ladder."""
+    life = thing.status.life
+    idle = IdleStatus() if life is None or life.idle is None else life.idle
     return ActivityRow(
         state=None if reading.state is None else reading.state.value,
         since_s=since_s - reading.quiet_s,
         signals=[each.value for each in reading.signals],
         quiet=list(reading.quiet_devices),
+        warning=thing.status.idle_warning or None,
+        unprotected=idle.unprotected,
+        extended_until_s=idle.excused_until_seconds,
     )
 
 

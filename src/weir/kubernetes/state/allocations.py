@@ -10,9 +10,9 @@ allocations of all other pods, before anything else in Weir sees it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from weir.control.port import WorkloadProgress
+from weir.control.port import NOT_IDLE, IdleProgress, WorkloadProgress
 from weir.kubernetes.api.objects import KubePod
-from weir.kubernetes.crd.objects import AllocationStatus, LifecycleStatus
+from weir.kubernetes.crd.objects import AllocationStatus, IdleStatus, LifecycleStatus
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import PodUsage
@@ -69,6 +69,20 @@ def life_of(status: LifecycleStatus) -> WorkloadProgress:
         ran_s=_seconds(status.ran_seconds),
         retry_at_s=None if retry_s is None else _seconds(retry_s),
         restarts=_count(status.restarts),
+        idle=NOT_IDLE if status.idle is None else _idle_of(status.idle),
+    )
+
+
+def _idle_of(idle: IdleStatus) -> IdleProgress:
+    until_s = idle.excused_until_seconds
+    return IdleProgress(
+        idle_s=_seconds(idle.idle_seconds),
+        notices=_count(idle.notices),
+        noticed_s=_seconds(idle.noticed_seconds),
+        unprotected=idle.unprotected,
+        is_idle=idle.is_idle,
+        excused_until_s=None if until_s is None else _seconds(until_s),
+        run=_count(idle.run),
     )
 
 

@@ -18,7 +18,7 @@ from weir.control.port import (
 )
 from weir.kubernetes.state.gang_workload import absent_pods, closed_gate, workload_of
 from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.annotations import PREFIX, Annotations
 from weir.state.events import (
     Checkpointed,
     HistoryRestored,
@@ -28,6 +28,7 @@ from weir.state.events import (
     WorkloadChanged,
     WorkloadOutcome,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 
 
@@ -53,10 +54,14 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
         facts.append(WorkloadChanged(workload, now_s, absent))
     gang.reported, gang.reported_absent = workload, absent
     facts += _stored_facts(gang, now_s, is_node)
+    gang.idle.settle(now_s, is_suspended=gang.head.derived.suspended)
     gate = closed_gate(gang, len(absent))
     if gate != gang.reported_gate:
         facts.append(GateChanged(gang.name, gate is not None, gate or ""))
         gang.reported_gate = gate
+    if not gang.idle.is_reported:
+        gang.idle.is_reported = True
+        facts.append(WorkloadSuspended(gang.name, False))  # the gate holds it from now on
     if gang.nomination is not None and not gang.nomination_reported:
         facts.append(gang.nomination)
     gang.nomination_reported = True
@@ -71,13 +76,13 @@ def _reported_facts(gang: Gang, stated: Annotations, now_s: float) -> Iterator[F
     if saved_s > gang.checkpointed_s:
         gang.checkpointed_s = saved_s
         yield Checkpointed(gang.name, saved_s)
-    for until_s, why in (
-        (stated.extended_until_s or 0.0, ""),
-        (reported.busy_until_s, reported.busy_why),
+    for until_s, by, why in (
+        (stated.extended_until_s or 0.0, f"The annotation {PREFIX}idle-extended-until", ""),
+        (reported.busy_until_s, "", reported.busy_why),
     ):
-        if until_s > max(gang.excused_until_s, now_s):
-            gang.excused_until_s = until_s
-            yield IdleExcused(gang.name, until_s, now_s, why=why)
+        if until_s > max(gang.idle.extended_until_s, now_s):
+            gang.idle.extended_until_s = until_s
+            yield IdleExcused(gang.name, until_s, now_s, by, why)
 
 
 def _stored_facts(gang: Gang, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
@@ -119,7 +124,7 @@ def forget_facts(gang: Gang) -> None:
     gang.reported, gang.reported_absent, gang.reported_gate = None, frozenset(), None
     gang.reported_start_gates = {}
     gang.status_reported = gang.nomination_reported = False
-    gang.checkpointed_s = gang.excused_until_s = 0.0
+    gang.checkpointed_s = 0.0
     for tracked in gang.pods():
         tracked.reported_start, tracked.reported_stopping = 0, False
     gang.exit_facts.clear()

@@ -114,8 +114,10 @@ def closed_gate(gang: Gang, absent: int) -> str | None:
     if gang.is_over() is not None:
         return "It is over."
     assert gang.head is not None
-    if gang.head.derived.suspended:
-        return "It is suspended."
+    if gang.head.derived.suspended or gang.idle.is_ordered:
+        return (
+            f"It is suspended: {gang.idle.suspended_for}." if gang.idle.suspended_for else "It is suspended."
+        )
     ready = sum(max(1, len(group.slots)) for group in gang.groups) - absent
     if ready >= gang.needed:
         return None

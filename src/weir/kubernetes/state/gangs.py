@@ -18,6 +18,7 @@ from weir.control.port import (
     WorkloadProgress,
 )
 from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
+from weir.kubernetes.state.idle_state import IdleState
 from weir.kubernetes.state.job_backoff import JobBackoff
 from weir.kubernetes.state.job_report import NO_REPORT
 from weir.kubernetes.state.object_names import object_name
@@ -154,13 +155,13 @@ class Gang:
         "counted",
         "empty_since_s",
         "ending",
-        "excused_until_s",
         "exit_facts",
         "exited",
         "gpu_quota_milli",
         "granted",
         "groups",
         "head",
+        "idle",
         "job_report",
         "key",
         "lapsed",
@@ -241,7 +242,8 @@ class Gang:
         self.lapsed = False  # its budgets protect what it holds over quota no more
         self.nomination_reported = False
         self.job_report = NO_REPORT  # by its pods, as its object says
-        self.checkpointed_s = self.excused_until_s = 0.0  # the latter by the idle rules, as control knows it
+        self.checkpointed_s = 0.0
+        self.idle = IdleState()
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
         self.restart_s: float | None = None  # stated cost of a stop in device seconds, of trials of a sweep
         self.time_to_gpu_s: float | None = None  # of the last replica of a service

@@ -37,6 +37,8 @@ class NonPreemptibleUsage:
             if gang.project is None or gang.newer or gang.head is None or gang.is_preemptible:
                 gang.granted = False
                 continue
+            if gang.life.idle.unprotected:
+                continue  # others may use its quota until it is no longer idle
             amounts, path = _amounts(gang, node_states), _path(gang.project, queues)
             if not _is_granted(gang) and self._passes(path, amounts, queues):
                 gang.overrun = True

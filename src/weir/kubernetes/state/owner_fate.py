@@ -74,7 +74,7 @@ def _descendants(uid: str, below: Callable[[str], Iterable[Body]]) -> list[Body]
     return found
 
 
-def _maker_of(gang: Gang) -> GangKey:
+def maker_of(gang: Gang) -> GangKey:
     """Return the object that makes its pods: its owner, unless its pods name a pod group."""
     key, native = gang.key, None if gang.head is None else gang.head.derived.native
     if native is None or native.maker is None:
@@ -88,7 +88,7 @@ def see_owner(gang: Gang, owners: Owners, *, is_late: bool) -> None:
     if gang.empty_since_s == NEVER_WAS_S:
         gang.left = True
         return
-    key = _maker_of(gang)
+    key = maker_of(gang)
     fate = None
     if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":
         fate = owner_fate(key, owners.body(key.uid), owners.kinds, owners.below)

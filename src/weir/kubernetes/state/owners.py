@@ -162,6 +162,11 @@ class Owners:
         pod_owner = self._makers.get(uid)
         return None if pod_owner is None else pod_owner.body
 
+    def controller(self, uid: str) -> OwnerReference | None:
+        """Return the controller of an object; None if it has none, or isn't there."""
+        pod_owner = self._makers.get(uid)
+        return None if pod_owner is None else pod_owner.above
+
     def below(self, uid: str) -> list[Body]:
         """Return the objects that one controls."""
         return [self._makers[each].body for each in sorted(self._below.get(uid, ()))]

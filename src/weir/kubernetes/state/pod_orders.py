@@ -4,19 +4,22 @@ from heapq import heappop
 
 from weir.control.port import PodExit
 from weir.kubernetes.state.budgets import Budgets
-from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.state.pod_tracker import PodTracker
 from weir.kubernetes.state.resource_claims import ResourceClaims
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.model.reasons import as_clause
 from weir.state.events import Placement, PodKey, StopRefused
 
 DOUBT_S = 30.0
 """A binding without an answer counts as failed after this time if the pod doesn't show it."""
 MOVES_S = 30.0
 """A pod that starts or stops for longer hangs: nothing waits for it any more."""
+SUSPENDED_S = 30.0
+"""Time in which an accepted suspension shows on the owner; later, a person has resumed it."""
 BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
 
 
@@ -57,7 +60,9 @@ class PodOrders:
                     tracked, tracked.written_start, "It is unknown if the pod was bound.", self._pods.now_s
                 )
             gang = self._registry.named.get(key)
-            if gang is not None and (gang.empty_since_s is not None or gang.reported_start_gates):
+            if gang is not None and (
+                gang.empty_since_s is not None or gang.reported_start_gates or gang.idle.is_ordered
+            ):
                 self._registry.dirty[gang] = None
 
     def moving(self, now_s: float) -> int:
@@ -147,6 +152,19 @@ class PodOrders:
         self._refusals.append(
             StopRefused(PodKey(gang.name, tracked.group, tracked.index), now_s, sentence, by)
         )
+        self._registry.dirty[gang] = None
+
+    def suspension_accepted(self, gang: Gang, now_s: float) -> None:
+        """Take in that the owner of a workload is suspended: its controller deletes the pods."""
+        if gang.idle.is_ordered:
+            gang.idle.order_until_s = now_s + SUSPENDED_S
+            self._pods.look_again(gang.idle.order_until_s, gang.name)
+
+    def suspension_refused(self, gang: Gang, sentence: str, now_s: float) -> None:
+        """Take in that the owner of a workload can't be suspended: its pods run on."""
+        gang.idle.refuse(as_clause(sentence).rstrip("."))
+        for tracked in gang.pods():
+            self.stop_refused(tracked, None, sentence, now_s)
         self._registry.dirty[gang] = None
 
     def stop_failed(self, tracked: TrackedPod, now_s: float) -> None:

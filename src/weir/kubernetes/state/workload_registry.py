@@ -122,6 +122,9 @@ class WorkloadRegistry:
         life = None if status is None else life_of(status)
         if life is not None and life.starts >= gang.life.starts:
             gang.remember(life)
+        gang.idle.warning, gang.idle.suspended_for = thing.status.idle_warning, thing.status.suspended_for
+        if status is not None and status.idle is not None:
+            gang.idle.extended_until_s = max(gang.idle.extended_until_s, status.idle.extended_until_seconds)
         if why is not None and why.why in _VERDICTS:
             gang.verdict = _PHASES.get(thing.status.phase)
             if gang.verdict is not None and gang.ending is None:

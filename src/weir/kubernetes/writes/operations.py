@@ -211,6 +211,24 @@ class PatchMetadata(_OfPath):
 
 
 @dataclass(frozen=True, slots=True)
+class SuspendOwner(_OfPath):
+    """Suspend the owner of a workload; another object of its name is left alone."""
+
+    uid: str
+    about: object = None
+
+    @property
+    def patch(self) -> Mapping[str, object]:
+        """Return the merge patch."""
+        return {"metadata": {"uid": self.uid}, "spec": {"suspend": True}}
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent: it stops pods."""
+        return Urgency.PODS
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyObject(_OfPath):
     """Apply fields of an object, and remove fields that Weir applied before and that aren't given now."""
 
@@ -218,7 +236,7 @@ class ApplyObject(_OfPath):
     about: object = None
 
 
-Write = Bind | Evict | UpsertWorkload | PatchStatus | PatchNode | PatchMetadata | ApplyObject
+Write = Bind | Evict | SuspendOwner | UpsertWorkload | PatchStatus | PatchNode | PatchMetadata | ApplyObject
 
 
 # Outcomes of a write: one of these, once. `WriteDelayed` may come before it any number of times

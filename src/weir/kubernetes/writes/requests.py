@@ -36,6 +36,7 @@ from weir.kubernetes.writes.operations import (
     PatchNode,
     PatchStatus,
     PodCondition,
+    SuspendOwner,
     UpsertWorkload,
     Write,
     WriteDone,
@@ -77,12 +78,13 @@ async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
                 await api.patch(path, write.patch, write.kind, IgnoredObject)
             case ApplyObject():
                 await api.patch(write.path, write.body, Patch.APPLY, IgnoredObject)
-            case PatchNode() | PatchMetadata():
+            case PatchNode() | PatchMetadata() | SuspendOwner():
                 await api.patch(write.object_path, write.patch, Patch.MERGE, IgnoredObject)
         return WriteDone()
     except ApiRefused as error:
         if _passes(error) or (
-            isinstance(error, Conflict) and not isinstance(write, Bind | PatchNode | PatchMetadata)
+            isinstance(error, Conflict)
+            and not isinstance(write, Bind | PatchNode | PatchMetadata | SuspendOwner)
         ):
             raise  # the other kinds have no precondition that may not hold
         if uncertain and isinstance(write, Bind):

@@ -36,7 +36,7 @@ def gate_of(gang: Gang) -> Explanation | None:
 
 def _gate_code(gang: Gang) -> str:
     assert gang.head is not None
-    if gang.head.derived.suspended:
+    if gang.head.derived.suspended or gang.idle.is_ordered:
         return "suspended"
     waits = first_waiting(gang)
     if waits is None:

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import msgspec
 
 from weir.api.answers import Explanation
-from weir.control.port import WorkloadProgress
+from weir.control.port import NOT_IDLE, IdleProgress, WorkloadProgress
 from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.idle_state import IdleState
 from weir.state.events import Nominated
 
 Words = dict[str, Any]
@@ -66,7 +67,7 @@ def trouble_conditions(kind: str, reason: str, troubles: Sequence[Trouble], noun
     ]
 
 
-def life_of(status: WorkloadProgress) -> Words:
+def life_of(status: WorkloadProgress, idle: IdleState) -> Words:
     """Return the lifecycle of a workload as its status records it."""
     return {
         "starts": status.starts,
@@ -75,6 +76,20 @@ def life_of(status: WorkloadProgress) -> Words:
         "ranSeconds": status.ran_s,
         "retryAtSeconds": status.retry_at_s,
         "restarts": status.restarts,
+        "idle": None if status.idle == NOT_IDLE else _idle_of(status.idle, idle),
+    }
+
+
+def _idle_of(progress: IdleProgress, idle: IdleState) -> Words:
+    return {
+        "idleSeconds": progress.idle_s,
+        "notices": progress.notices,
+        "noticedSeconds": progress.noticed_s,
+        "unprotected": progress.unprotected,
+        "isIdle": progress.is_idle,
+        "excusedUntilSeconds": progress.excused_until_s,
+        "extendedUntilSeconds": idle.extended_until_s,
+        "run": progress.run,
     }
 
 

@@ -186,9 +186,11 @@ def status_body(
         "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
         "estimatedStart": expected(why),
         "suspended": head.derived.suspended,
+        "suspendedFor": gang.idle.suspended_for or None,
+        "idleWarning": gang.idle.warning or None,
         "conditions": _conditions(holding, cluster_state),
         "allocations": allocations(holding, granted=gang.granted),
-        **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
+        **({} if gang.life == NO_LIFE else {"life": life_of(gang.life, gang.idle)}),
     }
 
 

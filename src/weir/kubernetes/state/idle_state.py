@@ -1,0 +1,39 @@
+"""State of a workload for the idle rules, beside its position on the ladder."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class IdleState:
+    """Warning, extension and suspension of one workload.
+
+    `is_ordered`: control has ordered its suspension, and its owner doesn't show it yet. `order_until_s`: when
+    to stop waiting for the owner; None before the API server took the order. `is_reported`: control knows
+    that the gate holds the workload. `suspended_for`: why Weir suspended it. `refusal`: why it couldn't, as
+    a clause.
+    """
+
+    warning: str = ""
+    extended_until_s: float = 0.0  # the last statement that control got
+    is_ordered: bool = False
+    order_until_s: float | None = None
+    is_reported: bool = True
+    suspended_for: str = ""
+    refusal: str = ""
+
+    def order(self, reason: str) -> None:
+        """Begin a suspension."""
+        self.is_ordered, self.order_until_s, self.is_reported = True, None, False
+        self.suspended_for = reason
+
+    def refuse(self, why: str) -> None:
+        """End a suspension that the API server refuses; there will be no other."""
+        self.is_ordered, self.suspended_for, self.refusal = False, "", why
+
+    def settle(self, now_s: float, *, is_suspended: bool) -> None:
+        """Bring an ordered suspension, and its reason, up to the state of the owner."""
+        is_late = self.order_until_s is not None and now_s >= self.order_until_s
+        if self.is_ordered and (is_suspended or is_late):
+            self.is_ordered = False
+        if not self.is_ordered and not is_suspended:
+            self.suspended_for = ""
