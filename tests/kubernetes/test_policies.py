@@ -241,6 +241,21 @@ def test_the_account_of_weir_changes_nothing_of_a_node_but_label_and_taint_for_s
         assert reported == f"Weir changes the label and the taint {key} of a node, and nothing else of it."
 
 
+def test_weir_suspends_jobs_and_changes_nothing_else_of_them(site: Site) -> None:
+    site.cluster.api.create(job(site.within, "idle", 0))
+    path = f"/apis/batch/v1/namespaces/{site.within}/jobs/idle"
+    reported = "Weir suspends a Job that is idle, and changes nothing else of it."
+    for refused in (
+        {"spec": {"parallelism": 2}},
+        {"spec": {"suspend": True, "parallelism": 2}},
+        {"metadata": {"labels": {"a": "b"}}, "spec": {"suspend": True}},
+        {"metadata": {"annotations": {"a": "b"}}, "spec": {"suspend": True}},
+    ):
+        assert answer(lambda change=refused: site.weir.patch(path, change)) == reported
+    assert answer(lambda: site.weir.patch(path, {"spec": {"suspend": True}})) == ""
+    assert answer(lambda: site.weir.patch(path, {"spec": {"suspend": False}})) == reported
+
+
 def test_weir_changes_nothing_of_a_project_but_its_finalizers(site: Site) -> None:
     api = site.cluster.api
     api.create(project("team", 4, ["a"]))

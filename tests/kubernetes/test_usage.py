@@ -63,6 +63,69 @@ class Exporters:
             yield {"metric": labels, "values": [[self._at_s, str(value[found[0]])]]}
 
 
+CLIMBS = {
+    "idle_window": "5s",
+    "idle_notice": {"train": "12s"},
+    "idle_suspend": {"train": "60s"},
+    "idle_warning": {"train": "15s"},
+}
+JOBS = "/apis/batch/v1/namespaces"
+
+
+def idle_job(cluster: Cluster, within: str) -> dict[str, Any]:
+    return dict(cluster.api.get(f"{JOBS}/{within}/jobs/idle"))
+
+
+def idle_events(cluster: Cluster, within: str) -> dict[str, int]:
+    """Return the number of Events of the idle rules by reason."""
+    events = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{within}/events")
+    reasons = [each["reason"] for each in events]
+    words = ("Idle", "Protection", "Suspension")
+    return {each: reasons.count(each) for each in reasons if each.startswith(words)}
+
+
+def test_idle_job_climbs_the_ladder_through_a_kill_is_suspended_and_resumed_and_gives_way(
+    weir: Installed, cluster: Cluster, run: Run
+) -> None:
+    cluster.add_nodes(1, gpus=4)
+    within, guests = cluster.namespace(), cluster.namespace()
+    cluster.api.create(project(within, 4, [within]), project(guests, 0, [guests]), job(within, "idle", 4))
+    cluster.until(lambda: len(cluster.running(within)) == 1, 120, "it to run")
+    with serving(Exporters(cluster)) as url:
+        source = {"url": url, "interval": "10s"}
+        cluster.api.create(config(policy={"life": CLIMBS}, usage={"prometheus": source}))
+        cluster.until(lambda: "IdleWarning" in idle_events(cluster, within), 120, "the first notice")
+        path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-idle"
+
+        def life() -> dict[str, Any]:
+            return dict((cluster.api.get(path).get("status") or {}).get("life", {}).get("idle") or {})
+
+        cluster.until(lambda: life().get("notices") == 1, 60, "the notice to be stored")
+        assert "is suspended in" in run("describe", "idle")[1]
+        weir.kill()
+        weir.start()
+        wait_for_queries(cluster.api)
+        cluster.until(lambda: idle_job(cluster, within)["spec"].get("suspend"), 180, "the suspension")
+        cluster.until(lambda: not cluster.running(within), 120, "its pods to be gone")
+        cluster.until(lambda: "IdleSuspended" in idle_events(cluster, within), 60, "the event")
+        assert idle_events(cluster, within) == {"IdleWarning": 2, "IdleSuspended": 1}
+        cluster.until(lambda: "it was idle for" in run("why", "idle")[1], 60, "the reason")
+
+        config_path = f"{CONFIGS}/weir"
+        yields = {"idle_window": "5s", "idle_unprotect": {"train": "20s"}}
+        changed = {"spec": {"policy": {"life": {**dict.fromkeys(CLIMBS), **yields}}}}
+        cluster.api.patch(config_path, changed)
+        assert run("resume", "idle")[0] == 0
+        cluster.until(lambda: len(cluster.running(within)) == 1, 120, "it to run again")
+        cluster.api.create(job(guests, "other", 2))
+        cluster.until(lambda: len(cluster.running(guests)) == 1, 180, "the other to get the idle GPUs")
+        cluster.until(lambda: idle_job(cluster, within)["spec"].get("suspend"), 60, "the suspension")
+        cluster.until(lambda: "ProtectionLost" in idle_events(cluster, within), 60, "the event")
+        assert not cluster.running(within)
+        cluster.until(lambda: "went to" in run("why", "idle")[1], 60, "the reason to name the other")
+        assert idle_events(cluster, within)["IdleSuspended"] == 2
+
+
 def condition(cluster: Cluster) -> str:
     stated = (cluster.api.get(f"{CONFIGS}/weir").get("status") or {}).get("conditions") or []
     return next(

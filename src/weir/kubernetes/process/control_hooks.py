@@ -8,7 +8,6 @@ from time import perf_counter
 from structlog import get_logger
 
 from weir.control.idle_lifecycle import (
-    IDLE_EXTENDED,
     IDLE_SUSPENDED,
     IDLE_WARNING,
     PROTECTION_LOST,
@@ -41,7 +40,6 @@ _IDLE_REASONS = {
     IDLE_WARNING: "IdleWarning",
     PROTECTION_LOST: "ProtectionLost",
     PROTECTION_RESTORED: "ProtectionRestored",
-    IDLE_EXTENDED: "IdleExtended",
     IDLE_SUSPENDED: "IdleSuspended",
 }
 """Reasons of Events, by the kind of a note."""

@@ -83,6 +83,12 @@ def maker_of(gang: Gang) -> GangKey:
     return GangKey(key.namespace, maker.api_version, maker.kind, maker.name, maker.uid)
 
 
+def owner_is_gone(gang: Gang, owners: Owners) -> bool:
+    """Return True if the owner of a workload was deleted: its pods and its object go with it."""
+    key = gang.key
+    return key.kind != "Pod" and owners.is_watched(key.api_version, key.kind) and owners.body(key.uid) is None
+
+
 def see_owner(gang: Gang, owners: Owners, *, is_late: bool) -> None:
     """Find out whether a workload without pods is over."""
     if gang.empty_since_s == NEVER_WAS_S:

@@ -35,6 +35,7 @@ from weir.kubernetes.writes.workload_body import (
     NO_LIFE,
     PHASES,
     WrittenStatus,
+    goes_with_its_owner,
     phase_of,
     spec_body,
     status_body,
@@ -156,8 +157,7 @@ class StatusWriter:
             if busy and self._can_wait(gang, now_s):
                 continue
             writes += self._writes_of(gang, now_s)
-            left -= 1
-            if not left:
+            if not (left := left - 1):
                 break
         return writes
 
@@ -233,19 +233,10 @@ class StatusWriter:
         self, gang: Gang, now_s: float, since_s: float, *, at_once: bool = False
     ) -> list[Write | EmitEvent]:
         """Return the operations for one workload that changed at `since_s`."""
-        if gang.newer or gang.head is None:
-            self._drop(gang)
+        done = self._record(gang, now_s)
+        if done is None:
             return []
         phase = phase_of(gang)
-        done = self._written.get(gang)
-        if done is None:
-            if not gang.count and gang.ending is None and not gang.adopted:
-                return []
-            done = self._written[gang] = WrittenStatus()
-            self._begin(gang, done, now_s)
-        if not (gang.count or gang.starts or done.spec or gang.ending):
-            self._drop(gang)  # its pods turned out to be of another workload
-            return []
         if phase != done.phase:
             done.phase, done.since_s = phase, since_s
         elif self._follows(gang, done, now_s) and not at_once:
@@ -280,6 +271,21 @@ class StatusWriter:
         if gang.key not in self._cluster_state.registry.gangs:
             self._drop(gang)
         return writes
+
+    def _record(self, gang: Gang, now_s: float) -> WrittenStatus | None:
+        """Return the record of a workload that has an object, or gets one; None for all others."""
+        if gang.newer or gang.head is None:
+            self._drop(gang)
+            return None
+        if (done := self._written.get(gang)) is None:
+            if not gang.count and gang.ending is None and not gang.adopted:
+                return None
+            done = self._written[gang] = WrittenStatus()
+            self._begin(gang, done, now_s)
+        if not (gang.count or gang.starts or done.spec or gang.ending):
+            self._drop(gang)  # its pods turned out to be of another workload
+            return None
+        return None if goes_with_its_owner(gang, done, self._cluster_state) else done
 
     def _passing_until(
         self, gang: Gang, phase: str, why: Explanation | None, done: WrittenStatus, now_s: float

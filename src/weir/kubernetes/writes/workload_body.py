@@ -19,6 +19,7 @@ from weir.kubernetes.state.gang_requests import absent_requests, counts_without_
 from weir.kubernetes.state.gang_workload import workload_of
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.owner_fate import owner_is_gone
 from weir.kubernetes.writes.operations import UpsertWorkload
 from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods
@@ -100,6 +101,13 @@ def phase_of(gang: Gang) -> str:
     if over is not None:
         return PHASES[over]
     return "Refused" if gang.project is None else "Pending"
+
+
+def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
+    """Return True if its object was deleted with its owner, before its pods: another would count again."""
+    has_begun = bool(done.spec) or done.missing_s is not None or any(each.holds for each in gang.pods())
+    is_missing = gang.name not in state.registry.objects
+    return has_begun and is_missing and owner_is_gone(gang, state.resolver.owners)
 
 
 def spec_body(gang: Gang, done: WrittenStatus) -> Words:

@@ -68,8 +68,8 @@ class Answers:
     def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:
         return [PodRow(name=f"{workload.name}/p", status="running")]
 
-    def activity(self, key: str) -> ActivityRow | None:
-        return ActivityRow(state="parked", quiet=[key])
+    def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
+        return ActivityRow(state="parked", quiet=[workload.key])
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
         return WhyAnswer(
