@@ -137,7 +137,7 @@ def test_a_person_has_the_rights_of_their_kubeconfig_and_sees_their_namespace_al
         refused = eve.client.put("/api/v1/projects/team-a", json=entry)
         assert refused.status_code == 403
         assert 'User "eve" cannot patch resource "projects"' in refused.json()["detail"]
-        for path, tool in ((f"workloads/{uid}/logs", "kubectl logs"), ("audit", "audit log of its own")):
+        for path, tool in ((f"workloads/{uid}/logs", "weir logs"), ("audit", "audit log of its own")):
             answer = eve.client.get(f"/api/v1/{path}")
             assert (answer.status_code, tool in answer.json()["detail"]) == (422, True), answer.text
     with DashboardProcess(plane.kubeconfig) as served, SignedIn(served) as admin:

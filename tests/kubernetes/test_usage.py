@@ -87,9 +87,9 @@ def idle_events(cluster: Cluster, within: str) -> dict[str, int]:
 def test_idle_job_climbs_the_ladder_through_a_kill_is_suspended_and_resumed_and_gives_way(
     weir: Installed, cluster: Cluster, run: Run
 ) -> None:
-    cluster.add_nodes(1, gpus=4)
+    cluster.add_nodes(1, gpus=1)
     within, guests = cluster.namespace(), cluster.namespace()
-    cluster.api.create(project(within, 4, [within]), project(guests, 0, [guests]), job(within, "idle", 4))
+    cluster.api.create(project(within, 1, [within]), project(guests, 0, [guests]), job(within, "idle", 1))
     cluster.until(lambda: len(cluster.running(within)) == 1, 120, "it to run")
     with serving(Exporters(cluster)) as url:
         source = {"url": url, "interval": "10s"}
@@ -117,7 +117,7 @@ def test_idle_job_climbs_the_ladder_through_a_kill_is_suspended_and_resumed_and_
         cluster.api.patch(config_path, changed)
         assert run("resume", "idle")[0] == 0
         cluster.until(lambda: len(cluster.running(within)) == 1, 120, "it to run again")
-        cluster.api.create(job(guests, "other", 2))
+        cluster.api.create(job(guests, "other", 1))
         cluster.until(lambda: len(cluster.running(guests)) == 1, 180, "the other to get the idle GPUs")
         cluster.until(lambda: idle_job(cluster, within)["spec"].get("suspend"), 60, "the suspension")
         cluster.until(lambda: "ProtectionLost" in idle_events(cluster, within), 60, "the event")

@@ -9,15 +9,16 @@ By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
 
 class WaitTimes(Answer):
-    """Times in seconds: half of them are at most `p50_s`, nine of ten at most `p90_s`. None without any.
+    """Times in seconds: half of them are at most `p50_s`, 90 % at most `p90_s`, 95 % at most `p95_s`.
 
-    `rounded`: both are within 2.5 % of the exact ones. More than 10,000 times, and times whose records are
-    deleted, are kept in buckets.
+    They are None without any times. `rounded`: they are within 2.5 % of the exact ones. More than 10,000
+    times, and times whose records are deleted, are kept in buckets.
     """
 
     count: int = 0
     p50_s: float | None = None
     p90_s: float | None = None
+    p95_s: float | None = None
     rounded: bool = False
 
 

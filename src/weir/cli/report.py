@@ -80,7 +80,7 @@ def usage(*, options: ReportOptions = ReportOptions()) -> int:
 
 @app.command
 def history(*, options: ReportOptions = ReportOptions()) -> int:
-    """Report waits, time to quota, evictions by rule, lost GPU hours and cost."""
+    """Report waits for GPUs, time to quota, evictions by rule, lost GPU hours and cost."""
     return _report(options, lambda pool, filters: pool.history(**filters), _history_csv, _history_table)
 
 
@@ -157,6 +157,7 @@ HISTORY: "tuple[Column[HistoryRow], ...]" = (
     Column("IDLE HOURS", lambda row: hours(row.idle_gpu_s), right=True, drop=3),
     Column("WAIT P50", lambda row: lasting_if(row.waits.p50_s), right=True, drop=2),
     Column("WAIT P90", lambda row: lasting_if(row.waits.p90_s), right=True),
+    Column("WAIT P95", lambda row: lasting_if(row.waits.p95_s), right=True, drop=7),
     Column("TO QUOTA P50", lambda row: lasting_if(row.to_quota.p50_s), right=True, drop=6),
     Column("TO QUOTA P90", lambda row: lasting_if(row.to_quota.p90_s), right=True, drop=1),
     Column("EVICTED", lambda row: number(row.evicted), right=True),
@@ -174,11 +175,11 @@ def _history_csv(report: "HistoryReport") -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     names = ["allocated_gpu_s", "used_gpu_s", "idle_gpu_s", "evicted", "lost_gpu_s", "cost"]
     times = ["waits", "to_quota"]
-    heads = [f"{name}_{part}" for name in times for part in ("count", "p50_s", "p90_s")]
+    heads = [f"{name}_{part}" for name in times for part in ("count", "p50_s", "p90_s", "p95_s")]
     writer.writerow([report.by, *names, *heads])
     for row in report.rows:
         found = (getattr(row, name) for name in times)
-        parts = [value for each in found for value in (each.count, each.p50_s, each.p90_s)]
+        parts = [value for each in found for value in (each.count, each.p50_s, each.p90_s, each.p95_s)]
         writer.writerow([row.key, *(getattr(row, name) for name in names), *parts])
 
 

@@ -71,5 +71,6 @@ def rounded_percentiles(counts: Histogram) -> WaitTimes:
         return WaitTimes()
     buckets = sorted(counts)
     passed = list(accumulate(counts[bucket] for bucket in buckets))
-    p50_s, p90_s = (time_of(buckets[bisect_right(passed, rank(total, part))]) for part in (50, 90))
-    return WaitTimes(count=total, p50_s=p50_s, p90_s=p90_s, rounded=True)
+    times = (time_of(buckets[bisect_right(passed, rank(total, part))]) for part in (50, 90, 95))
+    p50_s, p90_s, p95_s = times
+    return WaitTimes(count=total, p50_s=p50_s, p90_s=p90_s, p95_s=p95_s, rounded=True)

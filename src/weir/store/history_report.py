@@ -98,9 +98,8 @@ def percentiles(values: Iterable[float]) -> WaitTimes:
     ranked = sorted(values)
     if not ranked:
         return WaitTimes()
-    return WaitTimes(
-        count=len(ranked), p50_s=ranked[rank(len(ranked), 50)], p90_s=ranked[rank(len(ranked), 90)]
-    )
+    p50_s, p90_s, p95_s = (ranked[rank(len(ranked), part)] for part in (50, 90, 95))
+    return WaitTimes(count=len(ranked), p50_s=p50_s, p90_s=p90_s, p95_s=p95_s)
 
 
 def _waits(

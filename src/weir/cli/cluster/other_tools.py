@@ -41,7 +41,7 @@ def _of_workload(name: str, what: str) -> str:
     namespace, _, bare = name.rpartition("/")
     within, job = f"-n {namespace} " if namespace else "", bare.removeprefix("job-")
     if what == "logs":
-        return f"the output is with the cluster's nodes: kubectl logs {within}job/{job} -f --prefix"
+        return f"the output is with the cluster's nodes: weir logs {name} -f"
     if what == "indices":
         pods = f"kubectl get pods {within}-l batch.kubernetes.io/job-name={job}"
         return f"each index of a Job is a pod: {pods}; weir logs {name} --index N prints the output of one"

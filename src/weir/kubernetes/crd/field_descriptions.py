@@ -42,9 +42,9 @@ _TIMES = {
     "spec.times.lifetime": "Time after which a build session is ended.",
     "spec.times.stopGrace": "Time that a workload has to stop, unless its pods state one.",
     "spec.times.idleNotice": "Idle time after which the user gets a notice, where utilization is measured.",
-    "spec.times.idleUnprotect": "Idle time after which any request may take the GPUs; it has no effect on a "
-    "cluster.",
-    "spec.times.idleSuspend": "Idle time after which a workload is suspended; it has no effect on a cluster.",
+    "spec.times.idleUnprotect": "Idle time after which any request may take the GPUs of a Job, which is then "
+    "suspended.",
+    "spec.times.idleSuspend": "Idle time after which a Job is suspended.",
 }
 _SCHEDULER_CONFIG = {
     "spec.deviceResources": "Resources that are GPUs, in place of those of the flags.",

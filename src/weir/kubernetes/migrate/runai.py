@@ -92,7 +92,7 @@ def _read_times(rules: Fields, spec: Spec) -> None:
     if times:
         spec["times"] = times
     rules.leave_out_if_set(
-        {"interactiveJobPreemptIdleDurationSeconds": "times.idleLimit ends idle work of a cluster"}
+        {"interactiveJobPreemptIdleDurationSeconds": "times.idleUnprotect lets others take idle GPUs"}
     )
 
 

@@ -230,8 +230,9 @@ def _history_row(
 def _wait_times(waits: Sequence[float]) -> WaitTimes:
     if not waits:
         return WaitTimes()
-    tenths = quantiles(waits, n=10, method="inclusive") if len(waits) > 1 else [waits[0]] * 9
-    return WaitTimes(count=len(waits), p50_s=max(0.0, tenths[4]), p90_s=max(0.0, tenths[8]))
+    parts = quantiles(waits, n=20, method="inclusive") if len(waits) > 1 else [waits[0]] * 19
+    p50_s, p90_s, p95_s = (max(0.0, parts[at]) for at in (9, 17, 18))
+    return WaitTimes(count=len(waits), p50_s=p50_s, p90_s=p90_s, p95_s=p95_s)
 
 
 def _points(mine: Sequence[UsageHistoryEntry], request: ReportRequest) -> "Sequence[HistoryPoint]":

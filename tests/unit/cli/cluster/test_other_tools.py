@@ -16,7 +16,7 @@ from weir.client.errors import PoolError
     [
         (["priorities"], "kubectl get priorityclasses"),
         (["stream"], "kubectl get workloads.weir.dev -A --watch"),
-        (["workloads", "vision/job-a", "logs"], "kubectl logs -n vision job/a -f"),
+        (["workloads", "vision/job-a", "logs"], "weir logs vision/job-a -f"),
         (["workloads", "a", "series"], "weir report"),
         (["workloads", "a", "entry"], "weir exec a"),
         (["previews"], "weir why"),
