@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from weir.local.job_files import UnreadableFile
+from weir.model.plain_text import printable
 
 Found = TypeVar("Found")
 SAVED, REPORTED, RUNG = "checkpointed", "report", "rung"
@@ -237,14 +238,6 @@ def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
 
 
 # Values
-
-
-def printable(text: str, most: int) -> str:
-    """Return a text that can do nothing to a terminal, no longer than `most`."""
-    text = text[:most]
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)[:most]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from weir.local.node.leader import Leader, NotStarted
 from weir.local.node.start_files import StartFiles
 from weir.local.output import OutputFile
 from weir.local.pod_records import StartRecord
+from weir.model.plain_text import printable
 
 _AGAIN_S = 0.05
 _AGAIN_MOST_S = 1.0
@@ -185,7 +186,7 @@ class Supervisor:
     def _leader_gone(self, status: int) -> None:
         self._status = status
         if problem := leftovers.problem(self._own):
-            self._problem = pod_records.printable(problem, pod_records.SENTENCE_MOST)
+            self._problem = printable(problem, pod_records.SENTENCE_MOST)
         self._usage.read()
         if self._usage.ran_out:
             self._say(_out_of_memory(self._usage))
@@ -199,7 +200,7 @@ class Supervisor:
 
     def _say(self, sentence: str) -> None:
         """Write a sentence into the pod's log."""
-        line = f"weir: {pod_records.printable(sentence, pod_records.SENTENCE_MOST)}\n"
+        line = f"weir: {printable(sentence, pod_records.SENTENCE_MOST)}\n"
         with suppress(OSError):
             os.write(self._log, line.encode(errors="replace"))
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from weir.local import job_files, pod_files, pod_records
 from weir.local.running_pods import RunningPod
 from weir.local.server.pod_logs import submit_log_work
+from weir.model.plain_text import printable
 from weir.store import HistoryEvent
 from weir.store.notification_rules import topics_of
 
@@ -34,7 +35,7 @@ def write_warnings(events: Iterable[HistoryEvent], running: Callable[[], Iterabl
 
 def write_line(directory: str, sentence: str) -> None:
     """Append a line of Weir's to the output of a start; nothing happens where that can't be written."""
-    line = f"weir: {pod_records.printable(sentence, pod_records.SENTENCE_MOST)}\n"
+    line = f"weir: {printable(sentence, pod_records.SENTENCE_MOST)}\n"
     with suppress(OSError):
         fd = job_files.open_file(pod_files.own_directory(directory), pod_files.LOG, os.O_WRONLY | os.O_APPEND)
         if isinstance(fd, int):

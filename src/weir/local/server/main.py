@@ -35,7 +35,6 @@ from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.event_stream import EventStream
 from weir.local.server.listening import WAITING_MAX, PortUnavailable, address_refused, listen, reason
 from weir.local.server.machine_socket import SocketNotAvailable
-from weir.local.server.notifications.notification_settings import read_notification_settings
 from weir.local.server.pool import PoolService
 from weir.local.server.remote_access import RemoteAccessRefused
 from weir.local.server.retention import RetentionTask
@@ -47,6 +46,7 @@ from weir.local.state_dir import StateDirInUse
 from weir.local.stray_processes import end_stray_processes
 from weir.model.policy import Policy
 from weir.model.scenario import InvalidFile as FileRefused
+from weir.notifications.notification_settings import read_notification_settings
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
 from weir.service.shutdown_deadline import ShutdownDeadline

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.oidc.pool import Authority
 
-from weir.local.server.notifications.notification_settings import NotificationSettings
+from weir.notifications.notification_settings import NotificationSettings
 
 FAST = {
     "messages_per_second": 100_000, "messages_per_minute": 100_000, "messages_burst": 100_000, "mails_per_hour": 100_000, "mails_burst": 1000,

@@ -17,10 +17,11 @@ from tests.oidc.pool import Authority
 from tests.unit.store.fixtures import opened
 
 from weir.control.clock import Clock
-from weir.local.server.notifications.notification_settings import MailSettings, NotificationSettings
-from weir.local.server.notifications.receiver_addresses import ReceiverAddress, ReceiverAddresses
-from weir.local.server.notifications.sender import NotificationSender
-from weir.local.server.notifications.webhook_targets import (
+from weir.local.server.notifications.receiver_addresses import ReceiverAddresses
+from weir.notifications.notification_settings import MailSettings, NotificationSettings
+from weir.notifications.receiver_address import ReceiverAddress
+from weir.notifications.sender import NotificationSender
+from weir.notifications.webhook_targets import (
     TargetRefused,
     checked_target,
     refusal_of,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.unit.store.fixtures import NOW_S
 
-from weir.local.server.notifications.message_texts import slack_body, subject
-from weir.local.server.notifications.notification_settings import NotificationSettings
-from weir.local.server.notifications.quiet_hours import quiet_for_s
+from weir.notifications.message_texts import slack_body, subject
+from weir.notifications.notification_settings import NotificationSettings
+from weir.notifications.quiet_hours import quiet_for_s
 from weir.store import HistoryEvent, Notification, OutboxMessage
 
 from .in_process_server import Standing, standing

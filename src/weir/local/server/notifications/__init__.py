@@ -1,1 +1,1 @@
-"""Notifications: settings of the administrator, rules of people, and the delivery of the outbox."""
+"""Notifications of a pool: rules of people and projects, and the file with the addresses of receivers."""

@@ -5,24 +5,12 @@ The database and the log never hold them. The key of an address is random, and s
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from weir.local import secret_files
+from weir.notifications.receiver_address import ReceiverAddress
 
 FILE = "notifications/receivers.json"
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiverAddress:
-    """A URL, and the secret that signs requests to it."""
-
-    url: str
-    secret: str = ""
-
-    def __repr__(self) -> str:
-        """Return no secret."""
-        return "ReceiverAddress(...)"
 
 
 class ReceiverAddresses:

@@ -17,11 +17,11 @@ from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.control.token_bucket import TokenBucket
-from weir.local.server.notifications.channels import Attempt, Channels, DeliveryProblem
-from weir.local.server.notifications.notification_settings import NotificationSettings
-from weir.local.server.notifications.quiet_hours import quiet_for_s
-from weir.local.server.notifications.receiver_addresses import ReceiverAddress, ReceiverAddresses
 from weir.model.resources import span
+from weir.notifications.channels import Attempt, Channels, DeliveryProblem
+from weir.notifications.notification_settings import NotificationSettings
+from weir.notifications.quiet_hours import quiet_for_s
+from weir.notifications.receiver_address import AddressBook, ReceiverAddress
 from weir.store import NotificationOutbox, NotificationRule, OutboxMessage, StoreFailed
 
 SENT_TOGETHER_MAX = 64
@@ -58,7 +58,7 @@ class NotificationSender:
         self,
         outbox: NotificationOutbox,
         settings: NotificationSettings,
-        addresses: ReceiverAddresses,
+        addresses: AddressBook,
         clock: Clock,
     ) -> None:
         self._outbox = outbox

@@ -17,14 +17,14 @@ from pathlib import Path
 import httpx
 
 from weir.control.clock import Clock
-from weir.local.server.notifications.message_texts import mail_of, signature_headers, slack_body, webhook_body
-from weir.local.server.notifications.notification_settings import (
+from weir.notifications.message_texts import mail_of, signature_headers, slack_body, webhook_body
+from weir.notifications.notification_settings import (
     MailSettings,
     NotificationSettings,
     read_password,
 )
-from weir.local.server.notifications.receiver_addresses import ReceiverAddress
-from weir.local.server.notifications.webhook_targets import (
+from weir.notifications.receiver_address import ReceiverAddress
+from weir.notifications.webhook_targets import (
     Address,
     TargetRefused,
     WebhookTarget,

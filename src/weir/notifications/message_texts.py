@@ -10,7 +10,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 
-from weir.local.pod_records import printable
+from weir.model.plain_text import printable
 from weir.store import Notification, OutboxMessage
 
 LINES_MAX = 50

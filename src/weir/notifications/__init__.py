@@ -1,0 +1,1 @@
+"""Delivery of notifications: settings of an administrator, channels, texts, and the sender of an outbox."""
