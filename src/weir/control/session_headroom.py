@@ -8,7 +8,10 @@ of each week count: a week unlike all others has no effect.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import ceil
+
+from weir.model.policy import Policy
 
 WEEK_S = 7 * 86400.0
 WEEKS_MAX = 6
@@ -95,3 +98,21 @@ def _together(starts: Sequence[SessionStart]) -> int:
             first += 1
         most = max(most, held)
     return ceil(most - 1e-6)
+
+
+def with_headroom(policy: Policy, devices: int, total: int) -> Policy:
+    """Return the policy that keeps this number of all devices free, if it is more than its own."""
+    part = (devices + 0.5) / max(1, total) if devices else 0.0  # rounded down to whole devices
+    fraction = min(1.0, max(policy.reserve_fraction, part))
+    return policy.model_copy(update={"reserve_fraction": fraction})
+
+
+def summer_times_s(now_wall_s: float) -> list[float]:
+    """Return for each past week how much later this hour of the day was then, counted without the clock."""
+    now_s = _offset_s(now_wall_s)
+    return [now_s - _offset_s(now_wall_s - week * WEEK_S) for week in range(1, WEEKS_MAX + 1)]
+
+
+def _offset_s(wall_s: float) -> float:
+    offset = datetime.fromtimestamp(wall_s).astimezone().utcoffset()
+    return 0.0 if offset is None else offset.total_seconds()

@@ -9,12 +9,14 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from sqlalchemy import Column, Connection, delete, select, update
 
 from weir.api.answers import EventRow, Explanation
 from weir.api.workload_list import EvictionRow, WorkloadRow
+from weir.control.session_headroom import SessionStart
 from weir.model.resources import span
 from weir.store.cluster_records import GAP, PENDING, ClusterEvent, ClusterHistoryEntry
 from weir.store.cluster_tables import cluster_events, cluster_workloads
@@ -25,6 +27,7 @@ from weir.store.event_history import EventHistory
 from weir.store.notification_outbox import NotificationOutbox
 from weir.store.records import HistoryEvent, Retention, UsageSamples
 from weir.store.samples import UsageTables
+from weir.store.session_starts import SessionStarts
 from weir.store.tables import BEGAN, ENDED, LIVE, events, marks, workloads
 from weir.store.workload_sums import STOPPED, EndTimes, add_ends
 
@@ -98,6 +101,12 @@ class ClusterHistory:
         for some in _parts(gone):
             self._do(partial(self._close, uids=some, at_s=now_s))
         return len(gone)
+
+    def session_starts(self, since_s: float) -> tuple[list[SessionStart], float]:
+        """Return the sessions submitted since a time, and the time from which all of them are known."""
+        starts, known_s = SessionStarts(self._database).since(since_s)
+        began_s = self._database.value(select(marks.c.at_s).where(marks.c.name == BEGAN))
+        return starts, inf if began_s is None else max(known_s, float(began_s))
 
     def tell_gap(self, sentence: str, since_s: float, until_s: float) -> None:
         """Store that something is missing in a time, once for each beginning."""

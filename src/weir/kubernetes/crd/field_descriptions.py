@@ -66,6 +66,8 @@ _SCHEDULER_CONFIG = {
     "them.",
     "spec.withoutProject.exemptNamespaces": "Namespaces exempt from the rule, besides those of the system.",
     "spec.scaleUpOverQuota": "True if pending pods over quota request nodes from an autoscaler.",
+    "spec.sessionHeadroom": "Maximum number of GPUs that stay free of work over quota at hours when sessions "
+    "begin, learned from the history.",
     "spec.usage": "Source of the use of GPUs, for people and for the idle rules.",
     "spec.usage.prometheus": "Prometheus server with the metrics of DCGM's exporter and of the kubelets.",
     "spec.usage.prometheus.url": "Address of the server; a token and authorities are in the Secret "

@@ -30,6 +30,7 @@ _KEYS = (
     "withoutProject",
     "scaleUpOverQuota",
     "usage",
+    "sessionHeadroom",
 )
 
 __all__ = ["KIND", "PLURAL", "SchedulerSettings", "settings_of"]

@@ -20,6 +20,7 @@ from weir.scenario_io.scalars import GpuWeight, Name, Term
 from weir.scenario_io.specs import Entry
 
 SHARED_NODES_MAX = 10_000
+SESSION_HEADROOM_MAX = 1024
 
 
 class WrittenDevices(Entry):
@@ -56,6 +57,7 @@ class WrittenSettings(Entry):
     without_project: WrittenWithoutProject | None = None
     scale_up_over_quota: bool | None = None
     usage: WrittenUsage | None = None
+    session_headroom: Annotated[int, Field(ge=0, le=SESSION_HEADROOM_MAX)] | None = None
 
 
 class SchedulerConfigSpec(WrittenSettings):
@@ -78,6 +80,7 @@ class SchedulerSettings:
     scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too
     usage: UsageSettings = field(default_factory=UsageSettings)
     share_memory: ShareMemoryRules = field(default_factory=ShareMemoryRules)
+    session_headroom: int = 0  # the most GPUs that may stay free for sessions, as learned
 
     def needs_new_instance(self, other: "SchedulerSettings") -> bool:
         """Return True if objects have to be read again with the other settings."""
@@ -104,6 +107,8 @@ def with_written(base: SchedulerSettings, written: WrittenSettings) -> Scheduler
         found = replace(found, shared_nodes=SharedNodeRules(rules.max, rules.wait, rules.idle))
     if written.scale_up_over_quota is not None:
         found = replace(found, scale_up_over_quota=written.scale_up_over_quota)
+    if written.session_headroom is not None:
+        found = replace(found, session_headroom=written.session_headroom)
     if written.usage is not None:
         found = replace(found, usage=read_usage(written.usage))
     if written.without_project is not None:

@@ -11,7 +11,7 @@ from weir.kubernetes.api.changes import Change, ObjectSet
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.history.unstored import UnstoredChanges
-from weir.kubernetes.history.writer import HistoryWriter
+from weir.kubernetes.history.writer import HistoryWriter, SessionsSeen
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
 from weir.kubernetes.query.recent_usage import RecentUsage
@@ -45,6 +45,8 @@ class HistoryService:
         self._loop = asyncio.get_running_loop()
         self._cluster = ""
         self._writer: HistoryWriter | None = None
+        self.sessions_seen: SessionsSeen = lambda _starts, _known_s: None
+        """Called with the sessions of the past weeks while this replica writes, on the writer's thread."""
         self.answers = StoredAnswers(options, lambda: self._cluster)
 
     @property
@@ -86,6 +88,7 @@ class HistoryService:
             self._queues,
             self._clock,
         )
+        self._writer.sessions_seen = self.sessions_seen
         self._writer.start()
 
     async def stop(self) -> None:

@@ -5,7 +5,7 @@ two tries grows. What can't wait that long is counted, and the history says so.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from structlog import get_logger
 
 from weir.api.answers import QueueRow
+from weir.control.session_headroom import WEEK_S, WEEKS_MAX, SessionStart
 from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.records import (
@@ -40,11 +41,13 @@ LATE_S = 60.0
 SKEW_S_MAX = 300.0
 """Difference between the clocks of two leaders that is waited for."""
 TIDY_EVERY_S = 3600.0
+LEARN_EVERY_S = 300.0
 LAST_WRITE_S = 2.0
 """Time that the end of a leadership waits for the last write."""
 EVENTS_KEPT_S = 3600.0
 """Time for which an API server keeps Events."""
 _LOG = get_logger(__name__)
+SessionsSeen = Callable[[Sequence[SessionStart], float], None]
 Recent = Callable[[float], list[UsageHistoryEntry]]
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -78,7 +81,9 @@ class HistoryWriter:
         self._history: ClusterHistory | None = None
         self._signatures: dict[str, tuple[Any, ...]] = {}  # as stored, by the uid of the object
         self._sampled_s: float | None = None
-        self._tidy_s = 0.0
+        self._tidy_s = self._learn_s = 0.0
+        self.sessions_seen: SessionsSeen = lambda _starts, _known_s: None
+        """Called with the sessions of the past weeks, and the time from which they are known."""
         self._failed_s = PAUSE_S
         self._trouble = ""  # the last failure
         self.written_s = 0.0
@@ -119,6 +124,7 @@ class HistoryWriter:
             self._sample(history)
             self._tell_gap(history)
             self._tidy(history)
+            self._learn(history)
         except Exception as error:  # noqa: BLE001 - whatever it is, a later round may succeed
             self._let_go()
             sentence = str(error) if isinstance(error, OSError | ValueError) else ""
@@ -244,6 +250,12 @@ class HistoryWriter:
         if time.monotonic() >= self._tidy_s:
             self._tidy_s = time.monotonic() + TIDY_EVERY_S
             history.tidy(self._clock())
+
+    def _learn(self, history: ClusterHistory) -> None:
+        """Read the sessions of the past weeks again."""
+        if time.monotonic() >= self._learn_s and not self._closing.is_set():
+            self._learn_s = time.monotonic() + LEARN_EVERY_S
+            self.sessions_seen(*history.session_starts(time.time() - (WEEKS_MAX + 1) * WEEK_S))
 
 
 def _made(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:

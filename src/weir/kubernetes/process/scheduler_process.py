@@ -27,6 +27,7 @@ from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject
 from weir.kubernetes.process.api_calls import calls_of
+from weir.kubernetes.process.cluster_headroom import ClusterHeadroom, count_gpus
 from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
@@ -117,6 +118,11 @@ class SchedulerProcess:
         self.usage = self._make_usage_service(clock)
         self.share_memory = ShareMemoryWatch(self.backend.deliver(RESOURCE), self.usage.node_reports.memories)
         self.query: QueryService | None = None
+        self.headroom = ClusterHeadroom(
+            lambda: self.settings.settings.session_headroom,
+            lambda: count_gpus(self._thread()),
+            lambda: self._loop.call_soon_threadsafe(self._apply_settings),
+        )
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
@@ -173,6 +179,8 @@ class SchedulerProcess:
         self.usage.published = self.query.usage.used
         self.query.find_pod = partial(reporting_pod, self.backend)
         self.query.busy_s_max = lambda: self.hooks.policy.life.idle_extend_most
+        if self.query.history is not None:
+            self.query.history.sessions_seen = self.headroom.seen
         webhook_server.node_reports = self.usage.node_reports
         return webhook_server
 
@@ -219,7 +227,7 @@ class SchedulerProcess:
         if settings.needs_new_instance(self._chosen):
             self.outdated.set()
             return
-        self.hooks.policy = settings.policy
+        self.hooks.policy = self.headroom.applied(settings.policy)
         self.usage.wake()
         self.hooks.set_overcommit_grace(settings.overcommit_grace_s)
         self.hooks.set_share_memory(settings.share_memory)

@@ -6,7 +6,6 @@ the server, which never jumps; a wall clock that is wrong shifts nothing but cha
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 
 from structlog import get_logger
 
@@ -15,6 +14,8 @@ from weir.control.session_headroom import (
     WEEKS_MAX,
     LearnedHeadroom,
     learned_headroom,
+    summer_times_s,
+    with_headroom,
 )
 from weir.local.server.pool_state import PoolState
 
@@ -59,19 +60,6 @@ class SessionHeadroom:
         devices = self.learned.devices
         if before is not None and before.devices == devices:
             return
-        part = (devices + 0.5) / max(1, pool.node.gpus) if devices else 0.0  # rounded down to whole devices
-        fraction = min(1.0, max(self._policy.reserve_fraction, part))
-        pool.policy = self._policy.model_copy(update={"reserve_fraction": fraction})
+        pool.policy = with_headroom(self._policy, devices, pool.node.gpus)
         _LOG.info("headroom_changed", gpus=devices, why=self.learned.sentence)
         self._wake()
-
-
-def summer_times_s(now_wall_s: float) -> list[float]:
-    """Return for each past week how much later this hour of the day was then, counted without the clock."""
-    now_s = _offset_s(now_wall_s)
-    return [now_s - _offset_s(now_wall_s - week * WEEK_S) for week in range(1, WEEKS_MAX + 1)]
-
-
-def _offset_s(wall_s: float) -> float:
-    offset = datetime.fromtimestamp(wall_s).astimezone().utcoffset()
-    return 0.0 if offset is None else offset.total_seconds()
