@@ -217,6 +217,7 @@ RARELY = {
     ("get", "sweeps"),  # before its trials change
     ("patch", "sweeps/status"),
     ("get", "jobs"),  # of a trial
+    ("patch", "jobs"),  # of a Job that is idle
 }
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
