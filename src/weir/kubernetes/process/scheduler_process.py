@@ -118,11 +118,7 @@ class SchedulerProcess:
         self.usage = self._make_usage_service(clock)
         self.share_memory = ShareMemoryWatch(self.backend.deliver(RESOURCE), self.usage.node_reports.memories)
         self.query: QueryService | None = None
-        self.headroom = ClusterHeadroom(
-            lambda: self.settings.settings.session_headroom,
-            lambda: count_gpus(self._thread()),
-            lambda: self._loop.call_soon_threadsafe(self._apply_settings),
-        )
+        self.headroom = self._make_headroom()
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
@@ -137,6 +133,13 @@ class SchedulerProcess:
         deliver = self.backend.deliver(trial_costs.RESOURCE)
         costs = TrialCosts(deliver, lambda: self.hooks.policy.price.restart)
         return ClusterSweepController(self._api, self.election, account, costs)
+
+    def _make_headroom(self) -> ClusterHeadroom:
+        return ClusterHeadroom(
+            lambda: self.settings.settings.session_headroom,
+            lambda: count_gpus(self._thread()),
+            lambda: self._loop.call_soon_threadsafe(self._apply_settings),
+        )
 
     def _make_usage_service(self, clock: Clock) -> UsageService:
         return UsageService(
