@@ -257,10 +257,13 @@ class EffectWrites:
         return has_waited
 
     def _suspension_sent(self, gang: Gang, outcome: Outcome, now_s: float) -> None:
-        if isinstance(outcome, WriteDone):
-            self._state.orders.suspension_accepted(gang, now_s)
-        elif isinstance(outcome, WriteRefused | WriteNotSent | WriteUnknown):
-            self._state.orders.suspension_refused(gang, outcome.sentence, now_s)
+        orders = self._state.orders
+        if isinstance(outcome, WriteDone | WriteUnknown):
+            orders.suspension_accepted(gang, now_s)
+        elif isinstance(outcome, WriteNotSent):
+            orders.suspension_refused(gang, outcome.sentence, now_s, for_good=False)
+        elif isinstance(outcome, WriteRefused):
+            orders.suspension_refused(gang, outcome.sentence, now_s, for_good=True)
             self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Measuring")
 
     def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:

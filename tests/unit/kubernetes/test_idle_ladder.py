@@ -20,7 +20,9 @@ from weir.kubernetes.writes.operations import (
     SuspendOwner,
     UpsertWorkload,
     WriteDone,
+    WriteNotSent,
     WriteRefused,
+    WriteUnknown,
 )
 from weir.model.activity import Activity
 from weir.model.policy import DurationByType, LifecyclePolicy, Policy
@@ -154,6 +156,18 @@ def test_suspension_that_a_person_undoes_at_once_lets_the_job_go_on() -> None:
     site.hear("pods", pod("train-1", owner=("train", "j1"), gpus=4))  # never seen suspended
     assert not [each for each in site.step() if isinstance(each, Bind)]
     assert [each.name for each in site.step(31.0) if isinstance(each, Bind)] == ["train-1"]
+
+
+def test_suspension_that_was_lost_lets_the_job_run_on_and_is_ordered_again() -> None:
+    for outcome in (WriteUnknown("no answer"), WriteNotSent("not leading")):
+        site = trains(SUSPENDS)
+        (order,) = [each for each in site.measured(1500.0, NAME) if isinstance(each, SuspendOwner)]
+        site.backend.take_outcome(order, outcome)
+        site.step()
+        site.step(31.0)
+        assert site.phase() is Phase.RUNNING
+        assert not site.control.cluster.jobs[NAME].held
+        assert [each for each in site.measured(120.0, NAME) if isinstance(each, SuspendOwner)]
 
 
 def deployment(life: LifecyclePolicy) -> tuple[Site, str]:

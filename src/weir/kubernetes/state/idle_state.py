@@ -27,13 +27,16 @@ class IdleState:
         self.suspended_for = reason
 
     def refuse(self, why: str) -> None:
-        """End a suspension that the API server refuses; there will be no other."""
+        """End a suspension that isn't carried out; with a reason there will be no other."""
         self.is_ordered, self.suspended_for, self.refusal = False, "", why
+
+    def is_late(self, now_s: float) -> bool:
+        """Return True if the owner should show an ordered suspension by now."""
+        return self.is_ordered and self.order_until_s is not None and now_s >= self.order_until_s
 
     def settle(self, now_s: float, *, is_suspended: bool) -> None:
         """Bring an ordered suspension, and its reason, up to the state of the owner."""
-        is_late = self.order_until_s is not None and now_s >= self.order_until_s
-        if self.is_ordered and (is_suspended or is_late):
+        if is_suspended or self.is_late(now_s):
             self.is_ordered = False
         if not self.is_ordered and not is_suspended:
             self.suspended_for = ""

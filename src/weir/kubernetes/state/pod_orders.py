@@ -64,6 +64,8 @@ class PodOrders:
                 gang.empty_since_s is not None or gang.reported_start_gates or gang.idle.is_ordered
             ):
                 self._registry.dirty[gang] = None
+                if gang.idle.is_late(self._pods.now_s):
+                    self._run_on(gang, "Its owner isn't suspended.", self._pods.now_s)
 
     def moving(self, now_s: float) -> int:
         """Return the number of pods that were just told to start or stop and haven't yet."""
@@ -160,12 +162,15 @@ class PodOrders:
             gang.idle.order_until_s = now_s + SUSPENDED_S
             self._pods.look_again(gang.idle.order_until_s, gang.name)
 
-    def suspension_refused(self, gang: Gang, sentence: str, now_s: float) -> None:
-        """Take in that the owner of a workload can't be suspended: its pods run on."""
-        gang.idle.refuse(as_clause(sentence).rstrip("."))
+    def suspension_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
+        """Take in that the owner of a workload isn't suspended: its pods run on."""
+        gang.idle.refuse(as_clause(sentence).rstrip(".") if for_good else "")
+        self._run_on(gang, sentence, now_s)
+        self._registry.dirty[gang] = None
+
+    def _run_on(self, gang: Gang, sentence: str, now_s: float) -> None:
         for tracked in gang.pods():
             self.stop_refused(tracked, None, sentence, now_s)
-        self._registry.dirty[gang] = None
 
     def stop_failed(self, tracked: TrackedPod, now_s: float) -> None:
         """Take in that a pod could not be stopped: it runs on, as if it had just been started."""
