@@ -233,14 +233,13 @@ class Gang:
         self.starts = 0
         self.exited = 0  # the last start that control was told the end of
         self.life = WorkloadProgress()
-        self.status_reported = False
+        self.status_reported = self.nomination_reported = False
         self.nomination: Nominated | None = None
         self.protected = (
             False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
         )
         self.protected_since_s = 0.0
         self.lapsed = False  # its budgets protect what it holds over quota no more
-        self.nomination_reported = False
         self.job_report = NO_REPORT  # by its pods, as its object says
         self.checkpointed_s = 0.0
         self.idle = IdleState()
