@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from weir.api.answers import WorkloadDetail
 from weir.cli.cluster.errors import not_here, refused, wrong
+from weir.cli.cluster.gang_addresses import GangAddresses, service_of, without_address
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.queued_row import just_queued
 from weir.cli.cluster.submission_job import SubmissionJobs
@@ -70,15 +71,21 @@ class JobChanges:
             raise not_here(f"{name} belongs to {owner['kind']} {owner['name']}, which makes its Jobs itself")
         if job["spec"].get("manualSelector"):
             raise not_here(f"{name} has a selector of its own (manualSelector): create it again with kubectl")
+        has_addresses = service_of(job) is not None
+        if has_addresses:
+            job = without_address(job)
+        addresses = GangAddresses(self._api)
         found = _NUMBERED.fullmatch(metadata["name"])
         assert found is not None, "a name has at least one letter"
         least = int(found["number"] or 1) + 1
         for number in range(least, least + RERUNS_MAX):
             suffix = f"-r{number}"
             new = f"{found['name'][: NAME_LENGTH_MAX - len(suffix)].rstrip('-.')}{suffix}"
+            again = job_again(job, new)
+            if has_addresses:
+                again = await addresses.add_to(again, namespace)
             try:
-                path = path_of(JOBS, "jobs", namespace)
-                created = await self._api.post(path, job_again(job, new), OwnerObject)
+                created = await addresses.create(again, namespace, OwnerObject)
             except AlreadyExists:
                 continue
             return just_queued(LookupResult(namespace, f"job-{new}", {}, created))

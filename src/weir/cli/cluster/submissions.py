@@ -22,6 +22,7 @@ from weir.api.field_errors import read_model
 from weir.api.submissions import Submission
 from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import refused, wrong
+from weir.cli.cluster.gang_addresses import GangAddresses
 from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.queued_row import queued_row
 from weir.cli.cluster.submission_job import SubmissionJobs, job_in
@@ -62,6 +63,7 @@ class Submissions:
 
     def __init__(self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs) -> None:
         self._api, self._lookup, self._jobs = api, lookup, jobs
+        self._addresses = GangAddresses(api)
 
     async def submit(self, body: bytes) -> WorkloadDetail:
         """Create a Job."""
@@ -71,8 +73,8 @@ class Submissions:
         except ValidationError as error:
             raise wrong(str(error)) from None
         namespace = await self._lookup.namespace_of(submission.project)
-        job = await self._jobs.job(submission, words)
-        created = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
+        job = await self._addresses.add_to(await self._jobs.job(submission, words), namespace)
+        created = await self._addresses.create(job, namespace, ApiObject)
         return queued_row(submission, namespace, created)
 
     async def submit_batch(self, body: bytes) -> WorkloadPage:
@@ -119,6 +121,7 @@ class Submissions:
                 raise wrong(f"workloads[{at}]: {error.problem.detail}") from None
             job["metadata"]["labels"] = {**job["metadata"]["labels"], BATCH_LABEL: mark}
             job["spec"]["suspend"] = True
+            job = await self._addresses.add_to(job, namespace)
             found.append(_HeldSubmission(submission, namespace, job))
         namespaces = {job.submission.name: job.namespace for job in found}
         for at, held in enumerate(found):
@@ -132,7 +135,7 @@ class Submissions:
 
     async def _create(self, job: _HeldSubmission) -> ApiObject:
         try:
-            return await self._api.post(path_of(JOBS, "jobs", job.namespace), job.body, ApiObject)
+            created = await self._api.post(path_of(JOBS, "jobs", job.namespace), job.body, ApiObject)
         except AlreadyExists as error:
             left = await self._left_over(job)
             if left is None:
@@ -140,6 +143,8 @@ class Submissions:
             command = _command("delete", job.namespace, left)
             cut_off = f"It is left of a submission that was cut off: `{command}` removes all of that."
             raise refused(409, f"{error.message}. {cut_off}") from None
+        await self._addresses.create_service(job.body, job.namespace, created.metadata)
+        return created
 
     async def _left_over(self, job: _HeldSubmission) -> str | None:
         """Return the mark of a suspended Job that a batch has left; None for others."""

@@ -126,6 +126,8 @@ class FakeCluster:
         refused = self.refused(request.method, path, body)
         if refused is not None:
             return _status(*refused)
+        if "dryRun" in request.query:
+            return web.json_response(body)
         self.written.append((request.method, path, deepcopy(body)))
         return web.json_response(self._write(request.method, path, body))
 
