@@ -1,7 +1,7 @@
 """Messages of a job in a pod of a cluster: a thread sends them to Weir through the API server.
 
 The pod's own service account token proves which pod sends. A message never blocks or breaks the job: the
-newest values wait in memory, are sent at a bounded rate, and failures are told in one line of its output.
+newest values wait in memory, are sent at a bounded rate, and one line of its output names a failure.
 
 This module uses only the standard library.
 """
@@ -28,8 +28,8 @@ PAUSE_S_MAX = 600.0
 """Longest pause after failures."""
 TIMEOUT_S, AT_EXIT_S = 5.0, 2.0
 """Time that one try may take, and that the last message may take at the end of the process."""
-FAILURES_TOLD = 3
-"""Failures in a row after which the job is told of one that may pass."""
+FAILURES_NAMED = 3
+"""Failures in a row after which the output names one that may pass."""
 VALUES_MAX, NAME_MAX = 64, 64
 _ANSWER_MAX = 4096
 _PATH = "/apis/query.weir.dev/v1/namespaces/{}/pods/{}/messages"
@@ -91,7 +91,7 @@ class ClusterMessages:
                 self._thread.start()
 
     def flush(self, within_s: float = AT_EXIT_S) -> None:
-        """Send what waits at once, for a bounded time; after failures, nothing."""
+        """Send the waiting messages at once, for a bounded time; after failures, none."""
         with self._changed:
             if self._failures or self._thread is None or not self._thread.is_alive():
                 return
@@ -125,7 +125,7 @@ class ClusterMessages:
         return None
 
     def _settle(self, parts: dict[str, Part], refusal: MessageRefused | None) -> None:
-        """Keep what wasn't taken, unless a newer message supersedes it, and set the time of the next try."""
+        """Keep refused messages, unless newer ones supersede them, and set the time of the next try."""
         if refusal is None:
             self._failures, self._next_s = 0, time.monotonic() + EVERY_S
             return
@@ -136,7 +136,7 @@ class ClusterMessages:
                 **parts["report"], **newer["report"], "values": dict(list(values.items())[-VALUES_MAX:])
             }  # fmt: skip
         self._parts = {**parts, **newer}
-        if not refusal.passes or self._failures + 1 >= FAILURES_TOLD:
+        if not refusal.passes or self._failures + 1 >= FAILURES_NAMED:
             self._tell(refusal.sentence)
         self._failures += 1
         pause_s = min(PAUSE_S_MAX, EVERY_S * 2.0 ** min(self._failures, 10))

@@ -110,7 +110,7 @@ def test_messages_of_a_failed_try_are_sent_later_with_newer_values(
     assert len(capfd.readouterr().err.splitlines()) <= 1
 
 
-def test_pod_that_weir_does_not_know_yet_is_told_only_if_that_lasts(
+def test_pod_that_weir_does_not_know_yet_hears_of_it_only_if_that_lasts(
     server: ApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server.status, server.message = 404, "Weir doesn't schedule the pod train-0."
@@ -122,7 +122,7 @@ def test_pod_that_weir_does_not_know_yet_is_told_only_if_that_lasts(
     assert "doesn't schedule" in capfd.readouterr().err
 
 
-def test_refusal_is_told_once(server: ApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_refusal_is_named_once(server: ApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     server.status, server.message = 403, 'pods "train-0" is forbidden'
     messages = ClusterMessages(server.variables, str(tmp_path))
     for step in range(4):

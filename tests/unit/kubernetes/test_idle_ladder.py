@@ -182,7 +182,7 @@ def deployment(life: LifecyclePolicy) -> tuple[Site, str]:
     return site, name
 
 
-def test_kind_that_cant_be_suspended_is_told_so_and_stays() -> None:
+def test_kind_that_cant_be_suspended_hears_so_and_stays() -> None:
     site, name = deployment(SUSPENDS)
     writes = site.measured(7200.0, name)
     assert not [each for each in writes if isinstance(each, SuspendOwner | Evict)]

@@ -150,7 +150,7 @@ class AllocationStatus(ApiStruct):
 
 
 class JobReport(ApiStruct):
-    """What the pods of a workload report of themselves. It counts for the owner of this uid alone."""
+    """Report of the pods of a workload on themselves. It counts for the owner of this uid alone."""
 
     owner: Needed[str] = ""
     at: Moment | None = None  # of the newest message
@@ -213,7 +213,7 @@ class WorkloadObject(ApiStruct):
 
     @property
     def report(self) -> JobReport:
-        """Return what its pods report; nothing of an earlier owner of its name."""
+        """Return the report of its pods; none of an earlier owner of its name."""
         found = self.status.report
         return found if found is not None and found.owner == self.spec.owner.uid else NO_REPORT
 

@@ -12,7 +12,7 @@ _PART = 1 << 14
 
 
 def requester(request: web.Request, rules: FrontProxyRules) -> Identity | None:
-    """Return who makes a request; None unless the front proxy forwards it."""
+    """Return the identity behind a request; None unless the front proxy forwards it."""
     tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
     certificate = None if tls is None else tls.getpeercert(binary_form=True)
     if not rules.trusts(certificate, datetime.now(UTC)):

@@ -1,4 +1,4 @@
-"""Writes what jobs report into the status of their workloads, sparingly.
+"""Writer of the reports of jobs into the status of their workloads, at a bounded rate.
 
 Every replica takes messages, whether it leads or not, and every replica sees the status. So the leader, lists
 and a replica that is started later know the same. The newest values wait in memory; a workload is written
@@ -36,7 +36,7 @@ _LOG = get_logger(__name__)
 
 @dataclass(slots=True)
 class PendingReport:
-    """What the pods of a workload have reported since the last write. `owner` is the owner of the pods."""
+    """Reports of the pods of a workload since the last write. `owner` is the owner of the pods."""
 
     owner: str
     since_s: float
@@ -142,7 +142,7 @@ class ReportWriter:
 
 
 def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[str, Any]:
-    """Return the merge patch of the status' report; what an earlier owner of the name reported goes."""
+    """Return the merge patch of the status' report; the report of an earlier owner of the name goes."""
     stated = workload.object.status.report
     before = workload.object.report
     values = merged_values(before.values, report.values)
