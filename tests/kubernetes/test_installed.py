@@ -211,6 +211,8 @@ RARELY = {
     ("list", "podgroups"),  # which this API server doesn't serve
     ("watch", "podgroups"),
     ("patch", "podgroups/status"),
+    ("list", "devicetaintrules"),  # nor these
+    ("watch", "devicetaintrules"),
     ("create", "resourceclaims"),  # of a pod that asks for an extended resource of a class
     ("delete", "resourceclaims"),
     ("get", "resourceclaimtemplates"),  # of a pod that names no scheduler and claims devices

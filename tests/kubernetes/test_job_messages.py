@@ -82,7 +82,8 @@ def test_pod_reports_on_itself_and_on_no_other(
     detail = cluster.until(
         lambda: (
             found
-            if (found := cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/own"))["step"] is not None
+            if (found := cluster.api.maybe(f"{ROOT}/namespaces/{a}/workloads/own"))
+            and found["step"] is not None
             else None
         ),
         120,

@@ -179,7 +179,9 @@ def test_a_cluster_installed_from_the_bundle_does_what_other_installations_do(si
     assert {each["spec"]["schedulerName"] for each in placed} == {"weir"}
     assert len({each["metadata"]["annotations"]["weir.dev/gpus"] for each in placed}) == 8
     row = f"{QUERY_ROOT}/namespaces/{borrower}/workloads/job-borrows"
-    cluster.until(lambda: cluster.api.get(row)["status"] == "running", WAITS_S, "the query to say so")
+    cluster.until(
+        lambda: (cluster.api.maybe(row) or {}).get("status") == "running", WAITS_S, "the query to say so"
+    )
 
     name = placed[0]["metadata"]["name"]
     forged = {"metadata": {"annotations": {"weir.dev/gpus": "9"}}}
