@@ -19,5 +19,6 @@ export default defineConfig({
   plugins: [svelte(), packed],
   base: './',
   build: { outDir: out, emptyOutDir: true, target: 'es2022', modulePreload: false, assetsInlineLimit: 0 },
-  test: { include: ['test/**/*.test.ts'], environment: 'node' },
+  // A loaded machine takes long for the tests that try thousands of cases.
+  test: { include: ['test/**/*.test.ts'], environment: 'node', testTimeout: 60_000, hookTimeout: 60_000 },
 } as never)
