@@ -149,7 +149,13 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     until_told(cluster, weir, a, "first")
     delete(cluster, a, "first")
     until_ended(cluster, weir, a, "first")
-    detail = cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/first")
+    detail = cluster.until(
+        lambda: (
+            found if (found := cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/first"))["ended_s"] else None
+        ),
+        120,
+        "the time of its end",
+    )
     assert detail["ended_s"] >= detail["started_s"] >= detail["submitted_s"], detail
     until_told(cluster, weir, a, "first")
     assert cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/job-first/why")["status"] == detail["status"]

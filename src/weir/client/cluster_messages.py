@@ -91,7 +91,7 @@ class ClusterMessages:
                 self._thread.start()
 
     def flush(self, within_s: float = AT_EXIT_S) -> None:
-        """Send the waiting messages at once, for a bounded time; after failures, none."""
+        """Send pending messages at once, for a bounded time; after failures, none."""
         with self._changed:
             if self._failures or self._thread is None or not self._thread.is_alive():
                 return

@@ -48,6 +48,8 @@ def test_the_node_process_loads_the_standard_library_alone() -> None:
     loaded = {name for name in json.loads(done.stdout) if name.split(".")[0] not in sys.stdlib_module_names}
     assert {name.split(".")[0] for name in loaded} == {"weir"}
     assert all(
-        name in ("weir", "weir.local", "weir.version") or name.startswith("weir.local.") for name in loaded
+        name in ("weir", "weir.local", "weir.model", "weir.model.plain_text", "weir.version")
+        or name.startswith("weir.local.")
+        for name in loaded
     ), loaded
     assert not any(name.startswith("weir.local.server") for name in loaded), loaded

@@ -126,7 +126,7 @@ async def test_a_receiver_that_fails_gets_the_same_key_until_it_confirms(
 async def test_a_message_that_no_one_confirms_is_given_up_and_listed(
     tmp_path: Path, hooks: Receivers
 ) -> None:
-    with sending(tmp_path, settings(hooks.origin, give_up_after=0.5)) as run:
+    with sending(tmp_path, settings(hooks.origin, give_up_after=5.0)) as run:
         refused, failing = run.rule(f"{hooks.origin}/422"), run.rule(f"{hooks.origin}/503")
         run.tell("Event.")
         for rule in (refused, failing):
