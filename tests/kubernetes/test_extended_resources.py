@@ -189,11 +189,9 @@ def test_pods_run_by_number_on_nodes_with_a_driver_or_a_device_plugin(
     within = cluster.namespace()
     cluster.api.create(project(within, 8), providing(), gpu_slice("driven", 4))
     cluster.add([node("driven", gpus=0), node("plugged", gpus=PLUGGED)])
-    cluster.api.create(
-        *(asking(within, f"p{at}") for at in range(4)),
-        asking(within, "two", 2, IMPLICIT),
-        asking(within, "last"),
-    )
+    cluster.api.create(asking(within, "two", 2, IMPLICIT))
+    until_running(cluster, within, 1)
+    cluster.api.create(*(asking(within, f"p{at}") for at in range(4)), asking(within, "last"))
     running = until_running(cluster, within, 5)
     assert sorted(running.values()).count("plugged") == PLUGGED
     found = claims(cluster, within)
