@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tools.controlplane.api import Api, ApiError, Object
 from tools.controlplane.enforcement import wait_for_policies, wait_for_webhooks
 from tools.controlplane.nodes import nodes as nodes_alike
-from tools.controlplane.plane import ControlPlane
+from tools.controlplane.plane import ALL_RIGHTS, ControlPlane
 from tools.controlplane.queries import withdraw
 from tools.controlplane.stored_keys import Stored, stored
 
@@ -48,6 +48,9 @@ _OTHERS = (
 )
 _QUERIES = "v1.query.weir.dev"
 _PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+_BINDINGS_STAY = ("cluster-admin", "system:", ALL_RIGHTS)
+"""Beginnings of the names of those of Kubernetes itself and of the plane."""
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
 _ONCE = "once-"
 """Prefix of namespaces that one test uses. They stay, because removing one takes a hundred requests."""
@@ -115,7 +118,9 @@ class Cluster:
         return seen
 
     def empty(self, *, policies: bool = True) -> None:
-        """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay.
+        """Remove what a test may have left: work, pods, nodes, people's rights, Weir's objects, namespaces.
+
+        The kinds of Weir and the rights of its service accounts stay.
 
         Without `policies` the admission policies and webhooks stay, for the next test.
         """
@@ -133,6 +138,7 @@ class Cluster:
         for _, name in there["priorityclasses"]:
             if not name.startswith("system-"):
                 self.api.delete(f"{_PRIORITIES}/{name}")
+        self._unbind(there)
         for _, name in there["namespaces"]:
             if name not in _STAYS and not name.startswith(_ONCE):
                 self.api.delete(f"/api/v1/namespaces/{name}")
@@ -147,6 +153,15 @@ class Cluster:
         """Delete the APIService: without what answers it, no namespace can end."""
         if any(name == _QUERIES for _, name in there["apiservices"]):
             withdraw(self.api)
+
+    def _unbind(self, there: Stored) -> None:
+        """Take away the rights of people in all namespaces: another test has people of the same names."""
+        for _, name in there["clusterrolebindings"]:
+            if name.startswith(_BINDINGS_STAY):
+                continue
+            binding = self.api.maybe(f"{_BINDINGS}/{name}") or {}
+            if any(subject["kind"] != "ServiceAccount" for subject in binding.get("subjects", ())):
+                self.api.delete(f"{_BINDINGS}/{name}")
 
     def _release(self, kind: str, there: Stored) -> None:
         """Take away the finalizers of queues: the Weir that would is gone."""

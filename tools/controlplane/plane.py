@@ -34,6 +34,8 @@ from tools.controlplane.processes import Ended, Processes
 from tools.prefork import Process
 
 READY_S = 120.0
+ALL_RIGHTS = "all-for-"
+"""Beginning of the names of bindings that let a user of the plane do everything."""
 _UNUSED_CONTROLLERS = (
     *("certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller"),
     "certificatesigningrequest-signing-controller",
@@ -255,7 +257,7 @@ class ControlPlane:
             {
                 "apiVersion": f"{group}/v1",
                 "kind": "ClusterRoleBinding",
-                "metadata": {"name": f"all-for-{user}"},
+                "metadata": {"name": f"{ALL_RIGHTS}{user}"},
                 "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
                 "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
             }
