@@ -207,7 +207,9 @@ class StartGates:
             row = of.get(dependency.uid)
             met = None if row is None else _is_met(dependency.condition, row)
             if met is False and row is not None:
-                self._stop(waiting.name, dependency, row)
+                outcome = _outcome_of(row)
+                assert outcome is not None, "only an end decides it"
+                self._stop(uid, dependency, row.name, outcome)
                 return
             if met:
                 del waiting.dependencies[dependency]
@@ -216,10 +218,30 @@ class StartGates:
         elif len(waiting.dependencies) < before:
             self._pool.tell(dependency_gate(waiting.name, tuple(waiting.dependencies)))
 
-    def _stop(self, name: str, dependency: Dependency, row: WorkloadRow) -> None:
-        outcome = _outcome_of(row)
-        assert outcome is not None, "only an end decides it"
-        sentence = never_met(name, row.name, dependency.condition, outcome)
-        self._pool.tell(
-            CancelRequested(name, self._pool.clock(), sentence=sentence, rule=LifecycleRule.DEPENDENCY)
-        )
+    def _stop(self, uid: int, dependency: Dependency, name: str, outcome: WorkloadOutcome) -> None:
+        """Stop a workload whose dependency has this name and outcome, and all that can't start without it.
+
+        A chain is stopped in one turn: none of it has started, so what becomes of each is known.
+        """
+        unmet = [(uid, dependency, name, outcome)]
+        while unmet:
+            uid, dependency, name, outcome = unmet.pop()
+            stopped = self._waiting.pop(uid, None)
+            if stopped is None:
+                continue
+            sentence = never_met(stopped.name, name, dependency.condition, outcome)
+            now_s = self._pool.clock()
+            self._pool.tell(
+                CancelRequested(stopped.name, now_s, sentence=sentence, rule=LifecycleRule.DEPENDENCY)
+            )
+            unmet += [
+                (dependant, each, stopped.name, WorkloadOutcome.STOPPED)
+                for dependant in self._dependants.get(uid, ())
+                if (waiting := self._waiting.get(dependant)) is not None
+                for each in waiting.dependencies
+                if each.uid == uid and _cannot_be_met_by_stopped(each.condition)
+            ]
+
+
+def _cannot_be_met_by_stopped(condition: DependencyCondition) -> bool:
+    return is_met(condition, has_started=False, outcome=WorkloadOutcome.STOPPED) is False
