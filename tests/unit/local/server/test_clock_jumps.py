@@ -91,12 +91,13 @@ async def test_jumps_stop_nothing_delay_nothing_and_cost_nothing(tmp_path: Path,
         starts = [rows[f"short{at}"] for at in range(6)]
         for before, after in pairwise(starts):
             assert after.started_s - before.ended_s <= 30.0 + 5 * slow_s  # most jumps are longer
-        await _check_charges(pool, rows)
+        await _check_charges(pool, rows, slow_s)
         assert wall.reported
         await _check_what_is_shown(pool, wall, rows["long"], clock)
 
 
-async def _check_charges(pool: Standing, rows: dict[str, Any]) -> None:
+async def _check_charges(pool: Standing, rows: dict[str, Any], slow_s: float) -> None:
+    """Check that jumps cost nothing. A device is charged before its process has begun, and until it is reaped."""
     inner = pool.pool
 
     def charge(_: object) -> float:
@@ -112,7 +113,7 @@ async def _check_charges(pool: Standing, rows: dict[str, Any]) -> None:
         if row.key == "default"
     )
     held_s = sum((row.ended_s or now_s) - row.started_s for row in rows.values() if row.name != "again")
-    assert charged.allocated_gpu_s == pytest.approx(held_s, rel=0.01)
+    assert charged.allocated_gpu_s == pytest.approx(held_s, abs=0.01 * held_s + 2 * slow_s * len(rows))
 
 
 async def _check_what_is_shown(pool: Standing, wall: Wall, row: Any, clock: Clock) -> None:
