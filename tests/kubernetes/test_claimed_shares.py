@@ -1,12 +1,14 @@
 """Fractions of GPUs that a DRA driver shares, on the real API server, with an installation's webhooks and rights."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 
 import pytest
 from tests.kubernetes.claim_objects import gpu_class, gpu_slice
 from tests.kubernetes.test_extended_resources import claims
+from tests.kubernetes.test_gpu_sharing import isolation
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -48,6 +50,14 @@ def allocated(cluster: Cluster, within: str) -> str:
     return str(status.get("allocated", {}).get("gpu"))
 
 
+def label_isolates(cluster: Cluster, label: str | None, within: str, names: Iterable[str], to: str) -> None:
+    """Give the class its label for limits of memory, or take it away, and wait for the isolation of pods."""
+    labels = {"weir.dev/gpu-memory-limits": label}
+    cluster.api.patch(f"/apis/resource.k8s.io/v1/deviceclasses/{CLASS}", {"metadata": {"labels": labels}})
+    stated = partial(isolation, cluster, within)
+    cluster.until(lambda: set(map(stated, names)) == {to}, 60, lambda: f"{to}: {list(map(stated, names))}")
+
+
 def held(cluster: Cluster, within: str) -> Counter[tuple[str, str]]:
     """Return the memory that shares hold of each device."""
     found: Counter[tuple[str, str]] = Counter()
@@ -86,6 +96,8 @@ def test_fractions_run_on_nodes_whose_gpus_a_driver_shares(cluster: Cluster, wei
         body = cluster.api.get(f"{path}/{name}")
         (mapping,) = body["status"]["extendedResourceClaimStatus"]["requestMappings"]
         assert mapping == {"containerName": "main", "resourceName": RESOURCE, "requestName": "share"}
+    for label, stated in ((None, "none"), ("true", "enforced"), (None, "none")):
+        label_isolates(cluster, label, within, running, stated)
     weir.kill()
     weir.start()
     cluster.api.delete(f"{path}/{next(iter(running))}", grace_s=0)

@@ -7,7 +7,8 @@ import msgspec
 from tests.unit.kubernetes.deliveries import deliver
 
 from weir.control.loop import Control
-from weir.kubernetes.api.objects import KubePod, ObjectCondition, PodDisruptionBudget
+from weir.kubernetes.api.budget_objects import PodDisruptionBudget
+from weir.kubernetes.api.objects import KubePod, ObjectCondition
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources

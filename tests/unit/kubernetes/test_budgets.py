@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.properties.budget import examples
 
 from weir.control.loop import Control
+from weir.kubernetes.api.budget_objects import PodDisruptionBudget
 from weir.kubernetes.api.changes import ObjectRemoved
-from weir.kubernetes.api.objects import PodDisruptionBudget
 from weir.kubernetes.translate.disruption_budgets import BudgetCoverage, allowed_at_best
 from weir.kubernetes.writes.operations import EmitEvent, WriteDone
 from weir.model.policy import Policy

@@ -7,23 +7,25 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.unit.kubernetes.small_world import node, project
-from tests.unit.kubernetes.test_backend import Scene
+from tests.unit.kubernetes.small_world import job, node, project
+from tests.unit.kubernetes.test_backend import Scene, status_of
 from tests.unit.kubernetes.test_extended_claims import asking, bound, made_by, special_of
 from tests.unit.kubernetes.test_resource_claims import (
     GPU,
+    allocated,
     claim,
     claiming,
     device_class,
     devices_of,
     why,
+    writes_of,
 )
 
 from weir.kubernetes.admission.class_resources import ClassResources
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_patch
-from weir.kubernetes.api.changes import ObjectSet
-from weir.kubernetes.api.objects import KubePod
-from weir.kubernetes.api.resource_objects import DeviceClass, ResourceSlice
+from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
+from weir.kubernetes.api.objects import Container, KubePod, SecurityContext
+from weir.kubernetes.api.resource_objects import CapacityRequirements, DeviceClass, ResourceSlice
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.quantities import exact
@@ -35,9 +37,9 @@ LABEL = {"weir.dev/gpu-sharing": "true"}
 STEPS = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
 
 
-def sharing(name: str = CLASS) -> DeviceClass:
+def sharing(name: str = CLASS, *, limits: str = "") -> DeviceClass:
     made = device_class(name)
-    made.metadata.labels = dict(LABEL)
+    made.metadata.labels = LABEL | ({"weir.dev/gpu-memory-limits": limits} if limits else {})
     return made
 
 
@@ -220,6 +222,84 @@ def test_a_fraction_and_the_devices_of_another_class_are_refused() -> None:
     here.hear("pods", made)
     assert here.step() == []
     assert "a part of a device and for whole ones" in why(here)
+
+
+# Isolation of memory
+
+
+def run(here: Scene, made: KubePod) -> None:
+    """Have a pod placed, and see it and its claim as the API server shows them then."""
+    here.hear("pods", made)
+    (bind,) = here.step()
+    here.backend.take_outcome(bind, WriteDone())
+    (write,) = writes_of(bind)
+    key = "team", write.path.rpartition("/")[2]
+    named = here.backend.cluster_state.claims.inventory.claims.get(key)
+    here.hear("resourceclaims", made_by(bind) if named is None else allocated(write, named))
+    running = deepcopy(made)
+    running.spec.node_name = bind.node
+    running.status.phase = "Running"
+    here.hear("pods", bound(made, bind) if named is None else running)
+    assert here.step() == []
+
+
+def isolation(here: Scene) -> Any:
+    return status_of(here.reported()).get("gpuMemoryIsolation", "unchanged")
+
+
+@pytest.mark.parametrize("part", ["containers", "init_containers", "ephemeral_containers"])
+def test_a_claimed_share_is_enforced_if_its_class_says_so_and_it_isnt_privileged(part: str) -> None:
+    here, made = scene(shared_gpus("n1")), sharer("p")
+    run(here, made)
+    assert isolation(here) == "none"
+    here.hear("deviceclasses", sharing(limits="true"))
+    here.step(after_s=60.0)
+    assert isolation(here) == "enforced"
+    tracked = here.backend.cluster_state.pods.by_key["team/p"]
+    privileged = deepcopy(here.backend.cluster_state.resolver.pod(tracked.key))
+    privileged.spec.node_name = tracked.node
+    debugger = Container("main", security_context=SecurityContext(privileged=True))
+    setattr(privileged.spec, part, [*getattr(privileged.spec, part), debugger])
+    here.hear("pods", privileged)
+    here.step(after_s=60.0)
+    assert isolation(here) == "none"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [ObjectSet(CLASS, sharing()), ObjectSet(CLASS, device_class(CLASS)), ObjectRemoved(CLASS, "")],
+    ids=["says nothing", "isn't shared", "is gone"],
+)
+def test_a_share_of_a_class_that_changes_or_goes_is_not_enforced(change: Any) -> None:
+    here = scene(shared_gpus("n1"))
+    here.hear("deviceclasses", sharing(limits="true"))
+    run(here, sharer("p"))
+    assert isolation(here) == "enforced"
+    here.backend.deliver("deviceclasses")([change])
+    here.step(after_s=60.0)
+    assert isolation(here) == "none"
+
+
+def test_the_label_of_a_node_is_about_variables_that_a_claimed_share_hasnt() -> None:
+    here = scene(shared_gpus("n1"))
+    here.hear("nodes", node("n1", gpus=0, labels={"weir.dev/gpu-memory-limits": "true"}))
+    run(here, sharer("p"))
+    assert isolation(here) == "none"
+
+
+@pytest.mark.parametrize(
+    ("memory", "stated"), [("20Gi", "none"), ("80Gi", None), (None, "none")], ids=["part", "whole", "default"]
+)
+def test_a_part_of_a_gpu_that_a_pod_claims_itself_is_a_share(memory: str | None, stated: str | None) -> None:
+    here = scene(shared_gpus("n1", "80Gi"))
+    own = claim("c-gpu", 1, "u-c", selectors=[_cel("device.allowMultipleAllocations")])
+    (request,) = own.spec.devices.requests
+    assert request.exactly is not None
+    request.exactly.capacity = CapacityRequirements({"memory": memory}) if memory else None
+    here.hear("owners", job("train", "j1", 1))
+    here.hear("resourceclaims", own)
+    run(here, claiming("c"))
+    assert isolation(here) == stated
 
 
 # The webhook

@@ -179,6 +179,12 @@ class ContainerPort(ApiStruct):
     host_ip: str = field(default="", name="hostIP")
 
 
+class SecurityContext(ApiStruct):
+    """Security context of a container."""
+
+    privileged: bool | None = None
+
+
 class Container(ApiStruct):
     """A container, with its requests. An init container with restart policy Always is a sidecar."""
 
@@ -186,6 +192,7 @@ class Container(ApiStruct):
     resources: ContainerResources = field(default_factory=ContainerResources)
     ports: list[ContainerPort] = []
     restart_policy: str | None = None
+    security_context: SecurityContext | None = None
 
 
 class ClaimVolume(ApiStruct):
@@ -254,6 +261,7 @@ class PodSpec(ApiStruct):
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     containers: list[Container] = []
     init_containers: list[Container] = []
+    ephemeral_containers: list[Container] = []
     overhead: dict[str, str | int | float] = {}
     resources: ContainerResources | None = None  # of the pod as a whole, where it states them
     priority: int | None = None
@@ -310,37 +318,6 @@ class SchedulingGroupObject(ApiStruct):
     api_version: str = ""
     spec: dict[str, object] = {}
     status: dict[str, object] = {}
-
-
-# Disruption budgets
-
-
-class PodDisruptionBudgetSpec(ApiStruct):
-    """Pods that a budget protects, and how many of them may be missing: a number or a percentage."""
-
-    selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
-    unhealthy_pod_eviction_policy: str = ""
-
-
-class PodDisruptionBudgetStatus(ApiStruct):
-    """Status of a budget. The API server adds pods that it has evicted to `disrupted_pods`."""
-
-    observed_generation: int = 0
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    disrupted_pods: dict[str, object] = {}
-
-
-class PodDisruptionBudget(ApiStruct):
-    """A budget of evictions."""
-
-    metadata: Metadata
-    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
-    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
 
 
 # Nodes

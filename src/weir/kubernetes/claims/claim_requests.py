@@ -101,6 +101,17 @@ def parse_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Cla
     return parsed
 
 
+def class_of(claim: ResourceClaim, result: str) -> str:
+    """Return the device class of the request that a result names; empty if the claim has no such request."""
+    name, _, subrequest = result.partition("/")
+    for written in claim.spec.devices.requests:
+        if written.name == name:
+            alternatives = (each for each in written.first_available if each.name == subrequest)
+            found = written.exactly or next(alternatives, None)
+            return "" if found is None else found.device_class_name
+    return ""
+
+
 def _parsed(
     request: str, subrequest: str, written: ExactRequest, classes: Mapping[str, DeviceClass]
 ) -> ExactDevices:

@@ -138,6 +138,10 @@ class GpuCounter:
             each for name in self._weights if (each := _requests_of(name, classes)) is not None
         ]
 
+    def counts(self, device_class: str) -> bool:
+        """Return True if devices of a class count as GPUs."""
+        return device_class in self._weights
+
     def of_node(self, pools: Sequence[DevicePool], node: str) -> NodeGpus:
         """Return the GPUs of a node's own pools."""
         own = [

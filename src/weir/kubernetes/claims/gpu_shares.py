@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from weir.kubernetes.api.resource_objects import DeviceClass
+from weir.kubernetes.api.resource_objects import AllocatedDevice, DeviceClass
 from weir.kubernetes.claims.claim_requests import ExactDevices
+from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX
@@ -67,6 +68,17 @@ def share_amounts(
     return tuple(
         sorted((name, written_exactly(_part(value, share.milli))) for name, value in largest.items())
     )
+
+
+def holds_part(held: AllocatedDevice, pools: Iterable[DevicePool]) -> bool:
+    """Return True if an allocation leaves a part of its device to others, as far as the slices tell."""
+    key = held.driver, held.pool, held.device
+    consumed = ClaimedDeviceUsage.of([held]).shared.get(key)
+    if consumed is None:
+        return False
+    device = next((each for pool in pools for each in pool.devices if each.key == key), None)
+    capacity = {} if device is None else device.capacity
+    return all(amount < capacity[name].value for name, amount in consumed.items() if name in capacity)
 
 
 def _part(value: Fraction, milli: int) -> Fraction:

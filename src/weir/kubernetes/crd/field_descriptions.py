@@ -124,8 +124,8 @@ _WORKLOAD_STATUS = {
     "status.pods": "Number of pods.",
     "status.podsRunning": "Number of running pods.",
     "status.gpus": "GPUs of all pods together.",
-    "status.gpuMemoryIsolation": "Enforced if nodes limit the memory of the workload's GPU shares, "
-    "cooperative if weir-node watches it, none if not.",
+    "status.gpuMemoryIsolation": "Enforced if nodes or DRA drivers limit the memory of the workload's GPU "
+    "shares, cooperative if weir-node watches it, none if not.",
     "status.timeToGpuSeconds": "Time that the last replica of a service waited for its GPUs.",
     "status.nodes": "Names of the nodes of its pods.",
     "status.reason": "Reason why the workload is pending, or how it ended.",

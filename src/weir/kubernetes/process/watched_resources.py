@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weir.kubernetes.api import objects, resource_objects, volume_objects
+from weir.kubernetes.api import budget_objects, objects, resource_objects, volume_objects
 from weir.kubernetes.api.changes import Deliver
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.resource_objects import RESOURCE_API
@@ -14,7 +14,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "nodes", objects.KubeNode),
     ("v1", "namespaces", objects.Namespace),
     ("scheduling.k8s.io/v1", "priorityclasses", objects.PriorityClass),
-    ("policy/v1", "poddisruptionbudgets", objects.PodDisruptionBudget),
+    ("policy/v1", "poddisruptionbudgets", budget_objects.PodDisruptionBudget),
     ("v1", "persistentvolumeclaims", volume_objects.PersistentVolumeClaim),
     ("v1", "persistentvolumes", volume_objects.PersistentVolume),
     ("storage.k8s.io/v1", "storageclasses", volume_objects.StorageClass),

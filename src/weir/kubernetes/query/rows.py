@@ -30,7 +30,10 @@ _PODS: Mapping[str, Status] = {"Running": "running", "Succeeded": "succeeded", "
 _PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
 WORKLOAD = "Workload"
 WATCHED = "nothing limits it; weir-node watches it, and names pods that use more"
-UNWATCHED = "its node neither limits memory nor watches it, or the bytes of its share are unknown"
+UNWATCHED = (
+    "no label says that its node or device class limits it, and no agent watches it; or its bytes are "
+    "unknown, or it is privileged"
+)
 _EVENT_BITS = 11
 """Bits of an event's number that tell events of one millisecond apart."""
 
@@ -156,10 +159,10 @@ def activity_row(reading: ActivityReading, since_s: float, thing: WorkloadObject
 
 
 def memory_isolation(workload: WorkloadObject) -> dict[str, Any]:
-    """Return the fields that say whether nodes limit the memory of a workload's GPU shares."""
+    """Return the fields that say whether something limits the memory of a workload's GPU shares."""
     stated = workload.status.gpu_memory_isolation
     if stated == ENFORCED:
-        return {"gpu_memory": ENFORCED, "gpu_memory_by": "NVIDIA's container toolkit"}
+        return {"gpu_memory": ENFORCED, "gpu_memory_by": "the GPU driver"}
     if stated == COOPERATIVE:
         return {"gpu_memory": COOPERATIVE, "gpu_memory_why": WATCHED}
     if stated is None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from weir.control.port import Fact
-from weir.kubernetes.api.objects import PodDisruptionBudget
+from weir.kubernetes.api.budget_objects import PodDisruptionBudget
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.translate.disruption_budgets import BudgetCoverage, allowed_at_best, is_free
 from weir.model.budgets import DisruptionBudget

@@ -1,13 +1,14 @@
 """GPUs that the claims of pods count as, and those that the slices of nodes name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from weir.kubernetes.claims.claim_requests import ClaimRequests
+from weir.kubernetes.claims.claim_requests import ClaimRequests, class_of
 from weir.kubernetes.claims.extended_resources import ExtendedResources
 from weir.kubernetes.claims.gpu_count import ClaimedGpus, GpuCounter, NodeGpus
+from weir.kubernetes.claims.gpu_shares import holds_part
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
-from weir.kubernetes.state.claim_inventory import ClaimInventory
+from weir.kubernetes.state.claim_inventory import ClaimInventory, ClaimKey
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
@@ -22,6 +23,17 @@ class ClaimGpus:
         self._inventory = inventory
         self._counter = GpuCounter(devices, results)
         self._counted_classes = 0
+
+    def shared_classes(self, claims: Iterable[ClaimKey], node: str, *, are_gpus: bool) -> set[str]:
+        """Return the device classes of the GPUs of a node of which these claims hold parts.
+
+        `are_gpus`: their devices counted as GPUs when the pod started, whatever the classes say now.
+        """
+        self._read_classes()
+        pools = self._inventory.pools_of_node(node)
+        parts = (each for each in self._inventory.allocated_to(claims) if holds_part(each[1], pools))
+        classes = {class_of(claim, device.request) for claim, device in parts}
+        return classes if are_gpus else set(filter(self._counter.counts, classes))
 
     def of_node(self, node: Node) -> NodeGpus:
         """Return the GPUs of a node that claims allocate."""

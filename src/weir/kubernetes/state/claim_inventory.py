@@ -3,7 +3,7 @@
 An allocation that Weir is about to write counts at once (`assume`), until the API server shows or refuses it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from weir.kubernetes.api.resource_objects import (
     AllocatedDevice,
@@ -144,8 +144,14 @@ class ClaimInventory:
 
     def names_devices(self, node: str, devices: Iterable[AllocatedDevice]) -> bool:
         """Return True if the slices of a node name these devices now."""
-        named = {device.key for pool in self._pools.get(node, ()) for device in pool.devices}
+        named = {device.key for pool in self.pools_of_node(node) for device in pool.devices}
         return all((each.driver, each.pool, each.device) in named for each in devices)
+
+    def allocated_to(self, claims: Iterable[ClaimKey]) -> Iterator[tuple[ResourceClaim, AllocatedDevice]]:
+        """Yield the devices that the API server shows as allocated to claims, each with its claim."""
+        for claim in filter(None, map(self.claims.get, claims)):
+            if claim.status.allocation is not None:
+                yield from ((claim, device) for device in claim.status.allocation.devices.results)
 
     def holders(self, device: AllocatedDevice) -> list[ClaimKey]:
         """Return the claims that hold a device, or a part of it."""
@@ -155,6 +161,10 @@ class ClaimInventory:
     def known_pools(self) -> Iterable[Sequence[DevicePool]]:
         """Return the pools of each node that was looked at."""
         return self._pools.values()
+
+    def pools_of_node(self, node: str) -> Sequence[DevicePool]:
+        """Return the pools of a node by its name; none if it wasn't looked at."""
+        return self._pools.get(node, ())
 
     def usage(self, pools: Iterable[DevicePool]) -> ClaimedDeviceUsage:
         """Return the part of these pools that allocations hold."""

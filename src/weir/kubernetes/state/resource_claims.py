@@ -135,13 +135,15 @@ class ResourceClaims:
     def beside(self, key: str) -> set[str]:
         """Return the other pods whose claims hold a device that the claims of this pod hold too."""
         found: set[str] = set()
-        for name in self._uses.get(key, ()):
-            claim = self.inventory.claims.get(name)
-            allocation = None if claim is None else claim.status.allocation
-            for device in () if allocation is None else allocation.devices.results:
-                for holder in self.inventory.holders(device):
-                    found.update(self._users.get(holder, ()))
+        for _, device in self.inventory.allocated_to(self._uses.get(key, ())):
+            for holder in self.inventory.holders(device):
+                found.update(self._users.get(holder, ()))
         return found - {key}
+
+    def shared_gpu_classes(self, key: str, node: str) -> set[str]:
+        """Return the device classes of the GPUs of which the claims of a pod hold parts."""
+        began = self._started.get(key, NO_CLAIMS)
+        return self.gpus.shared_classes(self._uses.get(key, ()), node, are_gpus=began.is_share)
 
     def _are_named(self, key: str, pod: KubePod) -> bool:
         """Return True if slices name all devices that a pod runs with: without them, its share is unknown."""

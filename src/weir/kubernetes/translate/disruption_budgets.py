@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
-from weir.kubernetes.api.objects import LabelSelector, PodDisruptionBudget
+from weir.kubernetes.api.budget_objects import PodDisruptionBudget
+from weir.kubernetes.api.objects import LabelSelector
 from weir.kubernetes.translate.selectors import CompiledSelector, selector
 
 LOOKED_AT_MOST, FOUND_MOST = 256, 4

@@ -7,13 +7,17 @@ scheduler off those nodes, and an admission policy refuses pods with whole devic
 
 from collections.abc import Iterable, Mapping
 
+from weir.kubernetes.api.objects import PodSpec
 from weir.model.nodes import Taint, Toleration
 from weir.model.workloads import NodeAffinityRule, NodeExpression, Request
 
 GPU_SHARING = "weir.dev/gpu-sharing"
 """Key of the label and of the taint. In Weir's own books the label's value is one of the two states below."""
 GPU_MEMORY_LIMITS = "weir.dev/gpu-memory-limits"
-"""Label of nodes whose container runtime limits the memory of devices by the variables of a pod."""
+"""Label of nodes whose container runtime limits the memory of devices by the variables of a pod.
+
+A device class has it if the DRA driver of its devices limits the memory of their parts.
+"""
 SET_ASIDE = "true"
 """Value of the taint, and of the labels if people wrote them. As a state: the node takes shares."""
 BY_POLICY = "auto"
@@ -37,13 +41,19 @@ SHARED_NODES_DRAIN = (
 
 
 def limits_memory(labels: Mapping[str, str]) -> bool:
-    """Return True if a node's container runtime limits the memory of devices, as its label states."""
+    """Return True if the label of a node or a device class states that the memory of shares is limited."""
     return labels.get(GPU_MEMORY_LIMITS) == SET_ASIDE
 
 
 def is_share(request: Request) -> bool:
     """Return True if a pod asks for a share of its devices, by an annotation and not by a resource."""
     return SHARE_RULE in request.rules
+
+
+def is_privileged(spec: PodSpec) -> bool:
+    """Return True if a container of a pod is privileged: it sees all devices of its node."""
+    containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
+    return any(each.security_context is not None and each.security_context.privileged for each in containers)
 
 
 def sharing_rules(*, share: bool, tolerations: Iterable[Toleration]) -> tuple[NodeAffinityRule, ...]:

@@ -7,7 +7,7 @@ from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.share_memory import ShareExcess
 from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES
-from weir.kubernetes.translate.gpu_sharing import is_share, limits_memory
+from weir.kubernetes.translate.gpu_sharing import is_privileged, is_share, limits_memory
 from weir.kubernetes.writes.status_values import Words, trouble_conditions
 
 MEMORY_EXCEEDED = "GPUMemoryExceeded"
@@ -16,11 +16,16 @@ MEMORY_EXCEEDED = "GPUMemoryExceeded"
 def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: ClusterState) -> Words:
     """Return the field on the memory isolation of a workload's shares.
 
-    It has no value without a placed share. Until every agent could report, what was written stays.
+    It has no value without a placed share. Until every agent could report, what was written stays. Agents
+    watch no memory of shares that a DRA driver offers.
     """
-    shares = [tracked for tracked in holding if tracked.info is not None and is_share(tracked.info.request)]
-    if not shares:
+    placed = [tracked for tracked in holding if tracked.info is not None]
+    shares = [tracked for tracked in placed if tracked.info is not None and is_share(tracked.info.request)]
+    claimed = {each: cluster_state.claims.shared_gpu_classes(each.key, each.node) for each in placed}
+    if not shares and not any(claimed.values()):
         return {"gpuMemoryIsolation": None}
+    if not all(_is_limited_by_driver(each, classes, cluster_state) for each, classes in claimed.items()):
+        return {"gpuMemoryIsolation": UNLIMITED}
     memory = cluster_state.share_memory
     unlimited = [tracked for tracked in shares if not _is_limited(tracked, cluster_state)]
     if not unlimited:
@@ -44,6 +49,18 @@ def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
     memory = cluster_state.share_memory
     has_limit = has_variables and memory.limit(tracked) > 0 and not memory.of([tracked])
     return has_limit and node is not None and limits_memory(node.labels)
+
+
+def _is_limited_by_driver(tracked: TrackedPod, classes: Iterable[str], cluster_state: ClusterState) -> bool:
+    """Return True if drivers limit the memory of all shares that a pod claims, as labels of classes state.
+
+    A privileged pod uses all devices of its node, whatever it claims.
+    """
+    if not classes:
+        return True
+    found = [cluster_state.claims.inventory.classes.get(name) for name in classes]
+    limits = all(each is not None and limits_memory(each.metadata.labels) for each in found)
+    return limits and not is_privileged(cluster_state.resolver.pod(tracked.key).spec)
 
 
 def memory_conditions(excesses: Sequence[ShareExcess]) -> list[Words]:

@@ -245,7 +245,7 @@ def test_workloads_are_found_by_their_name_their_owner_and_what_they_are() -> No
         ("cooperative", "cooperative: nothing limits it; weir-node watches it"),
         (
             "none",
-            "none: nothing limits the memory of its share (its node neither limits memory nor watches it",
+            "none: nothing limits the memory of its share (no label says that its node or device class limits it",
         ),
         (None, ""),
     ],
