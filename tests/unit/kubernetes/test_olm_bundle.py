@@ -123,6 +123,49 @@ def test_agents_of_nodes_come_with_the_administrators_file() -> None:
     assert wrong_in_csv(read(files[CSV]), definitions(files)) == []
 
 
+def wrong_for_constraints(pod: Object, constraints: Object) -> list[str]:
+    """Return what security context constraints of OpenShift refuse of a pod."""
+    security, (container,) = pod["securityContext"], pod["containers"]
+    its = container["securityContext"]
+    seccomp = {"RuntimeDefault": "runtime/default"}[security["seccompProfile"]["type"]]
+    checks = {
+        "hostPID": pod.get("hostPID", False) <= constraints["allowHostPID"],
+        "hostNetwork": not pod.get("hostNetwork") and not pod.get("hostIPC"),
+        "user": security["runAsUser"] == constraints["runAsUser"]["uid"],
+        "SELinux": "seLinuxOptions" not in {**security, **its},
+        "seccomp": seccomp in constraints.get("seccompProfiles", ()),
+        "escalation": its["allowPrivilegeEscalation"] <= constraints["allowPrivilegeEscalation"],
+        "root file system": its["readOnlyRootFilesystem"] >= constraints["readOnlyRootFilesystem"],
+        "capabilities": its["capabilities"] == {"drop": constraints["requiredDropCapabilities"]},
+        "privileged": not its.get("privileged"),
+        "volumes": all(constraints["volumes"].count(*(each.keys() - {"name"})) for each in pod["volumes"]),
+        "ports": not any("hostPort" in each for each in container.get("ports", ())),
+    }
+    return [name for name, is_right in checks.items() if not is_right]
+
+
+@pytest.mark.parametrize("watches", [False, True])
+def test_openshift_admits_the_agents_by_constraints_for_their_account_alone(*, watches: bool) -> None:
+    installation = Installation(image=IMAGE, namespace="gpus", node=NodeAgents(watch_memory=watches))
+    rest = list(read_all(bundle(BundleOptions(installation))["cluster.yaml"]))
+    found = {each["kind"]: each for each in rest if each["metadata"]["name"] == "weir-node"}
+    constraints, pod = found["SecurityContextConstraints"], found["DaemonSet"]["spec"]["template"]["spec"]
+    assert wrong_for_constraints(pod, constraints) == []
+    assert constraints["users"] == [f"system:serviceaccount:gpus:{pod['serviceAccountName']}"]
+    assert not constraints.get("groups")
+    assert constraints["allowHostPID"] is watches
+    narrower = {**constraints, "allowHostPID": False, "seccompProfiles": []}
+    assert wrong_for_constraints(pod, narrower) == [*(["hostPID"] if watches else []), "seccomp"]
+
+
+def test_no_constraints_come_without_agents_or_to_another_kubernetes() -> None:
+    files = bundle(options())
+    assert "SecurityContextConstraints" not in {each["kind"] for each in read_all(files["cluster.yaml"])}
+    assert "SecurityContextConstraints" not in {
+        each["kind"] for each in manifests(Installation(node=NodeAgents()))
+    }
+
+
 def test_objects_of_another_namespace_are_in_the_other_file_with_it() -> None:
     files = bundle(options())
     (elsewhere,) = [each for each in read_all(files["cluster.yaml"]) if each["kind"] == "RoleBinding"]

@@ -81,6 +81,35 @@ def node_agents(
     ]
 
 
+def security_constraints(namespace: str, options: NodeAgents) -> Thing:
+    """Return the security context constraints by which OpenShift admits the pods of the agents.
+
+    None of OpenShift's own fits: hostmount-anyuid forbids a seccomp profile, and privileged allows all.
+    SELinux can keep processes of the usual type from the kubelet's socket.
+    """
+    return thing(
+        "security.openshift.io/v1",
+        "SecurityContextConstraints",
+        ACCOUNT,
+        labels=_LABELS,
+        **dict.fromkeys(
+            ("allowHostIPC", "allowHostNetwork", "allowHostPorts", "allowPrivilegedContainer"), False
+        ),
+        allowHostDirVolumePlugin=True,
+        allowHostPID=options.watch_memory,
+        allowPrivilegeEscalation=False,
+        readOnlyRootFilesystem=True,
+        requiredDropCapabilities=["ALL"],
+        runAsUser={"type": "MustRunAs", "uid": 0},
+        seLinuxContext={"type": "MustRunAs", "seLinuxOptions": {"type": "spc_t"}},
+        fsGroup={"type": "RunAsAny"},
+        supplementalGroups={"type": "RunAsAny"},
+        seccompProfiles=["runtime/default"],
+        volumes=["emptyDir", "hostPath", "projected", "secret"],
+        users=[f"system:serviceaccount:{namespace}:{ACCOUNT}"],
+    )
+
+
 def _daemon_set(
     namespace: str, container: Thing, options: NodeAgents, secret: str, pull_secrets: Any
 ) -> Thing:

@@ -2,7 +2,8 @@
 
 OLM makes the Deployment, the service account and the rights from the ClusterServiceVersion, and creates
 objects of some further kinds in its namespace. All others (admission policies, webhooks, a flow schema, a
-right in kube-system) are in a file of their own, which an administrator applies once. The APIService is in
+right in kube-system, what the agents of nodes may do) are in a file of their own, which an administrator
+applies once. The APIService is in
 another one: while nothing answers it, no namespace of the cluster can end. So it comes after Weir and goes
 before it.
 """
@@ -18,6 +19,7 @@ import yaml
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
+from weir.kubernetes.install.node_agent import security_constraints
 from weir.kubernetes.install.parts import LABELS, Thing
 from weir.version import __version__
 
@@ -101,7 +103,8 @@ def bundle(options: BundleOptions) -> Files:
     made = {(each["kind"], each["metadata"]["name"]): each for each in objects}
     home = options.installation.namespace
     files = {"bundle/manifests/weir.clusterserviceversion.yaml": _yaml(_csv(options, made))}
-    rest: list[Thing] = []
+    agents = options.installation.node
+    rest: list[Thing] = [] if agents is None else [security_constraints(home, agents)]
     for (kind, name), each in made.items():
         if kind == "CustomResourceDefinition":
             files[f"bundle/manifests/{name}.crd.yaml"] = _yaml(each)
