@@ -68,6 +68,41 @@ def test_devices_of_one_root_are_taken_together() -> None:
     assert devices_of(case_of([{"name": "r", "exactly": wanted}], devices)) == ["root1-2", "root1-3"]
 
 
+NUMA, CLIQUE, NVLINK, ROOT = ("numaNode", "cliqueID", "nvlinkDomain", "pcieRoot")
+STANDARD_NUMA, STANDARD_ROOT = (f"resource.kubernetes.io/{name}" for name in (NUMA, ROOT))
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ({NUMA: "aabb"}, "01"),
+        ({NUMA: "aaabb"}, "34"),  # the smallest group that has enough
+        ({NUMA: "abbbccc"}, "123"),
+        ({NUMA: "abc"}, "01"),  # no group has enough
+        ({"numa": "abab"}, "02"),
+        ({STANDARD_NUMA: "abba"}, "03"),
+        ({NVLINK: "aaabb"}, "34"),
+        ({CLIQUE: "abab"}, "02"),
+        ({NUMA: "aabb", CLIQUE: "abba"}, "03"),  # the closer attribute comes first, whatever its groups
+        ({NUMA: "aabbb", CLIQUE: "aaaaa", NVLINK: "abbab"}, "03"),
+        ({NUMA: "aabb", NVLINK: "abab"}, "02"),
+        ({NVLINK: "aabb", ROOT: "abba"}, "03"),
+        ({ROOT: "aabb", STANDARD_ROOT: "abab"}, "02"),
+        ({STANDARD_NUMA: "aabb", NUMA: "abab"}, "02"),
+        ({NUMA: "aabb", NVLINK: "abcd"}, "01"),  # the next attribute, where no group of the first has enough
+    ],
+)
+def test_devices_of_one_claim_are_close_by_the_first_attribute_and_its_smallest_group(
+    groups: dict[str, str], expected: str
+) -> None:
+    devices: list[dict[str, object]] = [
+        {"name": str(at), "attributes": {name: {"string": of[at]} for name, of in groups.items()}}
+        for at in range(len(next(iter(groups.values()))))
+    ]
+    wanted = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": len(expected)}}
+    assert devices_of(case_of([wanted], devices)) == list(expected)
+
+
 def test_all_devices_are_those_of_every_root() -> None:
     everything = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
     assert len(devices_of(case_of([everything], on_roots(4)))) == 8
