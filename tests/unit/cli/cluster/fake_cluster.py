@@ -11,7 +11,7 @@ from typing import Any, Self
 from aiohttp import web
 
 Object = dict[str, Any]
-LISTS = ("jobs", "pods", "priorityclasses")
+LISTS = ("jobs", "pods", "priorityclasses", "projects")
 QUERY = "/apis/query.weir.dev/v1"
 
 
@@ -23,6 +23,7 @@ class FakeCluster:
         self.rows: list[Object] = []  # of Weir's list of workloads
         self.logs: dict[str, list[list[bytes]]] = {}
         """Pieces of each answer about a pod's output; the last answer is repeated."""
+        self.asked: list[str] = []  # paths of all requests
         self.written: list[tuple[str, str, Object]] = []
         self.log_queries: list[dict[str, str]] = []
         self.refused: Callable[[str, str, Object], tuple[int, str] | None] = lambda *_: None
@@ -116,6 +117,7 @@ class FakeCluster:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path
+        self.asked.append(path)
         if request.method == "GET":
             if path.endswith("/log"):
                 return await self._log(request)
