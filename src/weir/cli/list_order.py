@@ -34,7 +34,8 @@ def summary(rows: "Sequence[WorkloadRow]", total: int, page: "WorkloadPage | Non
     If not all rows are there, it is the number of workloads alone.
     """
     numbers: Counter[str] = Counter(row.status for row in rows)
-    parts = [f"{numbers[status]:,} {status}" for status in STATUSES if numbers[status]]
+    newer = sorted(numbers.keys() - set(STATUSES))
+    parts = [f"{numbers[status]:,} {status}" for status in (*STATUSES, *newer) if numbers[status]]
     if len(rows) < total:
         parts = [counted(total, "workload")]
     if page is not None and page.gpus and page.gpus_in_use is not None:

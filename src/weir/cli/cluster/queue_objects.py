@@ -7,7 +7,7 @@ import msgspec
 
 from weir.api.answers import QueuePage, QueueRow
 from weir.cli.cluster import objects
-from weir.cli.cluster.errors import refused
+from weir.cli.cluster.errors import refused, wrong
 from weir.cli.cluster.queue_rows import queue_row
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import NotFound
@@ -19,11 +19,20 @@ _KINDS = {"projects": "Project", "departments": "Department"}
 
 
 async def list_queues(api: ApiClient, kind: str) -> QueuePage:
-    """Return all projects, or all departments."""
+    """Return all projects, or all departments. One that can't be read has a warning instead of numbers."""
     queues = await api.list_all(path_of(API_VERSION, kind), objects.ListedQueue)
-    rows = [queue_row(queue, is_project=kind == "projects") for queue in queues]
+    rows = [_row_or_warning(queue, kind) for queue in queues]
     rows.sort(key=lambda row: row.name)
     return QueuePage(total=len(rows), items=rows)
+
+
+def _row_or_warning(queue: objects.ListedQueue, kind: str) -> QueueRow:
+    try:
+        return queue_row(queue, is_project=kind == "projects")
+    except ValueError as error:
+        name = queue.metadata.name
+        row = QueueRow(name=name, kind="project" if kind == "projects" else "department")
+        return row.model_copy(update={"warnings": [f"{row.kind} {name} can't be read: {error}"]})
 
 
 async def access_queue(api: ApiClient, method: str, kind: str, name: str, body: bytes) -> QueueRow | None:
@@ -40,7 +49,10 @@ async def access_queue(api: ApiClient, method: str, kind: str, name: str, body: 
     except NotFound:
         hint = f"`weir {kind[:-1]} list` shows which there are"
         raise refused(404, f"There is no {kind[:-1]} {name}; {hint}.") from None
-    return queue_row(queue, is_project=kind == "projects")
+    try:
+        return queue_row(queue, is_project=kind == "projects")
+    except ValueError as error:
+        raise wrong(f"{kind[:-1]} {name} can't be read: {error}") from None
 
 
 async def _put(api: ApiClient, kind: str, name: str, words: dict[str, Any]) -> objects.ListedQueue:

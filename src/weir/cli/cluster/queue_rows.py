@@ -17,6 +17,7 @@ def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
     """Return the row of a Department or Project."""
     spec, status = thing.spec, thing.status
     stated = _texts(spec.get("quota"))
+    times = spec.get("times") or {}  # a newer Weir may have others
     summed = "0" if is_project else status.quota.get("gpu", "0")
     return QueueRow(
         name=thing.metadata.name,
@@ -28,7 +29,7 @@ def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
         weight={name: float(quantity(each)) for name, each in _texts(spec.get("weight")).items()},
         priority=spec.get("priority", 100),
         max_priority=spec.get("maxPriority"),
-        times={_TIMES.get(word, word): seconds(each) for word, each in (spec.get("times") or {}).items()},
+        times={_TIMES[word]: seconds(each) for word, each in times.items() if word in _TIMES},
         allocated=_amounts(status.allocated),
         share=_amounts(status.share),
         running=status.running,

@@ -168,10 +168,10 @@ class FakeCluster:
         return found
 
     def _query(self, path: str) -> web.StreamResponse:
-        if path.endswith("/workloads"):
-            return web.json_response({"items": self.rows, "total": len(self.rows)})
         if path in self.objects:
             return web.json_response(self.objects[path])
+        if path.endswith("/workloads"):
+            return web.json_response({"items": self.rows, "total": len(self.rows)})
         return _status(404, f"There is no {path}.")
 
     async def _log(self, request: web.Request) -> web.StreamResponse:

@@ -186,6 +186,8 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         assert (status, page["kind"], page["total"], page["next"]) == (200, "WorkloadList", 3, "2")
         assert page["items"][0]["metadata"]["namespace"] == "ns"
         assert page["metadata"] == {"continue": "2"}, "kubectl follows it"
+        newer = "workloads?status=of-a-newer-version&type=of-a-newer-version"
+        assert (await got(session, newer))[1]["items"] == []
         assert {each["activity"]["state"] for each in page["items"]} == {"parked"}
         for name in ("after", "continue"):
             last = (await got(session, f"workloads?limit=2&{name}=2"))[1]
