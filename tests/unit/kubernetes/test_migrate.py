@@ -222,6 +222,16 @@ def test_runai_projects_of_several_node_pools() -> None:
         assert part in sentences(conversion, "left out")
 
 
+@pytest.mark.parametrize("gpus", [0.1, 0.2, 0.8, 1.1, 0.001])
+def test_fractions_of_gpus_are_those_that_were_written(gpus: float) -> None:
+    amounts = {"quota": gpus, "limit": gpus, "overQuotaWeight": gpus}
+    (queued,) = by_name(kai.convert([queue("vision", resources={"gpu": amounts})])).values()
+    unit = project("vision", {"default": {"gpu": {"deserved": gpus, **amounts}}})
+    (named,) = by_name(runai.convert([unit])).values()
+    for spec in (queued, named):
+        assert [spec[key]["gpu"] for key in ("quota", "limit", "weight")] == [str(gpus)] * 3
+
+
 def test_runai_idle_limit_of_all_types_is_that_of_the_project() -> None:
     def rules(name: str, **seconds: int) -> dict[str, Any]:
         keys = {f"{of}JobMaxIdleDurationSeconds": value for of, value in seconds.items()}

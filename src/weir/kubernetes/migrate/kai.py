@@ -16,6 +16,7 @@ from weir.kubernetes.migrate.queue_objects import (
     Conversion,
     Kind,
     Spec,
+    as_written,
     mapping,
     set_bounds,
     set_weight,
@@ -103,7 +104,7 @@ def _read_resource(fields: Fields, resource: str, spec: Spec) -> None:
 def _amount(resource: str, value: float | None) -> Bound:
     if value is None:
         return None
-    return UNLIMITED if value < 0 else Fraction(value) * _UNITS[resource]
+    return UNLIMITED if value < 0 else as_written(value) * _UNITS[resource]
 
 
 def _queue_of(thing: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:

@@ -84,8 +84,13 @@ def written_amount(resource: str, value: Fraction | float) -> int | str:
 
 def plain_number(value: Fraction | float) -> int | str:
     """Return a number rounded up to thousandths; one with a fraction as text, as the API server wants it."""
-    milli = math.ceil(Fraction(value) * 1000)
+    milli = math.ceil(as_written(value) * 1000)
     return milli // 1000 if milli % 1000 == 0 else str(milli / 1000)
+
+
+def as_written(value: Fraction | float) -> Fraction:
+    """Return a number in decimal: a tenth for 0.1, which is a bit more as a float."""
+    return Fraction(str(value))
 
 
 def sorted_objects(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:

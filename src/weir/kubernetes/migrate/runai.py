@@ -14,6 +14,7 @@ from weir.kubernetes.migrate.queue_objects import (
     Bound,
     Conversion,
     Spec,
+    as_written,
     mapping,
     set_bounds,
     set_weight,
@@ -127,4 +128,4 @@ _UNITS = {"gpu": Fraction(1), "cpu": Fraction(1, 1000)}
 def _amount(value: float | None, unit: Fraction) -> Bound:
     if value is None:
         return None
-    return UNLIMITED if value < 0 else Fraction(value) * unit
+    return UNLIMITED if value < 0 else as_written(value) * unit
