@@ -152,13 +152,14 @@ class ClusterHistory:
         self._store(connection, found)
 
     def _free_names(self, connection: Connection, changed: Sequence[ClusterHistoryEntry]) -> None:
-        """End older workloads of the names of live ones: their ends were never seen."""
+        """End older workloads of the names of live ones if their ends were never seen, not even now."""
         live = {each.row.name: each.row for each in changed if each.is_live}
+        ending = {each.row.uid for each in changed if not each.is_live}
         there = select(_uid, workloads.c.name).where(
             workloads.c.name.in_(list(live)), workloads.c.state == LIVE
         )
         for uid, name in connection.execute(there).all():
-            if uid != live[name].uid:
+            if uid != live[name].uid and uid not in ending:
                 self._close(connection, [uid], live[name].submitted_s)
 
     def _close(self, connection: Connection, uids: Sequence[int], at_s: float) -> None:
