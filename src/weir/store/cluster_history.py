@@ -5,7 +5,7 @@ leader, or after a commit whose answer was lost. A workload that ended has one e
 """
 
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -92,6 +92,11 @@ class ClusterHistory:
             self._do(partial(self._write, changed=some))
         for few in _parts(told):
             self._do(partial(insert_new, table=cluster_events, rows=[_event(each) for each in few]))
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Give stored workloads another number: databases had those of their objects, not of their owners."""
+        for some in _parts([each for each in numbers.items() if each[0] != each[1]]):
+            self._do(partial(_renumber, numbers=dict(some)))
 
     def close_vanished(self, present: Collection[int], now_s: float) -> int:
         """End the live workloads that the API server doesn't have any more; return how many."""
@@ -337,6 +342,14 @@ def _event(event: ClusterEvent) -> dict[str, Any]:
         "numbers": as_json(row.numbers),
     }
     return storable_row(values)
+
+
+def _renumber(connection: Connection, numbers: Mapping[int, int]) -> None:
+    there = set(connection.execute(select(_uid).where(_uid.in_([*numbers, *numbers.values()]))).scalars())
+    for before, number in numbers.items():
+        if before in there and number not in there:
+            for column in (_uid, cluster_workloads.c.uid, events.c.uid):
+                connection.execute(update(column.table).where(column == before).values(uid=number))
 
 
 def _delete(connection: Connection, key: Column[Any], keys: Sequence[Any]) -> None:

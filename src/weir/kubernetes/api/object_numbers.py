@@ -1,5 +1,6 @@
 """Times and uids of objects as numbers."""
 
+import hashlib
 import zlib
 from datetime import datetime
 
@@ -23,8 +24,11 @@ def at_s(written: str | None) -> float | None:
 
 
 def number_of(uid: str) -> int:
-    """Return the uid of an object as a number of a pool's answers, which browsers hold exactly."""
-    digits = uid.replace("-", "")
+    """Return the uid of an object as a number of a pool's answers, which browsers hold exactly.
+
+    Of a part of an object, UID/PART, it is a number of both.
+    """
+    digits = hashlib.sha256(uid.encode()).hexdigest() if "/" in uid else uid.replace("-", "")
     digits = digits[:_VERSION] + digits[_VERSION + 1 : _UID_DIGITS + 1]
     try:
         return int(digits or "0", 16)

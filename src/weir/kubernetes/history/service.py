@@ -64,10 +64,10 @@ class HistoryService:
         """Return the time of the last write of this replica; 0 if it has not written."""
         return 0.0 if self._writer is None else self._writer.written_s
 
-    def changed(self, key: str, workload: WorkloadIndexEntry | None, _at_s: float) -> None:
+    def changed(self, _key: str, workload: WorkloadIndexEntry | None, _at_s: float) -> None:
         """Take note of a workload that has changed."""
         if workload is not None:
-            self._unstored.change(key)
+            self._unstored.change(workload)
 
     def see_namespaces(self, changes: Sequence[Change[Any]]) -> None:
         """Find out which cluster this is."""

@@ -12,7 +12,7 @@ from structlog import get_logger
 
 from weir.api.answers import EventRow, QueueRow, UsageReport
 from weir.api.history import HistoryReport
-from weir.kubernetes.api.object_numbers import at_s, number_of
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.recent_part import history_with_recent, named, usage_with_recent
 from weir.kubernetes.history.retention import retention_of
@@ -86,7 +86,7 @@ class StoredAnswers:
             type=query.type,
             text=query.text,
             named=query.named,
-            present=[number_of(each.uid) for each in present],
+            present=[each.number for each in present],
             since_s=query.since_s,
         )
         first = 0 if query.named else max(0, start - len(found))

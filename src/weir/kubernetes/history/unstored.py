@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.rows import phase_status
+from weir.kubernetes.query.workload_index import LIVE, WorkloadIndex, WorkloadIndexEntry
 
+REWRITTEN_WITHIN_S = 10.0
+"""Time after which a live workload ends with its object: Weir writes it again while its owner is there."""
 REMOVED_MAX = 10_000
 """Workloads whose objects are gone; the oldest are dropped."""
 WORKLOADS, EVENTS = "deleted workloads", "events"
@@ -36,18 +39,20 @@ class UnstoredChanges:
         self._events: dict[str, None] = {}
         self._lost: Counter[tuple[str, float]] = Counter()  # by kind, and end of the hour
         self._lock = Lock()
+        self._index = workloads
         workloads.removed = self._remove
         events.added, events.dropped = self._add_event, self._drop_event
 
-    def change(self, key: str) -> None:
-        """Take note of a workload that has changed."""
+    def change(self, workload: WorkloadIndexEntry) -> None:
+        """Take note of a workload that has changed, or whose object was written again."""
         with self._lock:
-            self._workloads[key] = None
+            self._workloads[workload.key] = None
+            self._removed.pop(workload.identity, None)
 
     def _remove(self, last: WorkloadIndexEntry, at_s: float) -> None:
         with self._lock:
             self._workloads.pop(last.key, None)  # or a standby would keep the keys of all that ever was
-            self._removed[last.uid] = last, at_s
+            self._removed[last.identity] = last, at_s
             self._bound()
 
     def _bound(self) -> None:
@@ -68,14 +73,27 @@ class UnstoredChanges:
                 del self._events[key]
                 self._lose(EVENTS, at_s)
 
-    def take(self) -> Unstored:
-        """Return everything, and keep nothing of it."""
+    def take(self, now_s: float) -> Unstored:
+        """Return everything but live workloads whose objects may be written again, and keep nothing of it."""
         with self._lock:
-            taken = Unstored([*self._workloads], [*self._removed.values()], [*self._events])
+            early = OrderedDict(
+                (identity, (last, at_s))
+                for identity, (last, at_s) in self._removed.items()
+                if abs(now_s - at_s) < REWRITTEN_WITHIN_S
+                and phase_status(last.object) in LIVE
+                and self._index.named(last.namespace, last.name) is None
+            )
+            removed = [each for identity, each in self._removed.items() if identity not in early]
+            taken = Unstored([*self._workloads], removed, [*self._events])
             self._workloads.clear()
-            self._removed.clear()
+            self._removed = early
             self._events.clear()
         return taken
+
+    def removed(self) -> list[WorkloadIndexEntry]:
+        """Return the workloads whose objects are gone, and which aren't stored as ended."""
+        with self._lock:
+            return [last for last, _ in self._removed.values()]
 
     def give_back(self, taken: Unstored) -> None:
         """Keep changes that could not be stored, before those that came meanwhile."""
@@ -83,7 +101,7 @@ class UnstoredChanges:
             self._workloads = {**dict.fromkeys(taken.workloads), **self._workloads}
             self._events = {**dict.fromkeys(taken.events), **self._events}
             later = self._removed
-            self._removed = OrderedDict((each.uid, (each, at_s)) for each, at_s in taken.removed)
+            self._removed = OrderedDict((each.identity, (each, at_s)) for each, at_s in taken.removed)
             self._removed.update(later)
             self._bound()
 

@@ -79,7 +79,7 @@ class HistoryWriter:
         self._recent = recent
         self._queues = queues
         self._history: ClusterHistory | None = None
-        self._signatures: dict[str, tuple[Any, ...]] = {}  # as stored, by the uid of the object
+        self._signatures: dict[str, tuple[Any, ...]] = {}  # as stored, by identity
         self._sampled_s: float | None = None
         self._tidy_s = self._learn_s = 0.0
         self.sessions_seen: SessionsSeen = lambda _starts, _known_s: None
@@ -120,7 +120,7 @@ class HistoryWriter:
         """Write the pending changes; return the time until the next round."""
         try:
             history = self._history = self._history or self._open()
-            self._write(history, self._unstored.take())
+            self._write(history, self._unstored.take(time.time()))
             self._sample(history)
             self._tell_gap(history)
             self._tidy(history)
@@ -153,10 +153,14 @@ class HistoryWriter:
             self._sampled_s = self._usage.unstored_s = history.sampled_s()
             self._unstored.stored_until(self._sampled_s or 0.0)
             self._signatures.clear()
-            removed = self._unstored.take().removed  # first: what changes from here on is taken later
+            removed = self._unstored.take(
+                time.time()
+            ).removed  # first: what changes from here on is taken later
             present = self._workloads.all()
+            history.renumber({number_of(each.uid): each.number for each in present})
             self._write(history, Unstored([each.key for each in present], removed, self._events.keys()))
-            numbers = {number_of(each.uid) for each in (*present, *self._workloads.all())}
+            known = (*present, *self._workloads.all(), *self._unstored.removed())
+            numbers = {each.number for each in known}
             vanished = history.close_vanished(numbers, time.time())
             self._tell_absence(history)
         except BaseException:
@@ -172,9 +176,9 @@ class HistoryWriter:
             for key in taken.workloads:
                 namespace, _, name = key.partition("/")
                 found = self._workloads.named(namespace, name)
-                if found is None or self._signatures.get(found.uid) == signature(found):
+                if found is None or self._signatures.get(found.identity) == signature(found):
                     continue
-                signatures[found.uid] = signature(found)
+                signatures[found.identity] = signature(found)
                 changed.append(found)
             records += _made(self._record, changed)
             now_s, events = time.time(), self._events.some(taken.events)
@@ -187,10 +191,10 @@ class HistoryWriter:
         self._unstored.put_off(early)
         self._signatures |= signatures
         for each, _ in taken.removed:
-            self._signatures.pop(each.uid, None)
+            self._signatures.pop(each.identity, None)
 
     def _record(self, workload: WorkloadIndexEntry, removed_s: float | None = None) -> ClusterHistoryEntry:
-        first_s = self._usage.first_started_s(workload.uid)
+        first_s = self._usage.first_started_s(workload.identity)
         return workload_record(
             workload, self._queues(), time.time(), first_started_s=first_s, removed_s=removed_s
         )

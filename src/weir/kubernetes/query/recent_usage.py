@@ -26,7 +26,7 @@ _WAITS, _HOLDS = frozenset(("pending",)), frozenset(("starting", "running", "sto
 
 
 class RecentUsage:
-    """The past of all workloads by the uid of their objects. All calls are on the event loop."""
+    """The past of all workloads by their identity. All calls are on the event loop."""
 
     def __init__(self, began_s: float) -> None:
         self.began_s = began_s
@@ -35,36 +35,36 @@ class RecentUsage:
         self.complete_s = 0.0
         """Time before which workloads ended that had to be forgotten early."""
         self._past: dict[str, UsageHistoryEntry] = {}
-        self._uids: dict[str, str] = {}  # of the present objects, by key
+        self._identities: dict[str, str] = {}  # of the present workloads, by key
 
     def __len__(self) -> int:
         return len(self._past)
 
     def changed(self, key: str, workload: WorkloadIndexEntry | None, now_s: float) -> None:
         """Take note of a workload as it is now; None: its object is gone."""
-        uid = self._uids.get(key)
-        if uid is not None and (workload is None or workload.uid != uid):
-            del self._uids[key]
-            past = self._past.get(uid)
+        identity = self._identities.get(key)
+        if identity is not None and (workload is None or workload.identity != identity):
+            del self._identities[key]
+            past = self._past.get(identity)
             if past is not None and past.ended_s is None:
                 past.ended_s = now_s
                 _add(past, UsageSpan(now_s, 0.0, waits=False))
         if workload is None:
             return
-        self._uids[key] = workload.uid
-        known = self._past.get(workload.uid)
+        self._identities[key] = workload.identity
+        known = self._past.get(workload.identity)
         if known is None:
             if len(self._past) >= WORKLOADS_MAX:
                 self._make_way(now_s)
             if len(self._past) >= WORKLOADS_MAX:
                 return
-            self._past[workload.uid] = _first(workload, now_s)
+            self._past[workload.identity] = _first(workload, now_s)
         else:
             _update(known, workload.object, now_s)
 
-    def first_started_s(self, uid: str) -> float | None:
-        """Return when the workload of an object first started, from any thread; None if that isn't known."""
-        past = self._past.get(uid)
+    def first_started_s(self, identity: str) -> float | None:
+        """Return when a workload first started, from any thread; None if that isn't known."""
+        past = self._past.get(identity)
         return None if past is None else past.first_started_s
 
     def used(self, use: ClusterUse) -> None:
@@ -72,7 +72,7 @@ class RecentUsage:
         at_s = int(use.at_s // USE_S) * USE_S
         oldest_s = use.at_s - KEPT_S
         for key, each in use.workloads.items():
-            past = self._past.get(self._uids.get(key, ""))
+            past = self._past.get(self._identities.get(key, ""))
             if past is None or not each.seen_s:
                 continue
             seen_s, used_s = past.uses.get(at_s, (0.0, 0.0))

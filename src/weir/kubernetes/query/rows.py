@@ -17,7 +17,7 @@ from weir.api.answers import (
 from weir.api.reported_values import progress_of
 from weir.api.workload_list import ActivityRow
 from weir.control.activity import ActivityReading
-from weir.kubernetes.api.object_numbers import at_s, number_of
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.crd.objects import COOPERATIVE, ENFORCED, UNLIMITED, IdleStatus, WorkloadObject
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.state.gangs import TrackedPod
@@ -60,7 +60,7 @@ def phase_status(thing: WorkloadObject) -> Status:
 
 
 def workload_row(
-    name: str, uid: str, created: str | None, nodes: Sequence[str], thing: WorkloadObject
+    name: str, number: int, created: str | None, nodes: Sequence[str], thing: WorkloadObject
 ) -> WorkloadRow:
     """Return the row of a workload; `name` is its namespace and the name of its object."""
     spec, status = thing.spec, thing.status
@@ -75,7 +75,7 @@ def workload_row(
     elif status.suspended and status.phase in ("", "Pending"):
         reason = Explanation(why="suspended", sentence="suspended")
     return WorkloadRow(
-        uid=number_of(uid),
+        uid=number,
         name=name,
         project=spec.project or "-",
         user=spec.user,

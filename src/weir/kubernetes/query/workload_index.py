@@ -8,9 +8,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.api.paths import key_of
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.rows import phase_status, workload_row
@@ -31,14 +33,31 @@ class WorkloadIndexEntry:
     nodes: tuple[str, ...]
     object: WorkloadObject
 
+    @classmethod
+    def of(cls, thing: WorkloadObject) -> Self:
+        """Return the entry of an object that has its metadata."""
+        meta, nodes = thing.metadata, tuple(thing.status.nodes)
+        return cls(meta.namespace, meta.name, meta.uid, meta.creation_timestamp, nodes, thing)
+
     @property
     def key(self) -> str:
         """Namespace and name."""
         return key_of(self.namespace, self.name)
 
+    @property
+    def identity(self) -> str:
+        """Uid of its owner, with the gang of several: it stays if its object is deleted and written again."""
+        owner = self.object.spec.owner
+        return f"{owner.uid}/{owner.gang}" if owner.uid and owner.gang else owner.uid or self.uid
+
+    @property
+    def number(self) -> int:
+        """Number in answers and in the history."""
+        return number_of(self.identity)
+
     def row(self) -> WorkloadRow:
         """Return the row of a list."""
-        return workload_row(self.key, self.uid, self.created, self.nodes, self.object)
+        return workload_row(self.key, self.number, self.created, self.nodes, self.object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +121,9 @@ class WorkloadIndex:
             if isinstance(change, ObjectSet):
                 thing = change.object
                 meta = thing.metadata
-                found = WorkloadIndexEntry(
-                    meta.namespace,
-                    meta.name,
-                    meta.uid,
-                    meta.creation_timestamp,
-                    tuple(thing.status.nodes),
-                    thing,
-                )
+                found = WorkloadIndexEntry.of(thing)
                 before = self._workloads.get(change.key)
-                if before is not None and before.uid != found.uid:
+                if before is not None and before.identity != found.identity:
                     self.removed(before, self._clock())
                 self._workloads[change.key] = found
                 self._by_owner[key_of(meta.namespace, thing.spec.owner.name)] = change.key

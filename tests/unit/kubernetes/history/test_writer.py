@@ -1,148 +1,30 @@
 """The writer of the history: what the API server shows is stored once, whatever happens to the database."""
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from threading import Event, current_thread
 from typing import Any
 
-import msgspec
 import pytest
 
-from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
-from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.history import records as records_module
 from weir.kubernetes.history import unstored as unstored_module
 from weir.kubernetes.history import writer as module
-from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.retention import retention_of
-from weir.kubernetes.history.unstored import UnstoredChanges
-from weir.kubernetes.history.writer import HistoryWriter
-from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.objects import EventView, RegardingView
-from weir.kubernetes.query.recent_usage import RecentUsage
-from weir.kubernetes.query.workload_index import WorkloadIndex
 from weir.store import (
     ClusterEventFilter,
     ClusterHistory,
     ClusterHistoryReader,
-    ClusterWorkloadFilter,
     UsageSamples,
 )
 
-CLUSTER = "c1"
-CLOCK_S = 1_769_860_800.0
-Make = Callable[[Callable[[], str]], "Replica"]
-
-
-class Replica:
-    """A replica with indexes, and a writer for each leadership."""
-
-    def __init__(self, url: Callable[[], str]) -> None:
-        self.workloads = WorkloadIndex()
-        self.events = EventIndex(self.workloads)
-        self.usage = RecentUsage(time.time())
-        self.unstored = UnstoredChanges(self.workloads, self.events)
-        self.url = url
-        self.writers: list[HistoryWriter] = []
-
-        def changed(key: str, workload: Any, at_s: float) -> None:
-            self.usage.changed(key, workload, at_s)
-            if workload is not None:
-                self.unstored.change(key)
-
-        self.workloads.changed = changed
-
-    def lead(self) -> HistoryWriter:
-        options = HistoryOptions(self.url, 30 * 86400.0)
-        found = HistoryWriter(
-            options,
-            CLUSTER,
-            self.unstored,
-            self.workloads,
-            self.events,
-            self.usage,
-            lambda since_s: asyncio.run(self.usage.copied(since_s, since_s)),
-            dict,
-            lambda: CLOCK_S,
-        )
-        found.start()
-        self.writers.append(found)
-        return found
-
-    def end(self) -> None:
-        for each in self.writers:
-            each.close()
-
-    def set(self, name: str, phase: str, uid: str = "", **status: Any) -> None:
-        uid = uid or name.encode().hex().ljust(32, "0")
-        body = {
-            "metadata": {"name": name, "namespace": "ns", "uid": uid, "creationTimestamp": stamp()},
-            "spec": {"project": "vision"},
-            "status": {"phase": phase, "gpus": "1", "submittedAt": stamp(), **status},
-        }
-        self.workloads.deliver([ObjectSet(f"ns/{name}", msgspec.convert(body, WorkloadObject))])
-
-    def remove(self, name: str) -> None:
-        self.workloads.deliver([ObjectRemoved(f"ns/{name}", "")])
-
-    def tell(self, uid: str, workload: str, at: str = "") -> None:
-        meta = Metadata(name=uid, namespace="ns", uid=uid, creation_timestamp=at or stamp())
-        view = EventView(meta, None, "Scheduled", uid, RegardingView("Workload", "ns", workload), "weir")
-        self.events.deliver([ObjectSet(f"ns/{uid}", view)])
-
-
-def stamp() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/history.db"
+from .replica import CLOCK_S, CLUSTER, Make, counted, kinds, stamp, stored, until
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("EVERY_S", 0.01), ("PAUSE_S", 0.01), ("PAUSE_S_MAX", 0.02), ("LAST_WRITE_S", 60.0)):
         monkeypatch.setattr(module, name, value)
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    made: list[Replica] = []
-
-    def replica(url: Callable[[], str]) -> Replica:
-        made.append(Replica(url))
-        return made[-1]
-
-    yield replica
-    for each in made:
-        each.end()
-
-
-@pytest.fixture
-def reader(url: str) -> Iterator[ClusterHistoryReader]:
-    found = ClusterHistoryReader(url, CLUSTER, retention_of(86400.0))
-    yield found
-    found.close()
-
-
-def until(see: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not see():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def stored(reader: ClusterHistoryReader) -> dict[str, str]:
-    return {each.row.name: each.row.status for each in reader.workloads(ClusterWorkloadFilter(), 0, 100)[1]}
-
-
-def kinds(reader: ClusterHistoryReader) -> list[str]:
-    filters = (ClusterEventFilter(), ClusterEventFilter(kind="pending"))
-    return sorted(each.sentence for some in filters for each in reader.events(some, 0, 100).items)
+    monkeypatch.setattr(unstored_module, "REWRITTEN_WITHIN_S", 0.1)
 
 
 def test_next_leader_stores_what_the_one_before_did_not_and_nothing_twice(
@@ -175,9 +57,7 @@ def test_next_leader_stores_what_the_one_before_did_not_and_nothing_twice(
     writer.close()
     assert stored(reader)["ns/waits"] == "stopped"
     assert kinds(reader) == ["e1", "e2", "it waits"]
-    until_s = time.time() + 60
-    (row,) = reader.usage(until_s - 3600, until_s, "project", until_s, "").rows
-    assert row.ended == 3
+    assert counted(reader) == (3, 3)
 
 
 def test_the_end_that_the_next_leader_stored_outlasts_a_late_write_of_the_one_before(
@@ -330,7 +210,7 @@ def test_what_a_standby_dropped_long_ago_was_stored_by_its_leader(
         standby.set(f"old-{at}", "Running")
         standby.remove(f"old-{at}")
     standby.workloads._clock = time.time
-    assert not standby.unstored.take().workloads  # keys of what is gone would add up on a standby
+    assert not standby.unstored.take(time.time()).workloads  # keys of what is gone would add up on a standby
     for at in range(4):
         standby.set(f"new-{at}", "Running")
         standby.remove(f"new-{at}")

@@ -85,6 +85,26 @@ def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
     assert (part.key, part.allocated_gpu_s) == ("build", 200)
 
 
+def test_a_workload_whose_object_is_written_again_is_counted_once() -> None:
+    usage = RecentUsage(T0)
+    first, second = workload("a", "Running", uid="1"), workload("a", "Running", uid="2")
+    for each in (first, second):
+        each.object.spec.owner.uid = "of-a"
+    see(usage, 0, first)
+    usage.changed("ns/a", None, T0 + 100)
+    see(usage, 105, second)
+    (row,) = usage_report(all_of(usage, T0 + 200), QUEUES, asked(200), "").rows
+    assert (row.workloads, row.ended, row.allocated_gpu_s) == (1, 0, 4 * 195)
+
+
+def test_gangs_of_one_owner_are_workloads_of_their_own() -> None:
+    gangs = [workload(name, "Running", uid=name) for name in ("a", "b")]
+    for each in gangs:
+        each.object.spec.owner.uid, each.object.spec.owner.gang = "12345678-1234-1234", each.name
+    assert gangs[0].identity != gangs[1].identity
+    assert gangs[0].number != gangs[1].number
+
+
 def places(**devices: int) -> list[dict[str, Any]]:
     """Return the places of one pod on each node."""
     return [

@@ -13,10 +13,8 @@ from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queue_rows import queue_row
 from weir.dashboard.live_table import LiveTable
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
-from weir.kubernetes.api.paths import key_of
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.query.rows import workload_row
-from weir.kubernetes.query.workload_index import LIVE
+from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +54,7 @@ class ClusterRows:
         for change in changes:
             subject = f"workload {change.key}"
             if isinstance(change, ObjectSet):
-                thing, meta = change.object, change.object.metadata
-                name = key_of(meta.namespace, meta.name)
-                row = workload_row(name, meta.uid, meta.creation_timestamp, thing.status.nodes, thing)
+                row = WorkloadIndexEntry.of(change.object).row()
                 self._unreadable.pop(subject, None)
                 self.names[row.uid] = row.name
                 if self._has_begun:
