@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.owner_fate import owner_is_gone
 
 REFUSED_MAX = 1_000
 Key = tuple[str, str]
@@ -29,15 +30,15 @@ def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueVie
     """Return the queues of a state; the caller holds its lock."""
     running: Counter[str] = Counter()
     pending: Counter[str] = Counter()
-    for gang in cluster_state.registry.named.values():
-        if gang.reported is not None and gang.project is not None:
-            holds = any(tracked.holds for tracked in gang.pods())
-            (running if holds else pending)[gang.project] += 1
-    refused = {
-        gang.name: gang.refusal
-        for gang in cluster_state.registry.named.values()
-        if gang.refusal and gang.count
-    }
+    registry, owners = cluster_state.registry, cluster_state.resolver.owners
+    for gang in registry.named.values():
+        if gang.reported is None or gang.project is None:
+            continue
+        if any(tracked.holds for tracked in gang.pods()):
+            running[gang.project] += 1
+        elif gang.name in registry.objects or not owner_is_gone(gang, owners):
+            pending[gang.project] += 1  # else its pods go with its owner, as its object did
+    refused = {gang.name: gang.refusal for gang in registry.named.values() if gang.refusal and gang.count}
     quota_objects = cluster_state.quota_objects
     return QueueView(
         dict(quota_objects.generations),

@@ -1,6 +1,6 @@
 """Numbers of a cluster as its process answers them."""
 
-from tests.unit.kubernetes.small_world import WatchProgress, node, pod, project
+from tests.unit.kubernetes.small_world import WatchProgress, job, node, pod, project
 
 from weir.kubernetes.process.cluster_numbers import pool_status, rows_of_nodes
 from weir.kubernetes.state.queue_view import view_of
@@ -26,3 +26,16 @@ def test_a_stopping_workload_counts_as_running_in_every_number() -> None:
         assert (status.devices, row.name, row.allocated["gpu"]) == (4, "n", 1.0)
         assert (status.allocated, status.running, status.pending) == (1, 1, 1)
         assert (view.running["team"], view.pending["team"]) == (1, 1)
+
+
+def test_work_that_goes_with_its_owner_and_its_object_isnt_pending() -> None:
+    here = WatchProgress()
+    here.see("projects", project("team"))
+    here.see("owners", job("train", "j1"))
+    here.see("pods", pod("train-0", owner=("train", "j1")))
+    here.step()
+    assert view_of(here.cluster_state, {}).pending == {"team": 1}
+    here.gone("owners", "train", "j1")
+    here.see("pods", pod("train-0", owner=("train", "j1"), deleting=True))
+    here.step()
+    assert view_of(here.cluster_state, {}).pending == {}
