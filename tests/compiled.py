@@ -71,7 +71,9 @@ def replayed(preset: str) -> str:
     def reported(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         plan = decide(cluster, policy, now_s, cache)
         if plan.acts:
-            digest.update(repr((now_s, plan.binds, plan.evictions, plan.nominations, plan.drops)).encode())
+            digest.update(
+                repr((now_s, plan.binds, plan.evictions, plan.nominations, plan.drops, plan.blocked)).encode()
+            )
         return plan
 
     job_traces = _fates()[:JOBS]

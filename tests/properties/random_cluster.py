@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from weir.model.nodes import Node, Topology
+from weir.model.nodes import Node, Taint, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import (
@@ -46,6 +46,7 @@ class Does(Enum):
     RESIZE = "a workload has more or fewer pods, or some of them don't exist"
     CHANGE = "a workload asks for something else"
     WAIT = "time passes"
+    ALTER = "a node has fewer devices or cores, a taint, or a device of another's, or is as before"
 
 
 Step = tuple[Does, int]
@@ -301,6 +302,17 @@ ROUGH = (*QUIET, Does.CYCLE, Does.CRASH, Does.LOSE, Does.RETURN, Does.HOLD, Does
 """Events of a world in which everything breaks that the engine can repair."""
 CHANGING = (*ROUGH, Does.RESIZE, Does.CHANGE)
 """The same, and what runs grows beyond what is there."""
+
+
+def altered(node: Node, which: int) -> Node:
+    """The node as its owner or another scheduler may leave it; as it was, of every fifth."""
+    return (
+        node,
+        replace(node, gpus=node.gpus // 2, foreign_devices=()),
+        replace(node, capacity={**node.capacity, "cpu": 2000}),
+        replace(node, taints=(Taint("example.com/repair"),)),
+        replace(node, foreign_devices=(node.gpus - 1,) if node.gpus else ()),
+    )[which % 5]
 
 
 def resized(workload: Workload, which: int) -> Workload:

@@ -17,6 +17,7 @@ from weir.state.events import (
     NodeLost,
     NodeSet,
     Nominated,
+    NominationBlocked,
     NominationReleased,
     PodAssigned,
     PodKey,
@@ -34,7 +35,7 @@ from weir.state.jobs import Job, Phase, Pod
 from weir.state.reduce import reduce
 from weir.state.runtime_history import MIN_SAMPLES
 
-from .random_cluster import NETWORK, Does, Step, World, changed, resized, single
+from .random_cluster import NETWORK, Does, Step, World, altered, changed, resized, single
 
 
 class Running:
@@ -91,6 +92,10 @@ class Running:
             self.submit(1 + which % 5)
         elif does is Does.WAIT:
             self.now_s += 100.0 * which
+        elif does is Does.ALTER:
+            at = which % len(self.world.nodes)
+            if self.cluster.nodes[at] is not None:
+                self.tell(NodeSet(altered(self.world.nodes[at], which)))
         elif does in (Does.LOSE, Does.RETURN):
             self._node(does, which)
         else:
@@ -173,6 +178,8 @@ class Running:
         """Do what a plan says; stops take the cycles they take."""
         for workload in plan.drops:
             self.tell(NominationReleased(workload))
+        for workload, since_s in plan.blocked.items():
+            self.tell(NominationBlocked(workload, since_s))
         for eviction in plan.evictions:
             self.tell(PodStopping(eviction.pod, self.now_s, eviction.cause))
             self.going[eviction.pod] = next(self._stops_after)

@@ -110,4 +110,7 @@ def _is_decided_alike(running: Running, plan: Plan) -> None:
 
 
 def _says(plan: Plan) -> dict[str, object]:
-    return {name: getattr(plan, name) for name in ("binds", "evictions", "nominations", "drops", "wake_s")}
+    return {
+        name: getattr(plan, name)
+        for name in ("binds", "evictions", "nominations", "drops", "blocked", "wake_s")
+    }

@@ -18,7 +18,7 @@ TURNS = (
     Policy.model_validate({"price": {"restart": 0}}),
     Policy.model_validate({"price": {"restart": 50_000, "size_credit": 0}, "victim_policy": "lowest_cost"}),
 )
-PARTS = ("binds", "evictions", "nominations", "drops", "wake_s")
+PARTS = ("binds", "evictions", "nominations", "drops", "blocked", "wake_s")
 
 
 def answer(plan: Plan) -> dict[str, object]:

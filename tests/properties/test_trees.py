@@ -47,7 +47,7 @@ def test_a_tree_that_changes_between_cycles_leaves_nothing_of_the_one_before(wor
 
     def is_decided_alike(plan: object) -> None:
         empty = decide(running.cluster, world.policy, running.now_s, EngineCache())
-        for name in ("binds", "evictions", "nominations", "drops", "wake_s"):
+        for name in ("binds", "evictions", "nominations", "drops", "blocked", "wake_s"):
             assert not differs(getattr(plan, name), getattr(empty, name)), name
 
     running.before(is_decided_alike)

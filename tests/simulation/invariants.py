@@ -122,7 +122,7 @@ def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connecte
 
 def of_plan(plan: Plan, again: Plan) -> None:
     """Check that the engine's cache only saves time: without it, the plan is the same."""
-    for name in ("binds", "evictions", "nominations", "drops", "wake_s"):
+    for name in ("binds", "evictions", "nominations", "drops", "blocked", "wake_s"):
         mine, theirs = getattr(plan, name), getattr(again, name)
         hold(mine == theirs, f"{name} of the plan are {mine}, without a memory {theirs}")
 

@@ -20,7 +20,7 @@ from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.plan import ClassRefusals, Plan
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
-from weir.state.events import Nominated, NominationReleased, PodAssigned
+from weir.state.events import Nominated, NominationBlocked, NominationReleased, PodAssigned
 
 _LOG = get_logger(__name__)
 SENTENCE_MAX = 200
@@ -150,6 +150,8 @@ class Control:
         for workload in plan.drops:
             out.happen(NominationReleased(workload))
             out.order(ReleaseNomination(workload))
+        for workload, since_s in plan.blocked.items():
+            out.happen(NominationBlocked(workload, since_s))
         for eviction in plan.evictions:
             lives.stop(eviction.pod, eviction.cause, now_s, eviction.moves, eviction.overrides)
         lives.gave_way(plan.evictions, now_s)

@@ -34,7 +34,7 @@ class EngineCache:
         self.refusals = KeptRefusals()
         # Valid while nothing but checkpoints happens: pending classes with their reservations
         self.reserved: tuple[list[EquivalenceClass], list[Reservation]] | None = None
-        self.blocked: dict[str, Pod] = {}  # by nominated workload: a pod whose capacity wasn't free yet
+        self.awaited: dict[str, Pod] = {}  # by nominated workload: a pod whose capacity was being freed
         self._policy: Policy | None = None
         self._static_version = -1
         self._capacity: Capacity | None = None

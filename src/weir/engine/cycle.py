@@ -80,6 +80,8 @@ class Cycle:
         self._swap()  # 5
         self._repack()  # 6
         self._gangs.stop(self._plan, self._accounting)  # 7
+        if self._plan.drops:  # these workloads are pending from now on
+            return self._continued_at_once()
         self._plan.wake_s = self._cache.wake_s() if unchanged else self._wakes_s()
         self._cache.keep(self._cluster, self._plan)
         return self._plan
@@ -109,6 +111,7 @@ class Cycle:
                 self._bind(placements)
             else:
                 self._plan.drops.append(name)
+        self._plan.blocked = self._nominations.blocked
 
     def _retry_refused(self) -> bool:
         """Choose other victims after refused evictions; then everything else waits for the next cycle."""

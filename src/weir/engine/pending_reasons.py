@@ -72,19 +72,15 @@ class PendingReasonFinder:
         return None
 
     def _nominated(self, job: Job) -> Reason:
-        waiting_for = sorted(
-            {
-                pod.job.name
-                for group in job.pods
-                for own in group
-                if own.nomination is not None
-                for pod in self._cluster.pods_on[own.nomination[0]]
-                if pod.phase is Phase.STOPPING
-            }
-        )
-        absent = sum(
-            own.phase is Phase.ABSENT and own.nomination is not None for group in job.pods for own in group
-        )
+        nominated = [pod for group in job.pods for pod in group if pod.nomination is not None]
+        nodes = sorted({pod.nomination[0] for pod in nominated if pod.nomination is not None})
+        if job.blocked_since_s is not None:
+            names = names_phrase([self._cluster.node_names[at] for at in nodes])
+            sentence = f"the capacity freed for it on {names} isn't available: it gets another place soon"
+            return Reason(ReasonCode.WAITING_FOR_EVICTION, sentence, {"blocked_since_s": job.blocked_since_s})
+        there = (pod for at in nodes for pod in self._cluster.pods_on[at])
+        waiting_for = sorted({pod.job.name for pod in there if pod.phase is Phase.STOPPING})
+        absent = sum(pod.phase is Phase.ABSENT for pod in nominated)
         if absent and not waiting_for:
             those = "a pod of it, which doesn't" if absent == 1 else f"{absent} pods of it, which don't"
             sentence = f"capacity is kept for {those} exist yet"

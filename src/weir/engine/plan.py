@@ -53,7 +53,8 @@ class Plan:
     """Binds, evictions and nominations, and the refusals of the other pending workloads.
 
     `refusals` hold until the plan is carried out or the cluster changes otherwise. `drops` are workloads
-    whose nomination is released. `wake_s` is the next time at which the plan could change without an event;
+    whose nomination is released, `blocked` those whose nominated capacity is blocked since a time, or no
+    longer (None). `wake_s` is the next time at which the plan could change without an event;
     None if never.
     """
 
@@ -61,13 +62,14 @@ class Plan:
     evictions: list[Eviction] = field(default_factory=list)
     nominations: list[NominatedPods] = field(default_factory=list)
     drops: list[str] = field(default_factory=list)
+    blocked: dict[str, float | None] = field(default_factory=dict)
     wake_s: float | None = None
     refusals: ClassRefusals | None = field(default=None, compare=False, repr=False)
 
     @property
     def acts(self) -> bool:
         """Return True if the plan changes anything."""
-        return bool(self.binds or self.evictions or self.nominations or self.drops)
+        return bool(self.binds or self.evictions or self.nominations or self.drops or self.blocked)
 
 
 def key_of(pod: Pod) -> PodKey:

@@ -93,7 +93,7 @@ def control_steps(world: SimulatedCluster, control: Control) -> Iterator[None]:
         control.step()
         yield
         steps = 0
-        while world.has_news:
+        while world.has_news or control.wakes_s == world.now_s:
             control.step()
             yield
             steps += 1

@@ -14,7 +14,15 @@ from weir.model.scenario import Scenario
 from weir.model.scenario_result import CycleResult, PodResult, ScenarioResult
 from weir.simulation.disruption_budgets import SimulatedBudgets
 from weir.simulation.initial_events import build_cluster
-from weir.state.events import Nominated, NominationReleased, PodAssigned, PodKey, PodStopped, PodStopping
+from weir.state.events import (
+    Nominated,
+    NominationBlocked,
+    NominationReleased,
+    PodAssigned,
+    PodKey,
+    PodStopped,
+    PodStopping,
+)
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.reduce import reduce
 
@@ -82,6 +90,8 @@ class ScenarioRunner:
         cluster, now_s = self.cluster, self.now_s
         for workload in plan.drops:
             reduce(cluster, NominationReleased(workload))
+        for workload, since_s in plan.blocked.items():
+            reduce(cluster, NominationBlocked(workload, since_s))
         for eviction in plan.evictions:
             reduce(cluster, PodStopping(eviction.pod, now_s, eviction.cause))
             self._budgets.stopped(eviction.pod)

@@ -216,6 +216,14 @@ class NominationReleased:
 
 
 @record()
+class NominationBlocked:
+    """The capacity nominated for a workload can't become free since this time; None: it can again."""
+
+    workload: str
+    since_s: float | None
+
+
+@record()
 class NoteAdded:
     """Note for people on a workload: an action of control, done or planned. It changes no state."""
 
@@ -246,5 +254,6 @@ Event = (
     | Checkpointed
     | Nominated
     | NominationReleased
+    | NominationBlocked
     | NoteAdded
 )

@@ -97,8 +97,8 @@ class Job:
     """
 
     __slots__ = (
-        *("absent", "absent_since_s", "below_since_s", "can_preempt", "devices_milli", "held"),
-        *("held_code", "held_devices", "held_until_s", "held_why", "is_elastic", "like"),
+        *("absent", "absent_since_s", "below_since_s", "blocked_since_s", "can_preempt", "devices_milli"),
+        *("held", "held_code", "held_devices", "held_until_s", "held_why", "is_elastic", "like"),
         *("max_runtime_s", "name", "needed", "nomination_freed_by", "path", "pending", "placed"),
         *("pod_milli", "pods", "preemptible", "priority", "project", "ran_s", "requests"),
         *("restart_s", "running", "saved_s", "shapes", "sharing", "since_s", "spec", "started_s"),
@@ -125,6 +125,7 @@ class Job:
         self.held_why = ""
         self.held_until_s: float | None = None  # it is let go by itself then
         self.nomination_freed_by: tuple[str, ...] = ()
+        self.blocked_since_s: float | None = None  # its nominated capacity can't become free
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: EquivalenceClass | None = None
 

@@ -50,5 +50,6 @@ _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.PodProtected: budgets.pod_protected,
     events.Nominated: nominations.nominated,
     events.NominationReleased: nominations.nomination_released,
+    events.NominationBlocked: nominations.nomination_blocked,
     events.NoteAdded: workloads.note_added,
 }

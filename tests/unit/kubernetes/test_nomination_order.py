@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from weir.engine.nominations import BLOCKED_S
 from weir.kubernetes import backend
+from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.writes.operations import Bind, Evict, WriteDone
 
@@ -83,3 +85,25 @@ def test_each_eviction_of_a_burst_is_needed_when_it_is_sent(monkeypatch: pytest.
     here.hear("pods", *(pod(f"all-{at}", owner=("all", "j1")) for at in range(8)))
     here.step(after_s=600.0)
     assert refusals == [""] * 8
+
+
+def test_capacity_that_another_scheduler_takes_first_is_given_up_for_other_capacity() -> None:
+    here = borrowed(8)
+    here.hear("owners", job("all", "j1", 2))
+    here.hear("pods", *(pod(f"all-{at}", owner=("all", "j1")) for at in range(2)))
+    evictions = [each for each in here.step(after_s=600.0) if isinstance(each, Evict)]
+    gang = here.backend.cluster_state.registry.named[evictions[0].needed_by]
+    assert gang.nomination is not None
+    nodes = [place.node for place in gang.nomination.places]
+    for evict in evictions:
+        here.backend.take_outcome(evict, WriteDone())
+        here.backend.deliver("pods")([ObjectRemoved(f"lender/{evict.name}", f"u-{evict.name}")])
+    other = {"namespace": "free", "scheduler": "default-scheduler", "phase": "Running"}
+    here.hear("pods", *(pod(f"other-{at}", on=name, **other) for at, name in enumerate(nodes)))
+    assert here.step() == []
+    assert gang.nomination is not None
+    here.step(after_s=BLOCKED_S)
+    assert here.control.wakes_s == here.now_s, "the next step follows without an event"
+    again = [each for each in here.step() if isinstance(each, Evict)]
+    assert len(again) == 2
+    assert not {each.name for each in again} & {each.name for each in evictions}

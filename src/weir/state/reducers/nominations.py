@@ -41,6 +41,13 @@ def nomination_released(cluster: Cluster, event: events.NominationReleased) -> N
         update_status(cluster, job, cluster.now_s)
 
 
+def nomination_blocked(cluster: Cluster, event: events.NominationBlocked) -> None:
+    """Record since when the nominated capacity of a workload can't become free."""
+    job = cluster.nominated.get(event.workload)
+    if job is not None:
+        job.blocked_since_s = event.since_s
+
+
 def nominated_on(cluster: Cluster, at: int) -> list[Pod]:
     """Return the pods nominated on a node."""
     return [
@@ -77,4 +84,4 @@ def release_nomination(cluster: Cluster, pod: Pod) -> None:
     charge(cluster, pod, 1)
     if not any(pod.nomination is not None for group in job.pods for pod in group):
         cluster.nominated.pop(job.name, None)
-        job.nomination_freed_by = ()
+        job.nomination_freed_by, job.blocked_since_s = (), None
