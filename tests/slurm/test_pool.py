@@ -202,6 +202,7 @@ def test_variables_that_look_secret_stay_with_the_person(jobs: Jobs) -> None:
         (("--project=nowhere", "job.sh"), "nowhere"),
         (("--licenses=x", "job.sh"), "--best-effort"),
         (("--wrap=true", "job.sh"), "--wrap"),
+        (("--image=trainer:1", "job.sh"), "--image is for clusters"),
     ],
 )
 def test_a_wrong_submission_is_refused(words: tuple[str, ...], hint: str, jobs: Jobs) -> None:
@@ -211,7 +212,7 @@ def test_a_wrong_submission_is_refused(words: tuple[str, ...], hint: str, jobs: 
     assert hint in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("url", ["https://pool.example.org", "ssh://pool.example.org", "kube:"])
+@pytest.mark.parametrize("url", ["https://pool.example.org", "ssh://pool.example.org"])
 def test_a_pool_elsewhere_gets_no_script(url: str, jobs: Jobs) -> None:
     (jobs.directory / "job.sh").write_text("#!/bin/bash\necho\n")
     done = jobs.run("job.sh", WEIR_URL=url, WEIR_TOKEN="x")

@@ -154,7 +154,7 @@ def _submit(
     made = pool.submit(body, **words)
     if output == "name":
         print(made.name, flush=True)
-        _say(made, elastic, _logs(made), shown=not follow)
+        _say(made, elastic, logs_command(made), shown=not follow)
         _warn(pool, made.name)
     else:
         print_plain(made.model_dump(mode="json"), output)
@@ -170,7 +170,7 @@ def _submit(
     return 0
 
 
-def _logs(made: "WorkloadDetail") -> str:
+def logs_command(made: "WorkloadDetail") -> str:
     """Return the command that follows a workload's output."""
     if made.array is None:
         return f"weir logs {made.name} -f"

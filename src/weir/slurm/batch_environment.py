@@ -8,6 +8,7 @@ from pathlib import Path
 
 from weir.slurm.job_place import DIRECTORY, JobNumbers, host, with_programs
 from weir.slurm.job_settings import FUNCTIONS, JobSettings
+from weir.slurm.script_variables import PodFacts, script_variables
 
 
 def batch_environment(
@@ -16,40 +17,31 @@ def batch_environment(
     """Return the complete environment of a job script."""
     kept = {key: value for key, value in inherited.items() if key != FUNCTIONS}
     functions = json.loads(inherited.get(FUNCTIONS, "{}"))
-    own = (
-        _pool(inherited)
-        | _job(settings, numbers)
-        | _node(settings)
-        | _array(inherited, numbers)
-        | _gpus(inherited)
-    )
+    restarts = {"SLURM_RESTART_COUNT": str(numbers.restarts)} if numbers.restarts else {}
     return {
         **kept,
         **functions,
-        **own,
-        **settings.variables,
+        **_pool(inherited),
+        **restarts,
+        **script_variables(settings, _facts(inherited, numbers)),
         "PATH": with_programs(kept.get("PATH", ""), place),
         DIRECTORY: str(place),
     }
 
 
-def _job(settings: JobSettings, numbers: JobNumbers) -> dict[str, str]:
-    restarts = {"SLURM_RESTART_COUNT": str(numbers.restarts)} if numbers.restarts else {}
-    return {
-        "SLURM_JOB_ID": numbers.job,
-        "SLURM_JOBID": numbers.job,
-        "SLURM_JOB_NAME": settings.name,
-        "SLURM_JOB_UID": str(os.getuid()),
-        "SLURM_JOB_GID": str(os.getgid()),
-        "SLURM_JOB_USER": user(),
-        "SLURM_CLUSTER_NAME": "weir",
-        "SLURM_PROCID": "0",
-        "SLURM_LOCALID": "0",
-        "SLURM_NODEID": "0",
-        "SLURM_GTIDS": "0",
-        "ENVIRONMENT": "BATCH",
-        **restarts,
-    }
+def _facts(inherited: Mapping[str, str], numbers: JobNumbers) -> PodFacts:
+    return PodFacts(
+        job=numbers.job,
+        array=numbers.array,
+        index=numbers.index,
+        array_variables=inherited,
+        user=user(),
+        uid=str(os.getuid()),
+        gid=str(os.getgid()),
+        host=host(),
+        hosts=host(),
+        devices=[each for each in inherited.get("WEIR_DEVICES", "").split(",") if each],
+    )
 
 
 def _pool(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -57,45 +49,6 @@ def _pool(inherited: Mapping[str, str]) -> dict[str, str]:
     home = Path(inherited.get("WEIR_NOTES", "")).parent
     found = "WEIR_HOME" not in inherited and os.access(home / "server.json", os.R_OK)
     return {"WEIR_HOME": str(home)} if found and home.is_absolute() else {}
-
-
-def _node(settings: JobSettings) -> dict[str, str]:
-    node = host()
-    return {
-        "SLURMD_NODENAME": node,
-        "HOSTNAME": node,
-        "SLURM_NODELIST": node,
-        "SLURM_JOB_NODELIST": node,
-        "SLURM_NNODES": "1",
-        "SLURM_JOB_NUM_NODES": "1",
-        "SLURM_TASKS_PER_NODE": str(settings.tasks),
-        "SLURM_CPUS_ON_NODE": str(settings.cpus),
-        "SLURM_JOB_CPUS_PER_NODE": str(settings.cpus),
-        "SLURM_TOPOLOGY_ADDR": node,
-        "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
-    }
-
-
-def _array(inherited: Mapping[str, str], numbers: JobNumbers) -> dict[str, str]:
-    if numbers.index is None:
-        return {}
-    found = {"SLURM_ARRAY_JOB_ID": numbers.array or numbers.job, "SLURM_ARRAY_TASK_ID": numbers.index}
-    for name in ("COUNT", "MIN", "MAX", "STEP"):
-        if f"WEIR_ARRAY_{name}" in inherited:
-            found[f"SLURM_ARRAY_TASK_{name}"] = inherited[f"WEIR_ARRAY_{name}"]
-    return found
-
-
-def _gpus(inherited: Mapping[str, str]) -> dict[str, str]:
-    devices = [each for each in inherited.get("WEIR_DEVICES", "").split(",") if each]
-    if not devices:
-        return {}
-    listed = ",".join(devices)
-    return {
-        "SLURM_GPUS_ON_NODE": str(len(devices)),
-        "SLURM_JOB_GPUS": listed,
-        "GPU_DEVICE_ORDINAL": ",".join(map(str, range(len(devices)))),
-    }
 
 
 def user() -> str:

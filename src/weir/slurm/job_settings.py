@@ -16,7 +16,8 @@ class JobSettings:
     Attributes:
         name: the name of the job, which is not unique.
         tasks: of the whole job.
-        cpus: of all tasks together.
+        nodes: nodes or pods that run the script.
+        cpus: of all tasks of a node together.
         output: pattern of the file; None: the default.
         error: None: where the output goes.
         append: None: append at a restart, truncate else.
@@ -28,6 +29,7 @@ class JobSettings:
 
     name: str
     tasks: int = 1
+    nodes: int = 1
     cpus: int = 1
     output: str | None = None
     error: str | None = None

@@ -1,4 +1,4 @@
-"""Resources of a job on the one node of a pool."""
+"""Resources of a job on one node: that of a pool, or each of several that are alike."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,10 @@ _CPU_OPTIONS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", 
 
 
 class NodeResources(NamedTuple):
-    """Resources of all tasks together, on one node. `cpus` is None if the script names none.
+    """Resources of all tasks of a node together. `cpus` is None if the script names none.
 
-    `memory` is in MiB; None for no limit. `folded` is the number of nodes that became one.
+    `tasks` are those of the whole job. `memory` is in MiB; None for no limit. `folded` is the number of nodes
+    that became one, and `pods` the number of pods that have these resources.
     """
 
     tasks: int
@@ -21,6 +22,7 @@ class NodeResources(NamedTuple):
     models: tuple[str, ...]
     memory: int | None
     folded: int = 1
+    pods: int = 1
 
 
 def node_resources(request: BatchRequest, *, fold: bool) -> NodeResources:

@@ -39,7 +39,7 @@ OPTIONS: tuple[SlurmOption, ...] = (
     SlurmOption("cpus-per-task", "c"),
     SlurmOption("dependency", "d"),
     SlurmOption("error", "e", variable="SBATCH_ERROR"),
-    SlurmOption("exclude", "x"),
+    SlurmOption("exclude", "x", support="needed", why="a pool of one machine has one node: leave it out"),
     SlurmOption("exclusive", takes="optional", variable="SBATCH_EXCLUSIVE"),
     SlurmOption("export", takes="optional", variable="SBATCH_EXPORT"),
     SlurmOption("gpus", "G", variable="SBATCH_GPUS"),

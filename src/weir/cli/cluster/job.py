@@ -18,9 +18,13 @@ from weir.kubernetes.translate.annotations import PREFIX
 from weir.model.resources import CPU, MEMORY, written
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
 from weir.scenario_io.specs import PodsEntry
+from weir.slurm.pod_script import NUMBER
 
 MODEL_LABEL = "nvidia.com/gpu.product"
+SLURM_JOB = f"{PREFIX}slurm-job"
+"""Label of the Job of `weir sbatch`, with its number."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)
+_REPLACED = re.compile(r"\$(?=[$(])")
 RETRIES = 3
 """Restarts after a failure of a submission that states none."""
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -66,6 +70,8 @@ def job_of(
     elif tuple(submission.command) == KEEPS_RUNNING:
         spec["template"]["spec"] = without_token(spec["template"]["spec"])
     spec |= job_defaults(spec)
+    if NUMBER in submission.env:
+        labels = {**labels, SLURM_JOB: submission.env[NUMBER]}
     metadata = {
         "name": name,
         "labels": labels,
@@ -152,12 +158,14 @@ def _pod(
     container: dict[str, Any] = {
         "name": "main",
         "image": image,
-        "command": list(submission.command),
+        "command": [literal(word) for word in submission.command],
         "resources": resources,
     }
     if submission.array is not None:
-        container["command"] = array_command(submission.array, submission.command)
-    env: list[dict[str, Any]] = [{"name": name, "value": each} for name, each in submission.env.items()]
+        container["command"] = array_command(submission.array, container["command"])
+    env: list[dict[str, Any]] = [
+        {"name": name, "value": literal(each)} for name, each in submission.env.items()
+    ]
     if submission.array is not None:
         env += array_env(submission.array)
     if env:
@@ -184,6 +192,11 @@ def _pod(
             raise wrong(f"priority: no PriorityClass has the value {priority}; there are {known}")
         spec["priorityClassName"] = classes[priority]
     return spec
+
+
+def literal(text: str) -> str:
+    """Return the text of a container that the kubelet turns into this one: it replaces $(NAME) and $$."""
+    return _REPLACED.sub("$$", text)
 
 
 def _node_terms(pods: PodsEntry) -> list[dict[str, Any]]:

@@ -119,6 +119,17 @@ class ClusterTransport(httpx.BaseTransport):
                             return found
         return None
 
+    def list_all(self, path: str, of: type[T], *, label_selector: str) -> list[T]:
+        """Return the objects of a list.
+
+        Raises:
+            PoolError: there is no answer, or the API server refuses it.
+        """
+        try:
+            return self._result(self._api.list_all(path, of, label_selector=label_selector))
+        except Said as error:
+            raise Refused(_problem(error)) from None
+
     def may(self, verb: str, resource: str, subresource: str, namespace: str) -> bool:
         """Return True if the person of the kubeconfig may do this. Raises the errors of `get`."""
         return self._result(may(self._api, verb, "", resource, namespace, subresource))

@@ -17,15 +17,17 @@ from weir.slurm.options import OPTIONS, OptionTable, SlurmOption
 _OWN = (
     SlurmOption("best-effort", takes="nothing"),
     SlurmOption("project"),
+    SlurmOption("image"),
+    SlurmOption("namespace"),
 )
 _TABLE = OptionTable("sbatch", (*OPTIONS, *_OWN))
 
 
 @dataclass(frozen=True, slots=True)
 class BatchScript:
-    """A script, its request and its arguments. `project` is that of the command line.
+    """A script, its request and its arguments. `name` is that of the job, and `file` the path of the script.
 
-    `name` is that of the job, and `file` the path of the script.
+    `project`, `image` and `namespace` are those of the command line.
     """
 
     text: str
@@ -35,7 +37,14 @@ class BatchScript:
     directives: Directives
     request: BatchRequest
     best_effort: bool
-    project: str | None
+    project: str | None = None
+    image: str | None = None
+    namespace: str | None = None
+
+    @property
+    def interpreter(self) -> list[str]:
+        """Return the words of the first line."""
+        return self.text.splitlines()[0].removeprefix("#!").split()
 
 
 def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> BatchScript:
@@ -56,8 +65,8 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
     options = [*from_script(directives, shown), *from_variables(variables), *given]
     request = read_request(options, datetime.now().astimezone())
     name = request.text("job-name") or Path(file).name
-    project = own["project"].text if "project" in own else None
-    return BatchScript(text, name, file, arguments, directives, request, "best-effort" in own, project)
+    words_of = {key: each.text for key, each in own.items() if each.option.takes == "value"}
+    return BatchScript(text, name, file, arguments, directives, request, "best-effort" in own, **words_of)
 
 
 def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str, Sequence[str]]:

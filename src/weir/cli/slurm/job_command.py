@@ -28,38 +28,47 @@ _AS_WRITTEN = {
     "hint": "SLURM_HINT",
     "export": "SLURM_EXPORT_ENV",
 }
+OF_OPTIONS = frozenset(
+    (
+        *_AS_WRITTEN.values(),
+        *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU"),
+        *("SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
+        *(f"SLURM_ARRAY_TASK_{name}" for name in ("COUNT", "MIN", "MAX", "STEP")),
+    )
+)
+"""Variables that a job has with some options alone."""
 _PARTITION = "weir"
 """Partition of a job that names none."""
 
 
-def job_command(
-    request: BatchRequest,
-    resources: NodeResources,
-    name: str,
-    text: str,
-    arguments: Sequence[str],
-    directory: str,
-) -> list[str]:
-    """Return the command that runs a script. `directory` is that of the submission."""
+def job_settings(
+    request: BatchRequest, resources: NodeResources, name: str, directory: str, *, nodes: int = 1
+) -> JobSettings:
+    """Return the settings of a job, with the resources of a node and the directory of the submission."""
     notice = request.signal
-    settings = JobSettings(
+    return JobSettings(
         name=name,
-        tasks=resources.tasks,
+        tasks=request.tasks,
+        nodes=nodes,
         cpus=resources.cpus or 1,
         output=request.text("output") or None,
         error=request.text("error") or None,
         input=request.text("input") or None,
         append=request.append,
         requeue=request.requeue,
-        variables=slurm_variables(request, resources, directory),
+        variables=slurm_variables(request, directory),
         notice=None if notice is None else (notice.number, notice.lead_s, int(notice.to_shell)),
         limit_s=None if request.limit_minutes is None else request.limit_minutes * 60.0,
         grace_s=request.grace_s,
     )
+
+
+def job_command(settings: JobSettings, text: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs a script on the machine of its pool."""
     return [sys.executable, "-I", "-m", "weir.slurm.batch", as_text(settings), text, *arguments]
 
 
-def slurm_variables(request: BatchRequest, resources: NodeResources, directory: str) -> Mapping[str, str]:
+def slurm_variables(request: BatchRequest, directory: str) -> Mapping[str, str]:
     """Return the variables that sbatch sets for the options of a job."""
     found = {
         "SLURM_SUBMIT_DIR": directory,
@@ -71,7 +80,7 @@ def slurm_variables(request: BatchRequest, resources: NodeResources, directory: 
         if request.has(option):
             found[variable] = request.text(option)
     if any(request.has(option) for option in _TASK_OPTIONS) or (request.nodes and request.nodes[0] > 1):
-        found |= {"SLURM_NTASKS": str(resources.tasks), "SLURM_NPROCS": str(resources.tasks)}
+        found |= {"SLURM_NTASKS": str(request.tasks), "SLURM_NPROCS": str(request.tasks)}
     for memory, variable in (
         (request.memory, "SLURM_MEM_PER_NODE"),
         (request.memory_per_cpu, "SLURM_MEM_PER_CPU"),

@@ -4,9 +4,9 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -17,6 +17,7 @@ from weir.slurm.errors import SlurmError
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
+    from weir.cli.cluster.slurm_jobs import ClusterJobs
     from weir.cli.slurm.batch_script import BatchScript
     from weir.cli.slurm.submission_fields import MappedScript
     from weir.client.api import Pool
@@ -56,21 +57,28 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
 
     The script runs with the variables it expects and with srun and scontrol on its path. It writes the files
     that Slurm would write. Options are those of sbatch: the command line goes before SBATCH_* variables, and
-    both go before #SBATCH lines. What means something else in Weir is said.
+    both go before #SBATCH lines. What means something else in Weir is said. On a cluster the script runs in
+    pods of an image, and its output is in their logs.
 
     Parameters
     ----------
     words
         Options of sbatch, the script and its arguments. Without a script it is read from the input.
-        --best-effort goes on without options that Weir doesn't have. --project names the project.
+        --best-effort goes on without options that Weir doesn't have. --project names the project. On a
+        cluster --image names the image, and --namespace the namespace if the project has several.
     """
     from weir.cli.slurm.batch_script import read_batch_script
 
     try:
-        _check_place()
+        on_cluster = _is_cluster()
         script = read_batch_script(words, os.environ)
+        if on_cluster:
+            from weir.cli.cluster.slurm_jobs import ClusterJobs
+
+            with ClusterJobs(script.namespace) as jobs:
+                return _submit(jobs.pool, script, _for_cluster(jobs, script))
         with connect() as pool:
-            return _submit(pool, script)
+            return _submit(pool, script, _for_machine(pool, script))
     except SlurmError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)
     except Refused as refused:
@@ -79,48 +87,77 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     return 2
 
 
-def _check_place() -> None:
-    """Check that the pool is on this machine: the job reads and writes files here.
+def _is_cluster() -> bool:
+    """Return True for a cluster. A pool has to be on this machine: the job reads and writes files here.
 
     Raises:
-        SlurmError: it is elsewhere.
+        SlurmError: the pool is elsewhere.
     """
     from weir.client.address import find
 
     address = find()
-    if address.is_cluster:
-        submit = "`weir submit -f FILE --image IMAGE` submits that"
-        raise SlurmError(
-            f"a cluster runs no scripts of Slurm: `weir import sbatch SCRIPT > FILE`, and {submit}"
-        )
-    if not address.is_loopback:
+    if not address.is_cluster and not address.is_loopback:
         right = "log in there, or write `weir import sbatch` to convert the script"
         raise SlurmError(f"a script of Slurm is submitted on the machine of its pool: {right}")
+    return address.is_cluster
 
 
-def _submit(pool: "Pool", script: "BatchScript") -> int:
+class _Prepared(NamedTuple):
+    """A script that may be submitted: `bodies` are submissions of it, each with another name."""
+
+    job: "MappedScript"
+    project: str
+    bodies: Iterator[Mapping[str, Any]]
+
+
+def _for_machine(pool: "Pool", script: "BatchScript") -> _Prepared:
     from weir.cli.slurm.site_table import site_names
     from weir.cli.slurm.submission_fields import map_job
 
-    request = script.request
-    models = _models(pool) if any(name.startswith(("gpus", "gres")) for name in request.options) else ()
+    for option, text in (("image", script.image), ("namespace", script.namespace)):
+        if text is not None:
+            raise SlurmError(f"--{option} is for clusters: leave it out, or set WEIR_URL=kube:")
     job = map_job(
-        request,
+        script.request,
         site_names(),
         foreign=script.directives.foreign,
-        models=models,
+        models=_models(pool, script),
         best_effort=script.best_effort,
     )
-    body = _body(script, job)
+    project = _project(script, job)
+    return _Prepared(job, project, _renamed(_body(script, job, project)))
+
+
+def _for_cluster(jobs: "ClusterJobs", script: "BatchScript") -> _Prepared:
+    from weir.cli.slurm.cluster_script import bodies, map_cluster_job
+    from weir.cli.slurm.site_table import site_names
+
+    job = map_cluster_job(script, site_names(), _models(jobs.pool, script))
+    project = _project(script, job)
+    for kind in ("after", "after_ok", "after_not_ok", "after_any"):
+        if kind in job.fields:
+            job.fields[kind] = [jobs.name_of(number, project) for number in job.fields[kind]]
+    return _Prepared(job, project, bodies(script, job, project))
+
+
+def _submit(pool: "Pool", script: "BatchScript", prepared: _Prepared) -> int:
+    from weir.slurm.pod_script import NUMBER
+
+    request, job = script.request, prepared.job
     if request.has("test-only"):
-        print(f"Nothing is submitted. The project is {body['project']}.", file=sys.stderr)
+        print(f"Nothing is submitted. The project is {prepared.project}.", file=sys.stderr)
         _print_ledger(job, request)
         return 0
-    made = _queued(pool, body)
+    made, body = _queued(pool, prepared.bodies)
+    number = body["env"].get(NUMBER, made.uid)
     if request.has("parsable"):
-        print(made.uid, flush=True)
+        print(number, flush=True)
     elif not request.has("quiet"):
-        print(f"Submitted batch job {made.uid}", flush=True)
+        print(f"Submitted batch job {number}", flush=True)
+        if pool.address.is_cluster:
+            from weir.cli.submit import logs_command
+
+            print(f"`{logs_command(made)}` follows its output.", file=sys.stderr)
     _print_ledger(job, request)
     if request.has("wait"):
         from weir.cli.logs import wait_to_end
@@ -136,41 +173,51 @@ def _print_ledger(job: "MappedScript", request: "BatchRequest") -> None:
             print(plain(str(line)), file=sys.stderr)
 
 
-def _models(pool: "Pool") -> Sequence[str]:
+def _models(pool: "Pool", script: "BatchScript") -> Sequence[str]:
+    """Return the models of the GPUs, if the script names one."""
+    request = script.request
+    gpus = (*request.gpus, *request.gpus_per_node, *request.gpus_per_task, *request.gpus_per_socket)
+    if all(each.model is None for each in gpus):
+        return ()
     found = (device.model for node in pool.nodes() for device in node.devices)
     return sorted({model for model in found if model is not None})
 
 
-def _body(script: "BatchScript", job: "MappedScript") -> dict[str, Any]:
-    """Return the whole submission.
+def _project(script: "BatchScript", job: "MappedScript") -> str:
+    """Return the project of a job.
 
     Raises:
         SlurmError: no project is named.
     """
+    project = script.project or job.fields.get("project") or os.environ.get("WEIR_PROJECT")
+    if not project:
+        right = "write --project=NAME or --account=NAME; `weir project list` shows which there are"
+        raise SlurmError(f"no project is named: {right}")
+    return str(project)
+
+
+def _body(script: "BatchScript", job: "MappedScript", project: str) -> dict[str, Any]:
+    """Return the whole submission to the pool of this machine."""
     from weir.cli.slurm.exported_variables import exported_variables
-    from weir.cli.slurm.job_command import job_command
+    from weir.cli.slurm.job_command import job_command, job_settings
     from weir.cli.slurm.workload_names import workload_name
     from weir.slurm.ledger import DirectiveFate
 
     request, here = script.request, _here()
-    body: dict[str, Any] = dict(job.fields)
-    project = script.project or body.get("project") or os.environ.get("WEIR_PROJECT")
-    if not project:
-        right = "write --project=NAME or --account=NAME; `weir project list` shows which there are"
-        raise SlurmError(f"no project is named: {right}")
     exported = exported_variables(request.text("export") if request.has("export") else None, os.environ)
     for name in exported.secret:
         why = (
             f"looks secret, and would be stored with the job: write --export=ALL,{name} or `weir secret set`"
         )
         job.ledger.append(DirectiveFate("ignored", name, why, "variable"))
+    settings = job_settings(request, job.resources, script.name, here)
     return {
-        **body,
+        **job.fields,
         "project": project,
         "name": workload_name(script.name),
         "env": dict(exported.variables),
         "directory": str(Path(here, request.text("chdir"))),
-        "command": job_command(request, job.resources, script.name, script.text, script.arguments, here),
+        "command": job_command(settings, script.text, script.arguments),
     }
 
 
@@ -190,14 +237,21 @@ def _in_options(text: str) -> str:
     return re.sub(r"(?:(?<=^)|(?<=; ))(?:pods\[0\][\w.\[\]]*: )?(?:(\w+)(?:\[\d+\])?: )?", option, text)
 
 
-def _queued(pool: "Pool", body: Mapping[str, Any]) -> "WorkloadDetail":
-    """Submit a job; its name gets a suffix if another workload has it, as jobs of Slurm may share a name."""
-    name = body["name"]
+def _queued(pool: "Pool", bodies: Iterator[Mapping[str, Any]]) -> "tuple[WorkloadDetail, Mapping[str, Any]]":
+    """Submit the first body whose name no other workload has; return the workload and the body."""
     for tries_left in reversed(range(_NAMES_TRIED_MOST)):
+        body = next(bodies)
         try:
-            return pool.submit({**body, "name": name})
+            return pool.submit(body), body
         except Refused as refused:
             if refused.status != _TAKEN or not tries_left:
                 raise
-            name = f"{body['name']}-{''.join(secrets.choice(_LETTERS) for _ in range(_SUFFIX_LENGTH))}"
     raise AssertionError("the last try raises")
+
+
+def _renamed(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a body with its name, then with suffixes: jobs of Slurm may share a name."""
+    yield body
+    while True:
+        suffix = "".join(secrets.choice(_LETTERS) for _ in range(_SUFFIX_LENGTH))
+        yield {**body, "name": f"{body['name']}-{suffix}"}

@@ -6,7 +6,7 @@ The administrator's table holds for all people of the machine, and a person's ow
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
@@ -38,9 +38,10 @@ class SiteRule(Entry):
 
 
 class SiteTable(Entry):
-    """The table of a site. `project` is for jobs without an account."""
+    """The table of a site. `project` is for jobs without an account, and `image` for jobs on a cluster."""
 
     project: Name | None = None
+    image: Annotated[str, Field(max_length=512)] | None = None
     accounts: dict[str, Name] = Field(default={})
     partitions: dict[str, SiteRule] = Field(default={})
     qos: dict[str, SiteRule] = Field(default={})
@@ -55,8 +56,10 @@ class SiteNames:
         """Join tables; a later one goes before an earlier one."""
         self._names: dict[str, dict[str, Any]] = {}
         self.project: str | None = None
+        self.image: str | None = None
         for table in tables:
             self.project = table.get("project", self.project)
+            self.image = table.get("image", self.image)
             for kind in ("accounts", "partitions", "qos", "constraints", "gpus"):
                 self._names.setdefault(kind, {}).update(table.get(kind) or {})
 

@@ -12,6 +12,7 @@ from weir.slurm.directives import Word
 from weir.slurm.errors import SlurmError
 from weir.slurm.ledger import DirectiveFate, Fate
 from weir.slurm.node_resources import NodeResources, node_resources
+from weir.slurm.pod_resources import pod_resources
 
 _DEPENDENCIES = {
     "after": "after",
@@ -65,6 +66,10 @@ class _Mapper:
         self.ledger: list[DirectiveFate] = []
         self.refusals: list[str] = []
 
+    def is_mapped(self, name: str) -> bool:
+        """Return True if an option is given and followed."""
+        return self.request.has(name) and self.request.options[name].option.support == "mapped"
+
     def note(self, name: str, fate: Fate, sentence: str) -> None:
         """Record the fate of an option."""
         given = self.request.options[name]
@@ -87,16 +92,20 @@ def map_job(
     foreign: Sequence[Word] = (),
     models: Collection[str] = (),
     best_effort: bool = False,
+    on_cluster: bool = False,
 ) -> MappedScript:
-    """Return the submission of a request. `models` are the GPU models of the pool.
+    """Return the submission of a request. `models` are the GPU models of the pool or cluster.
 
     Raises:
         SlurmError: an option has no counterpart, and `best_effort` is off.
     """
     mapper = _Mapper(request, names, models, best_effort=best_effort)
-    resources = node_resources(request, fold=best_effort)
+    if on_cluster:
+        resources = pod_resources(request, best_effort=best_effort)
+    else:
+        resources = node_resources(request, fold=best_effort)
     _map_site(mapper)
-    _map_resources(mapper, resources)
+    _map_resources(mapper, resources, limits_memory=not on_cluster)
     _map_times(mapper)
     _map_rest(mapper)
     for word in foreign:
@@ -133,8 +142,6 @@ def _map_site(mapper: _Mapper) -> None:
 
         mapper.fields["nodes"] = expand_hosts(request.text("nodelist"))
         mapper.note("nodelist", "kept", f"nodes {', '.join(mapper.fields['nodes'])}")
-    if request.has("exclude"):
-        mapper.need("exclude", "a pool of one machine has one node: leave it out")
 
 
 def _apply(mapper: _Mapper, option: str, kind: str, words: Sequence[str]) -> None:
@@ -160,8 +167,9 @@ def _apply(mapper: _Mapper, option: str, kind: str, words: Sequence[str]) -> Non
     mapper.note(option, "changed", meaning)
 
 
-def _map_resources(mapper: _Mapper, resources: NodeResources) -> None:
+def _map_resources(mapper: _Mapper, resources: NodeResources, *, limits_memory: bool) -> None:
     request, fields = mapper.request, mapper.fields
+    whole = "for the whole job" if resources.pods == 1 else f"in each of {resources.pods} pods"
     if resources.gpus:
         fields["gpus"] = resources.gpus
         if resources.models:
@@ -171,28 +179,41 @@ def _map_resources(mapper: _Mapper, resources: NodeResources) -> None:
     if resources.memory is not None:
         fields["memory"] = f"{resources.memory}Mi"
     model = f" of model {fields['gpu_models'][0]}" if resources.models else ""
-    gpus = f"{counted(resources.gpus, 'GPU')}{model} for the whole job"
+    gpus = f"{counted(resources.gpus, 'GPU')}{model} {whole}"
     for name in _GPUS:
         summed = name in ("gpus-per-task", "gpus-per-socket") or resources.folded > 1
+        summed = summed or (name == "gpus" and resources.pods > 1)
         _note_all(mapper, (name,), gpus, summed=summed or bool(model))
-    cpus = (
-        f"{counted(resources.cpus, 'CPU')} for the whole job"
-        if resources.cpus is not None
-        else "no CPUs stated"
-    )
+    cpus = f"{counted(resources.cpus, 'CPU')} {whole}" if resources.cpus is not None else "no CPUs stated"
     _note_all(mapper, _TASKS, f"{counted(resources.tasks, 'task')}, which srun starts; {cpus}", summed=False)
     _note_all(mapper, _CPUS, cpus, summed=resources.tasks > 1)
-    memory = "no limit of memory" if resources.memory is None else f"{resources.memory} MiB for the whole job"
-    _note_all(mapper, _MEMORY, memory, summed=not request.has("mem"))
-    if request.has("sockets-per-node"):
-        mapper.note("sockets-per-node", "ignored", "tasks aren't bound to sockets")
-    if request.has("nodes"):
-        if resources.folded > 1:
-            mapper.note("nodes", "changed", f"all tasks of {resources.folded} nodes run on the one node")
-        else:
-            mapper.note("nodes", "kept", "one node")
+    memory = "no limit of memory" if resources.memory is None else f"{resources.memory} MiB {whole}"
+    if not limits_memory and resources.memory is not None:
+        memory += ", requested and not limited"
+    _note_all(mapper, _MEMORY, memory, summed=not request.has("mem") or not limits_memory)
+    _note_nodes(mapper, resources)
     for other in request.other_resources:
         mapper.need("gres", f"{other.written} isn't counted: leave it out")
+
+
+def _note_nodes(mapper: _Mapper, resources: NodeResources) -> None:
+    request, pods = mapper.request, resources.pods
+    if request.has("sockets-per-node"):
+        mapper.note("sockets-per-node", "ignored", "tasks aren't bound to sockets")
+    if pods > 1:
+        mapper.fields["workers"] = pods
+        sentence = f"{pods} pods, and each runs the script, in which srun starts the tasks of its own pod"
+        if request.has("nodes"):
+            mapper.note("nodes", "changed", sentence)
+        else:
+            mapper.ledger.append(DirectiveFate("changed", f"--nodes={pods}", sentence, "implied"))
+    elif request.has("nodes"):
+        if resources.folded > 1:
+            mapper.note("nodes", "changed", f"all tasks of {resources.folded} nodes run on the one node")
+        elif request.nodes and request.nodes[0] > 1:
+            mapper.note("nodes", "changed", "one node, as there is one task")
+        else:
+            mapper.note("nodes", "kept", "one node")
     if request.has("exclusive"):
         mapper.note("exclusive", "ignored", "other jobs may use GPUs and CPUs that this one leaves free")
 
@@ -226,7 +247,7 @@ def _map_times(mapper: _Mapper) -> None:
         if request.begin is not None:
             fields["begin"] = request.begin.isoformat(timespec="seconds")
         mapper.note("begin", "kept", f"starts at {fields.get('begin', 'once')} or later")
-    if request.signal is not None:
+    if mapper.is_mapped("signal"):
         fields["grace"] = f"{request.grace_s:g}s"
         mapper.note("signal", "kept", "comes before the time limit, and as notice before a preemption")
     fields["retries"] = 0
@@ -239,14 +260,14 @@ def _map_rest(mapper: _Mapper) -> None:
         mapper.fields["array"] = array_text(request.text("array"))
         mapper.note("array", "kept", f"{len(request.array)} tasks of an array")
     for name in ("mail-type", "mail-user"):
-        if request.has(name):
+        if mapper.is_mapped(name):
             mapper.note(
                 name,
                 "ignored",
                 "notifications are a person's, for all their jobs: `weir notify add` sets them",
             )
     for name, sentence in _OF_SCRIPT.items():
-        if request.has(name):
+        if mapper.is_mapped(name):
             mapper.note(name, "kept", sentence)
     for name, given in request.options.items():
         if given.option.support == "advice":

@@ -1,6 +1,5 @@
 """`weir import sbatch`: a job script of Slurm as a submission of Weir, with a ledger."""
 
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,13 +7,12 @@ from typing import Any
 
 from weir.cli.job_script import SHELLS, program_of
 from weir.cli.slurm.batch_script import BatchScript
+from weir.cli.slurm.script_texts import body_of, slurm_programs_in, slurm_variables_in
 from weir.cli.slurm.site_table import SiteNames
 from weir.cli.slurm.submission_fields import MappedScript, map_job
 from weir.slurm.ledger import DirectiveFate
 
 _PROJECT = "default"
-_VARIABLE = re.compile(r"\bSLURM[A-Z_]*\b")
-_PROGRAM = re.compile(r"^\s*(?:\w+=\S*\s+)*(srun|scontrol|sbatch|squeue|scancel|sacct)\b", re.MULTILINE)
 _SHELL_TEXT = {
     "SLURM_JOB_ID": "${WEIR_POD_ID%%/*}",
     "SLURM_JOBID": "${WEIR_POD_ID%%/*}",
@@ -52,6 +50,11 @@ def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], li
     variables = _variables(script, job)
     ledger += _lost(script, variables)
     fields = {"project": script.project or _PROJECT, "name": _name(script), **job.fields}
+    if script.image is not None:
+        fields["image"] = script.image
+    if script.namespace is not None:
+        why = "is an option of `weir submit` with this file"
+        ledger.append(DirectiveFate("ignored", f"--namespace={script.namespace}", why))
     if script.request.has("chdir"):
         fields["directory"] = script.request.text("chdir")
     if not script.project and "project" not in job.fields:
@@ -88,11 +91,11 @@ def _variables(script: BatchScript, job: MappedScript) -> Mapping[str, str]:
     """Return the variables of Slurm that the script uses, each as text of a shell."""
     from weir.cli.slurm.job_command import slurm_variables
 
-    fixed = {**slurm_variables(script.request, job.resources, "$PWD"), "SLURM_JOB_NAME": script.name}
+    fixed = {**slurm_variables(script.request, "$PWD"), "SLURM_JOB_NAME": script.name}
     fixed["SLURM_CPUS_ON_NODE"] = str(job.resources.cpus or 1)
     fixed["SLURM_GPUS_ON_NODE"] = str(job.resources.gpus)
     fixed["SLURM_TASKS_PER_NODE"] = str(job.resources.tasks)
-    used = dict.fromkeys(_VARIABLE.findall(_body(script.text)))
+    used = slurm_variables_in(body_of(script.text))
     quoted = {name: shlex.quote(fixed[name]) for name in used if name in fixed}
     return {
         name: _SHELL_TEXT.get(name) or quoted[name] for name in used if name in _SHELL_TEXT or name in quoted
@@ -101,8 +104,8 @@ def _variables(script: BatchScript, job: MappedScript) -> Mapping[str, str]:
 
 def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveFate]:
     """Return the features of Slurm that the script uses and a file doesn't have."""
-    body = _body(script.text)
-    unset = [name for name in dict.fromkeys(_VARIABLE.findall(body)) if name not in variables]
+    body = body_of(script.text)
+    unset = [name for name in slurm_variables_in(body) if name not in variables]
     found = [
         *(
             DirectiveFate("changed", name, f"is set to {text} in run", "script")
@@ -110,20 +113,15 @@ def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveFa
         ),
         *(DirectiveFate("ignored", name, "isn't set", "script") for name in unset),
     ]
-    for program in dict.fromkeys(_PROGRAM.findall(body)):
+    for program in slurm_programs_in(body):
         why = "is there with `weir sbatch` only" if program in ("srun", "scontrol") else "isn't there"
         found.append(DirectiveFate("ignored", program, why, "script"))
     return found
 
 
-def _body(text: str) -> str:
-    """Return the lines of a script that aren't comments."""
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-
-
 def _command(script: BatchScript, variables: Mapping[str, str]) -> dict[str, Any]:
     """Return the script as `run` if a shell runs it, else its command."""
-    interpreter = script.text.splitlines()[0].removeprefix("#!").split()
+    interpreter = script.interpreter
     if program_of(interpreter) not in SHELLS:
         return {"command": [*interpreter, str(Path(script.file).absolute()), *script.arguments]}
     lines = [line for line in script.text.splitlines()[1:] if not line.startswith(("#SBATCH", "#SLURM"))]

@@ -4,6 +4,7 @@ import re
 import unicodedata
 
 _NAME_MOST = 54
+_JOB_NAME_MOST = 53
 
 
 def workload_name(name: str) -> str:
@@ -13,3 +14,10 @@ def workload_name(name: str) -> str:
     if not kept:
         return "job"
     return f"job-{kept}" if kept.isdecimal() else kept
+
+
+def job_name(name: str, number: int) -> str:
+    """Return a name for the Job of a cluster: like that of the job, with its number."""
+    plain_name = re.sub(r"[^a-z0-9]+", "-", workload_name(name).lower()).strip("-")
+    suffix = f"-{number}"
+    return f"{plain_name[: _JOB_NAME_MOST - len(suffix)].rstrip('-')}{suffix}"

@@ -53,6 +53,7 @@ class Annotations:
     """Labels and annotations of a pod and its workload, read; None if absent."""
 
     batch: str | None = None
+    slurm_job: str | None = None
     user: str | None = None
     project: str | None = None
     project_from: str = ""  # the key that named it; the bare "project" may mean something else altogether
@@ -97,6 +98,7 @@ def _preemptibility(text: str) -> bool:
 
 OURS = (
     AnnotationKey("batch", "batch", "k7m2xq4d", "The batch that it was submitted in.", parse_name),
+    AnnotationKey("slurm-job", "slurm_job", "48213377", "Its number as a job of `weir sbatch`.", parse_name),
     AnnotationKey("project", "project", "team-a", "The project whose quota it counts against.", parse_name),
     AnnotationKey(
         "type", "type", "train", "train, build or inference: its default priority and time rules.", parse_type

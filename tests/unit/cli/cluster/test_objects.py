@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.slurm.pods import expanded
 
 from weir.api.answers import WorkloadDetail, WorkloadRow
 from weir.api.submissions import Submission
@@ -44,6 +45,13 @@ def test_a_job_names_the_scheduler_and_the_devices_of_the_installation() -> None
     )
     assert spec["schedulerName"] == "night"
     assert spec["containers"][0]["resources"]["limits"] == {"amd.com/gpu": "2"}
+
+
+@pytest.mark.parametrize("text", ["kill $$", "$(HOME) $$(HOME) $$$ $x $", "$((1 + 1)) $(", "$$$$(HOME)"])
+def test_the_kubelet_replaces_nothing_in_a_command_and_its_variables(text: str) -> None:
+    (container,) = pod_spec(job(command=["sh", "-c", text], env={"A": text}))["containers"]
+    written = (container["command"][2], container["env"][0]["value"])
+    assert {expanded(each, {"HOME": "/root"}) for each in written} == {text}
 
 
 def test_a_gang_of_whole_devices() -> None:

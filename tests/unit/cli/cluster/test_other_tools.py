@@ -44,7 +44,6 @@ def test_a_request_of_no_known_kind_is_refused() -> None:
 @pytest.mark.parametrize(
     ("words", "tool"),
     [
-        (("sbatch", "train.sh"), "`weir submit -f FILE --image IMAGE` submits that"),
         (("notify", "add", "slack"), "weir kube alerts"),
         (("notify", "list"), "kubectl get events --watch"),
         (("secret", "set", "KEY", "-p", "vision"), "kubectl create secret generic"),

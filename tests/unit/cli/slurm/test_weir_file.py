@@ -84,7 +84,10 @@ def test_a_script_of_another_language_runs_by_its_path(
 
     file = tmp_path / "job.py"
     file.write_text("#!/usr/bin/env python3\n#SBATCH -J named\nprint()\n")
-    assert main(["import", "sbatch", "-Avision", str(file), "one"]) == 0
-    fields = yaml.safe_load(capsys.readouterr().out)
+    assert main(["import", "sbatch", "-Avision", "--image=a:1", "--namespace=b", str(file), "one"]) == 0
+    said = capsys.readouterr()
+    fields = yaml.safe_load(said.out)
+    assert fields["image"] == "a:1"
+    assert "ignored  --namespace=b: is an option of `weir submit`" in said.err
     assert fields["command"] == ["/usr/bin/env", "python3", str(file), "one"]
     assert (fields["name"], fields["project"]) == ("named", "vision")
