@@ -9,7 +9,7 @@ import { memorySentence } from '../src/logic/isolation'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines } from '../src/logic/lines'
 import { drainBody, NO_WINDOW, partOf, seconds, windowBody } from '../src/logic/outages'
-import { borrowers, cellsOf, evictions, idleHoldings, isIdle, queueHead, totals, tree } from '../src/logic/occupancy'
+import { borrowers, cellsOf, evictions, idleHoldings, idleWorkloads, isIdle, knowsActivity, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
 import { both, gpusOf, historyCells, money } from '../src/logic/usage'
@@ -283,6 +283,16 @@ test('idle holdings: the most GPUs first; evictions name whom they served', () =
   const event = (id: number, kind: string, numbers: Record<string, unknown>) => ({ id, kind, numbers }) as PoolEvent
   pool.addEvents([event(1, 'stopping', { by: 'x' }), event(2, 'stopping', { rule: 'withdrawn' }), event(3, 'started', { by: 'x' })])
   expect(evictions(pool).map((each) => each.id)).toEqual([1])
+})
+
+test('without nodes, idle work is known by the states of workloads', () => {
+  const pool = new Pool()
+  const rows = [row(1, { activity: 'parked' }), row(2, { activity: 'working', gpus: 4 }), row(3, { activity: 'left', gpus: 2 }), row(4)]
+  pool.take({ kind: 'list', columns, rows: [values(row(4)), values(row(5, { activity: 'unknown' }))], ended: [] }, 0)
+  expect(knowsActivity(pool)).toBe(false)
+  pool.take({ kind: 'list', columns, rows: rows.map(values), ended: [] }, 0)
+  expect(knowsActivity(pool)).toBe(true)
+  expect(idleWorkloads(pool).map((each) => [each.row.uid, each.gpus])).toEqual([[3, 2], [1, 1]])
 })
 
 test('the memory of a share is enforced, cooperative or none, with the reason', () => {

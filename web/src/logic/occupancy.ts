@@ -89,6 +89,9 @@ export function totals(cells: Iterable<Cell>): Totals {
 /** Return True if the use of a GPU is known: in a cluster, by its exporter alone. */
 export const isMeasured = (pool: Pool): boolean => [...pool.nodes.values()].some((node) => node.devices.some((device) => device.use !== null))
 
+/** Return True if the activity of a workload is known. */
+export const knowsActivity = (pool: Pool): boolean => [...pool.rows.values()].some((row) => row.activity !== '' && row.activity !== 'unknown')
+
 /** Pending workloads in the order of their priority and age, suspended ones last. */
 export function queueHead(pool: Pool, most: number): Row[] {
   const pending = [...pool.rows.values()].filter((row) => row.status === 'pending')
@@ -104,6 +107,12 @@ export interface IdleHolding {
   gpus: number
 }
 
+const mostFirst = (a: IdleHolding, b: IdleHolding): number => b.gpus - a.gpus || b.row.ran - a.row.ran || a.row.uid - b.row.uid
+
+/** Idle workloads by their own states, the most GPUs first: for people who see no nodes. */
+export const idleWorkloads = (pool: Pool): IdleHolding[] =>
+  [...pool.rows.values()].filter((row) => IDLE_STATES.has(row.activity)).map((row) => ({ row, gpus: row.gpus })).sort(mostFirst)
+
 /** Workloads that hold idle GPUs, the most first. */
 export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {
   const found = new Map<number, IdleHolding>()
@@ -114,7 +123,7 @@ export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {
         held.gpus += Math.min(1, row.gpus)
         found.set(row.uid, held)
       }
-  return [...found.values()].sort((a, b) => b.gpus - a.gpus || b.row.ran - a.row.ran || a.row.uid - b.row.uid)
+  return [...found.values()].sort(mostFirst)
 }
 
 /** Events of workloads that were stopped for others, newest first. */

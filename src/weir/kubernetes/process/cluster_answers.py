@@ -33,7 +33,7 @@ from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import TrackedPod
 from weir.kubernetes.translate.annotations import PREFIX
-from weir.kubernetes.usage.cluster_use import ClusterUse
+from weir.kubernetes.usage.cluster_use import ClusterUse, MeasuredUse
 from weir.model.policy import Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.cluster_snapshot import read_cluster, snapshot
@@ -97,8 +97,12 @@ class SchedulerAnswers:
 
     def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
         """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
-        found = self._use().workloads.get(workload.key)
+        found = self.measured().get(workload.key)
         return None if found is None else activity_row(found.activity, found.since_s, workload.object)
+
+    def measured(self) -> Mapping[str, MeasuredUse]:
+        """Return the workloads of the newest reading of the use."""
+        return self._use().workloads
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
         """Return the reason of a pending workload, its queues' numbers, and suggested changes."""

@@ -7,6 +7,7 @@ from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.api.workload_list import ActivityRow
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+from weir.kubernetes.usage.cluster_use import MeasuredUse
 
 REASONS = {
     400: "BadRequest",
@@ -69,6 +70,10 @@ class ClusterAnswers(Protocol):
 
     def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
         """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
+        ...
+
+    def measured(self) -> Mapping[str, MeasuredUse]:
+        """Return the workloads of the newest reading of the use; another mapping after each reading."""
         ...
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:

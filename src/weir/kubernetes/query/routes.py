@@ -27,6 +27,7 @@ from weir.api.answers import (
     WorkloadRow,
 )
 from weir.kubernetes.query.access_review import AccessReviewer
+from weir.kubernetes.query.activity_states import ActivityStates
 from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused, not_forwarded, too_many
 from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
@@ -84,6 +85,7 @@ class QueryRoutes:
         self._answers = answers
         self._node_rows = SharedAnswer(self._made_nodes)
         self._pool_status = SharedAnswer(answers.status)
+        self._states = ActivityStates(answers.measured)
         self._under_way = self._large = 0
 
     def add(self, app: web.Application) -> None:
@@ -143,6 +145,10 @@ class QueryRoutes:
     # Workloads and events, of one namespace or of all
 
     async def _list(self, request: web.Request, _person: Identity) -> Answer:
+        if request.query.get("fields") == "activity":
+            return self._states.answer(
+                request.match_info.get("namespace", ""), request.query.get("known", "")
+            )
         namespace, since_s = await self._within(request)
         query = replace(params_query(request.query, namespace), since_s=since_s)
         workloads = self._workloads.all()

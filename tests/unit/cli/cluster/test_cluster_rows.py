@@ -5,6 +5,7 @@ from typing import Any
 
 from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
 from weir.cli.cluster.objects import ListedQueue
+from weir.dashboard.live_frames import COLUMNS
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.api.objects import Metadata
@@ -19,6 +20,12 @@ def workload(at: int, phase: str, **status: Any) -> ObjectSet[WorkloadObject]:
         metadata, WorkloadSpec(project="vision"), WorkloadStatus(phase=phase, gpus="2", **status)
     )
     return ObjectSet(f"vision/job-{at}", thing)
+
+
+def activities(rows: ClusterRows) -> dict[str, tuple[str, str, str]]:
+    """Return the activity, reason and sentence of each workload in the list."""
+    columns = [COLUMNS.index(name) for name in ("activity", "why", "sentence")]
+    return {row[1]: tuple(row[at] for at in columns) for row in shown(rows)["rows"]}  # type: ignore[misc]
 
 
 def queue(name: str, **spec: Any) -> ObjectSet[ListedQueue]:
@@ -86,3 +93,47 @@ def test_a_node_that_cannot_be_read_is_named_and_the_others_shown() -> None:
     assert trouble is not None
     assert "1 nodes can't be read, such as n2" in trouble
     assert [each["name"] for each in shown(rows)["nodes"]] == ["n1"]
+
+
+async def test_measured_activity_is_in_the_rows_and_changes_them_alone() -> None:
+    rows = ClusterRows()
+    rows.take_workloads([workload(at, "Running") for at in (1, 2, 3)])
+    await rows.take_states({"vision/job-1": "parked", "vision/job-2": "working"})
+    rows.begin()
+    assert activities(rows) == {
+        "vision/job-1": ("parked", "", ""),
+        "vision/job-2": ("working", "", ""),
+        "vision/job-3": ("", "", ""),
+    }
+    rows.table.take_changes()
+    await rows.take_states({"vision/job-1": "parked", "vision/job-3": "starved", "vision/job-9": "left"})
+    changed = json.loads(dict(rows.table.take_changes())["rows"])
+    assert [row[1] for row in changed] == ["vision/job-2", "vision/job-3"]
+    assert activities(rows)["vision/job-3"] == ("starved", "", "")
+    assert activities(rows)["vision/job-2"] == ("", "", "")
+
+
+async def test_state_of_before_a_change_of_phase_is_shown_while_it_runs_alone() -> None:
+    rows = ClusterRows()
+    rows.take_workloads([workload(at, "Running") for at in (1, 2)])
+    rows.begin()
+    await rows.take_states({"vision/job-1": "parked", "vision/job-2": "parked"})
+    ended = workload(2, "Succeeded", ended_at="2026-01-31T12:00:00Z", idle_warning="It was idle.")
+    rows.take_workloads([workload(1, "Pending", idle_warning="It was idle."), ended])
+    assert activities(rows) == {"vision/job-1": ("", "", "")}
+    assert (shown(rows)["ended"][0][COLUMNS.index("activity")], shown(rows)["ended"][0][-1]) == ("", "")
+    await rows.take_states({"vision/job-2": "working"})
+    assert [row[1] for row in shown(rows)["rows"]] == ["vision/job-1"]
+    rows.take_workloads([workload(1, "Running")])
+    assert activities(rows) == {"vision/job-1": ("", "", "")}
+
+
+async def test_idle_warning_of_the_object_is_in_the_row_with_and_without_a_state() -> None:
+    rows, warning = ClusterRows(), "vision/job-1 has been idle for 1h."
+    rows.take_workloads([workload(1, "Running", idle_warning=warning)])
+    rows.begin()
+    assert activities(rows) == {"vision/job-1": ("", "idle", warning)}
+    await rows.take_states({"vision/job-1": "parked"})
+    assert activities(rows) == {"vision/job-1": ("parked", "idle", warning)}
+    rows.take_workloads([workload(1, "Running")])
+    assert activities(rows) == {"vision/job-1": ("parked", "", "")}

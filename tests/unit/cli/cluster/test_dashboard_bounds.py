@@ -39,7 +39,7 @@ class Watches:
     most_starting: ClassVar[list[int]] = [0]
     size: ClassVar[int] = 0
 
-    def __init__(self, _api: object, _queries: object, namespace: str | None) -> None:
+    def __init__(self, _api: object, _queries: object, namespace: str | None, _states: object) -> None:
         self.namespace, self.broken, self.workloads = namespace, None, 0
         self.feed = SimpleNamespace(readers=set())
 

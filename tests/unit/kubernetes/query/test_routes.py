@@ -18,6 +18,7 @@ from tools.controlplane.certificates import Authority
 from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.api.workload_list import ActivityRow
+from weir.control.activity import ActivityReading
 from weir.kubernetes.admission.certificates import first
 from weir.kubernetes.admission.webhook_server import HEADERS_MAX, header_limit, tls_context
 from weir.kubernetes.api.changes import ObjectSet
@@ -36,6 +37,8 @@ from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.usage.cluster_use import MeasuredUse
+from weir.model.activity import Activity
 
 ANN = {"X-Remote-User": "ann"}
 
@@ -61,6 +64,7 @@ class Answers:
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
         self.begun = asyncio.Semaphore(0)  # one for each snapshot
+        self.states: dict[str, MeasuredUse] = {}
 
     def close(self) -> None:
         self.go_on.set()
@@ -70,6 +74,9 @@ class Answers:
 
     def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
         return ActivityRow(state="parked", quiet=[workload.key])
+
+    def measured(self) -> Mapping[str, MeasuredUse]:
+        return self.states
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
         return WhyAnswer(
@@ -225,6 +232,41 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         for headers in ({}, {"X-Remote-Group": "system:masters"}):
             async with session.get(f"{ROOT}/workloads", headers=headers) as refused:
                 assert (refused.status, refused.headers["Connection"]) == (401, "close")
+
+
+def measured(**states: Activity | None) -> dict[str, MeasuredUse]:
+    """Return measured workloads of two namespaces; those of a name with `_` are in the second one."""
+    return {
+        f"{'others' if '_' in name else 'ns'}/job-{name}": MeasuredUse(
+            0.5, 1.0, 0.5, ActivityReading(state), 0
+        )
+        for name, state in states.items()
+    }
+
+
+async def test_states_of_workloads_are_one_answer_and_are_left_out_if_they_are_known(tmp_path: Path) -> None:
+    answers = Answers()
+    answers.states = measured(b=Activity.PARKED, a=Activity.PARKED, c=None, _d=Activity.WORKING)
+    async with served(tmp_path, Rights(), answers) as session:
+
+        async def states(path: str, known: str = "") -> tuple[Any, str]:
+            status, answer = await got(session, f"{path}?fields=activity&known={known}")
+            assert (status, answer["kind"], answer["items"]) == (200, "WorkloadList", [])
+            return answer["states"], answer["version"]
+
+        everywhere, version = await states("workloads")
+        assert everywhere == {"parked": ["ns/job-a", "ns/job-b"], "working": ["others/job-_d"]}
+        one, own_version = await states("namespaces/ns/workloads")
+        assert one == {"parked": ["ns/job-a", "ns/job-b"]}
+        assert (await states("namespaces/nosuch/workloads"))[0] == {}
+        assert await states("workloads", version) == (None, version)
+        answers.states = measured(a=Activity.PARKED, b=Activity.PARKED, _d=Activity.STARVED)
+        changed, after = await states("workloads", version)
+        assert changed == {"parked": ["ns/job-a", "ns/job-b"], "starved": ["others/job-_d"]}
+        assert after != version
+        assert await states("namespaces/ns/workloads", own_version) == (None, own_version)
+        answers.states = {}
+        assert (await states("workloads", after))[0] == {}
 
 
 @pytest.mark.parametrize("allowed", [True, False, None])

@@ -1,7 +1,8 @@
-"""Rows of a cluster's objects in the table of the live stream."""
+"""Rows of a cluster's objects in the table of the live stream, with the measured activity of workloads."""
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from weir.api.answers import NodeRow, WorkloadRow
+from weir.api.workload_list import ActivityRow
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queue_rows import queue_row
 from weir.dashboard.live_table import LiveTable
@@ -16,10 +18,16 @@ from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 
+ROWS_AT_A_TIME = 200
+"""Rows that are made again for another state before other work has its turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class _ShownRow:
-    """A workload in the table. Its row is kept as text: a tenth of the memory, for thousands of workloads."""
+    """A workload in the table. Its row is kept as text: a tenth of the memory, for thousands of workloads.
+
+    The row has the warning that its object states, and no state: the states of all are kept once.
+    """
 
     uid: int
     is_live: bool
@@ -36,6 +44,7 @@ class ClusterRows:
         self._first: dict[str, WorkloadRow] = {}  # of the first list
         self._workloads: dict[str, _ShownRow] = {}
         self._queues: dict[tuple[str, str], str] = {}
+        self._states: Mapping[str, str] = {}  # measured, by the keys of workloads
         self._unreadable: dict[str, str] = {}
         self._has_begun = False
 
@@ -54,7 +63,11 @@ class ClusterRows:
         for change in changes:
             subject = f"workload {change.key}"
             if isinstance(change, ObjectSet):
-                row = WorkloadIndexEntry.of(change.object).row()
+                thing = change.object
+                row = WorkloadIndexEntry.of(thing).row()
+                if thing.status.idle_warning and _holds_gpus(row):
+                    warned = ActivityRow(warning=thing.status.idle_warning)
+                    row = row.model_copy(update={"activity": warned})
                 self._unreadable.pop(subject, None)
                 self.names[row.uid] = row.name
                 if self._has_begun:
@@ -72,7 +85,29 @@ class ClusterRows:
         if is_live:
             self.table.ended.pop(row.uid, None)  # an owner may begin again
         self._workloads[key] = _ShownRow(row.uid, is_live, to_json(row) if is_live else b"")
-        self.table.set_workload(row)
+        self.table.set_workload(self._with_state(key, row))
+
+    def _with_state(self, key: str, row: WorkloadRow) -> WorkloadRow:
+        """Return a row with the measured state; it may be older than the row."""
+        state = self._states.get(key)
+        if state is None or not _holds_gpus(row):
+            return row
+        warning = None if row.activity is None else row.activity.warning
+        return row.model_copy(update={"activity": ActivityRow(state=state, warning=warning)})
+
+    async def take_states(self, states: Mapping[str, str]) -> None:
+        """Take in the measured states of workloads, by their keys."""
+        before, self._states = self._states, states
+        if before is states:
+            return
+        changed = [key for key in self._workloads if before.get(key) != states.get(key)]
+        for start in range(0, len(changed), ROWS_AT_A_TIME):
+            for key in changed[start : start + ROWS_AT_A_TIME]:
+                shown = self._workloads.get(key)
+                if shown is not None and shown.is_live:
+                    row = WorkloadRow.model_validate_json(shown.row)
+                    self.table.set_workload(self._with_state(key, row))
+            await asyncio.sleep(0)
 
     def _remove(self, key: str) -> None:
         """Take out a workload. A live one whose object was deleted was stopped."""
@@ -140,3 +175,8 @@ class ClusterRows:
         others = len(self._unreadable) - 1
         more = f" So can't {others} more." if others else ""
         return f"The {subject} can't be read: {sentence.rstrip('.')}.{more}"
+
+
+def _holds_gpus(row: WorkloadRow) -> bool:
+    """Return True if the activity of a workload means something: it runs."""
+    return row.status in LIVE and row.status != "pending"

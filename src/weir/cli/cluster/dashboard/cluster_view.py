@@ -10,6 +10,7 @@ import msgspec
 from weir.cli.cluster.dashboard.cluster_watch import ClusterLive
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
 from weir.cli.cluster.dashboard.rights import person_of
+from weir.cli.cluster.dashboard.shared_states import SharedStates
 from weir.cli.cluster.dashboard.watch_capacity import WatchCapacity
 from weir.cli.cluster.requests import Answer, ClusterRequests, parts_of
 from weir.dashboard.person import DashboardPerson
@@ -36,7 +37,8 @@ class ClusterView:
     """A cluster with the rights of a client.
 
     `name`: of the cluster, for people; `namespace`: the only one that is shown, None for all;
-    `open_requests`: those of the same person in other views count, too; `capacity`: of the watches of all.
+    `open_requests`: those of the same person in other views count, too; `capacity`, `states`: of the watches
+    of all.
     """
 
     def __init__(
@@ -47,19 +49,26 @@ class ClusterView:
         namespace: str | None,
         open_requests: OpenRequests | None = None,
         capacity: WatchCapacity | None = None,
+        states: SharedStates | None = None,
     ) -> None:
         self.api = api
         self.name = name
         self.namespace = namespace
         self._requests = ClusterRequests(api, namespace=namespace)
         self._capacity = capacity
-        self.live = ClusterLive(api, self._requests.queries, namespace, capacity)
+        self._states = states or SharedStates()
+        self.live = ClusterLive(api, self._requests.queries, namespace, capacity, self._states)
         self._open = open_requests or OpenRequests()
 
     def of(self, namespace: str | None) -> "ClusterView":
         """Return the same person's view of a namespace, or of all."""
         return ClusterView(
-            self.api, self.name, namespace=namespace, open_requests=self._open, capacity=self._capacity
+            self.api,
+            self.name,
+            namespace=namespace,
+            open_requests=self._open,
+            capacity=self._capacity,
+            states=self._states,
         )
 
     @contextmanager

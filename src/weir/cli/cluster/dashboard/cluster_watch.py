@@ -1,19 +1,20 @@
 """Live view of a cluster with the rights of one person: watches, polls, and the frames of the page.
 
-Workloads, projects and departments are watched. Nodes, events and the status come from Weir's API every few
-seconds, while a page is open. A watch that breaks off ends its readers' streams. The next reader begins
-another one, so a page never shows what is older than its connection.
+Workloads, projects and departments are watched. Nodes, events, the status and the activity of workloads come
+from Weir's API every few seconds, while a page is open. A watch that breaks off ends its readers' streams.
+The next reader begins another one, so a page never shows what is older than its connection.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from pydantic_core import to_json
 
 from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
+from weir.cli.cluster.dashboard.shared_states import SharedStates, WorkloadStates
 from weir.cli.cluster.dashboard.watch_capacity import NoCapacity, WatchCapacity
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queries import ClusterQueries
@@ -30,6 +31,8 @@ from weir.kubernetes.crd.schemas import API_VERSION
 
 TICK_S = 0.25
 POLL_S = 3.0
+STATES_S = 9.0
+"""Time between two questions for the activity of workloads, which changes less often than nodes do."""
 REVIEW_S = 15.0
 """Time after which a person's rights are looked at again: a watch outlives rights that were withdrawn."""
 ANSWER_S_MAX = 10.0
@@ -63,12 +66,22 @@ def broken_by(error: Exception, server: str) -> WatchBroken:
 class ClusterWatch:
     """A watch of a cluster, from its start until something breaks it off.
 
-    `namespace`: the only one to show; None for all that the person may list.
+    `namespace`: the only one to show; None for all that the person may list. `states`: what the watches of
+    the process know of the activity of workloads.
     """
 
-    def __init__(self, api: ApiClient, queries: ClusterQueries, namespace: str | None) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        queries: ClusterQueries,
+        namespace: str | None,
+        states: SharedStates,
+    ) -> None:
         self._api = api
         self._queries = queries
+        self._shared_states = states
+        self._states = WorkloadStates(namespace or "")
+        self._states_due_s = 0.0
         self.namespace = namespace
         self.rows = ClusterRows()
         self.feed: LiveFeed[None] = LiveFeed()
@@ -103,8 +116,8 @@ class ClusterWatch:
                     if each.failure:
                         raise ApiUnreachable(each.failure, may_have_happened=False)
                     await asyncio.sleep(_SYNCED_S)
-        self.rows.begin()
         await self._poll_once()
+        self.rows.begin()
         self.feed.begin(self.rows.table, self._status())
         self._tasks += [asyncio.create_task(self._tick()), asyncio.create_task(self._poll())]
 
@@ -207,6 +220,13 @@ class ClusterWatch:
         events = await self._read(self._queries.events({"limit": str(EVENTS)}))
         if events is not None:
             self._send_events(events["items"])
+        if time.monotonic() >= self._states_due_s:
+            self._states_due_s = time.monotonic() + STATES_S
+            self._states = await self._shared_states.read(self._states, self._page_of_workloads)
+            await self.rows.take_states(self._states.by_name)
+
+    async def _page_of_workloads(self, params: Mapping[str, str]) -> dict[str, Any] | None:
+        return await self._read(self._queries.workloads(params))
 
     async def _read(self, asked: Awaitable[bytes]) -> dict[str, Any] | None:
         """Return an answer of Weir's API; None if the person may not read it, or Weir doesn't answer."""
@@ -240,11 +260,13 @@ class ClusterLive:
         queries: ClusterQueries,
         namespace: str | None,
         capacity: WatchCapacity | None = None,
+        states: SharedStates | None = None,
     ) -> None:
         self._api = api
         self._queries = queries
         self._namespace = namespace
         self._capacity = capacity
+        self._states = states or SharedStates()
         self._watch: ClusterWatch | None = None
         self._begun_s = 0.0
         self._lock = asyncio.Lock()
@@ -260,7 +282,7 @@ class ClusterLive:
             if self._watch is not None and self._watch.broken is None:
                 return self._watch
             await self.stop()
-            begun = ClusterWatch(self._api, self._queries, self._namespace)
+            begun = ClusterWatch(self._api, self._queries, self._namespace, self._states)
             try:
                 await self._admitted(begun)
             except (ApiError, TimeoutError) as error:

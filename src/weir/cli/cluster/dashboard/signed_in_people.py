@@ -19,6 +19,7 @@ from weir.cli.cluster.dashboard.cluster_view import ClusterView
 from weir.cli.cluster.dashboard.cluster_watch import ClusterLive, WatchBroken
 from weir.cli.cluster.dashboard.person_token import PersonToken
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
+from weir.cli.cluster.dashboard.shared_states import SharedStates
 from weir.cli.cluster.dashboard.watch_capacity import MEMORY_BYTES, WatchCapacity, workloads_max
 from weir.cli.cluster.person import reviewed_user
 from weir.dashboard.browser_checks import SECURE_COOKIE, public_refusal
@@ -92,6 +93,7 @@ class SignedInPeople:
         self._steady = steady
         self._people: dict[str, _Session] = {}
         self._capacity = WatchCapacity(workloads_max(memory_bytes), self._watches)
+        self._states = SharedStates()
         self.sessions = SessionTable(
             clock, is_known=self._people.__contains__, signed_out=SIGNED_OUT, again="sign in again"
         )
@@ -120,7 +122,9 @@ class SignedInPeople:
         now_s, subject = self._steady(), granted.identity.subject
         over = self._make_way(subject)
         credential = PREFIX + sha256(secrets.token_bytes(32)).hexdigest()
-        view = ClusterView(api, self.public_host, namespace=None, capacity=self._capacity)
+        view = ClusterView(
+            api, self.public_host, namespace=None, capacity=self._capacity, states=self._states
+        )
         self._people[credential] = _Session(subject, user, token, api, view, now_s + SESSION_S, now_s)
         _LOG.info("signed_in", user=user, sessions=len(self._people))
         for session in over:  # after the new one is counted: others may sign in meanwhile
