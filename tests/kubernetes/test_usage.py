@@ -2,11 +2,13 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from tests.kubernetes.dashboard_site import DashboardProcess, SignedIn
 from tests.kubernetes.test_cli import Run, run
 from tests.kubernetes.test_project_numbers import Scraper
 from tests.kubernetes.test_scheduler_config import CONFIGS, config
@@ -133,8 +135,16 @@ def condition(cluster: Cluster) -> str:
     )
 
 
+def listed(person: SignedIn) -> dict[str, tuple[str, str]]:
+    """Return the activity and the reason of each workload in the list of a dashboard."""
+    with person.stream() as frames:
+        first = next(frames)
+    name, *shown = (first["columns"].index(word) for word in ("name", "activity", "why"))
+    return {row[name]: tuple(row[at] for at in shown) for row in first["rows"]}  # type: ignore[misc]
+
+
 def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
-    weir: Installed, cluster: Cluster, run: Run
+    weir: Installed, cluster: Cluster, plane: ControlPlane, run: Run
 ) -> None:
     exporters = Exporters(cluster)
     cluster.add_nodes(1, gpus=4)
@@ -143,7 +153,8 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
     cluster.until(lambda: len(cluster.running(within)) == 2, 120, "both to run")
     with serving(exporters) as url:
         source = {"url": url, "interval": "10s"}
-        cluster.api.create(config(policy={"life": LIFE}, usage={"prometheus": source}))
+        window = {"idle_window": LIFE["idle_window"]}
+        cluster.api.create(config(policy={"life": window}, usage={"prometheus": source}))
 
         def uses() -> dict[str, float | None]:
             (node,) = cluster.api.get(f"{ROOT}/nodes")["items"]
@@ -152,10 +163,10 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         wanted = {f"{within}/job-works": 0.9, f"{within}/job-idle": 0.0}
         cluster.until(lambda: uses() == wanted, 120, "the use of both")
         cluster.until(lambda: condition(cluster).startswith("True"), 120, "the condition")
-        states = f"{ROOT}/namespaces/{within}/workloads"
+        workloads = f"{ROOT}/namespaces/{within}/workloads"
 
         def state(name: str) -> str:
-            found = cluster.api.maybe(f"{states}/job-{name}") or {}
+            found = cluster.api.maybe(f"{workloads}/job-{name}") or {}
             return str((found.get("activity") or {}).get("state"))
 
         cluster.until(lambda: state("idle") == "parked", 120, "the idle one to be parked")
@@ -170,6 +181,13 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         assert "1Gi of" in works, shown
         assert "parked for" in run("list")[1]
         assert "nothing moves" in run("describe", "idle")[1]
+        with DashboardProcess(plane.kubeconfig) as served, SignedIn(served) as person, person.stream():
+            names = [f"{within}/job-idle", f"{within}/job-works"]
+            states = dict(zip(names, [("parked", ""), ("working", "")], strict=True))
+            cluster.until(lambda: listed(person) == states, 60, "the activity in the list")
+            cluster.api.patch(f"{CONFIGS}/weir", {"spec": {"policy": {"life": LIFE}}})
+            warned = {**states, names[0]: ("parked", "idle")}
+            cluster.until(lambda: listed(person) == warned, 120, "the warning in the list")
         code, said, _ = run("extend", "works", "1h")
         assert (code, f"{within}/job-works alone until" in said) == (0, True), said
         annotated = cluster.api.get(f"/apis/batch/v1/namespaces/{within}/jobs/works")["metadata"][
@@ -177,6 +195,11 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         ]
         assert "weir.dev/idle-extended-until" in annotated
         assert run("extend", "works", "soon")[0] == 2
+
+        def extended_s() -> float:
+            return float(cluster.api.get(f"{workloads}/job-works")["activity"]["extended_until_s"] or 0.0)
+
+        cluster.until(lambda: extended_s() > time.time() + 3000, 60, "the extension to be shown")
 
         def workload() -> dict[str, Any]:
             return dict(cluster.api.get(f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-idle"))
