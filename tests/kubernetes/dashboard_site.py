@@ -74,18 +74,18 @@ class SignedIn:
         return {row["name"] for row in self.get("workloads?all=true&limit=1000")["items"]}
 
     @contextmanager
-    def stream(self) -> Iterator[Iterator[dict[str, Any]]]:
-        """Yield the frames of the live stream."""
+    def stream(self, *, heartbeats: bool = False) -> Iterator[Iterator[dict[str, Any]]]:
+        """Yield the frames of the live stream; a heartbeat is an empty frame, if it is wanted."""
         with self.client.stream("GET", "/api/v1/dashboard/stream") as answer:
             assert answer.status_code == 200, answer.read()
-            yield _frames(answer)
+            yield _frames(answer, heartbeats=heartbeats)
 
 
-def _frames(answer: httpx.Response) -> Iterator[dict[str, Any]]:
+def _frames(answer: httpx.Response, *, heartbeats: bool) -> Iterator[dict[str, Any]]:
     rest, unpack = b"", zlib.decompressobj(wbits=31)
     for piece in answer.iter_raw():
         *lines, rest = (rest + unpack.decompress(piece)).split(b"\n")
-        yield from (json.loads(line) for line in lines if line)
+        yield from (json.loads(line or b"{}") for line in lines if line or heartbeats)
 
 
 def until(holds: Callable[[], Any], what: str) -> Any:

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
-from tests.kubernetes.dashboard_site import DashboardProcess, SignedIn
+from tests.kubernetes.dashboard_site import WITHIN_S, DashboardProcess, SignedIn
 from tests.kubernetes.test_cli import Run, run
 from tests.kubernetes.test_project_numbers import Scraper
 from tests.kubernetes.test_scheduler_config import CONFIGS, config
@@ -135,12 +135,24 @@ def condition(cluster: Cluster) -> str:
     )
 
 
-def listed(person: SignedIn) -> dict[str, tuple[str, str]]:
-    """Return the activity and the reason of each workload in the list of a dashboard."""
-    with person.stream() as frames:
-        first = next(frames)
-    name, *shown = (first["columns"].index(word) for word in ("name", "activity", "why"))
-    return {row[name]: tuple(row[at] for at in shown) for row in first["rows"]}  # type: ignore[misc]
+class LiveList:
+    """The activity and the reason of each workload in the list of an open dashboard."""
+
+    def __init__(self, frames: Iterator[dict[str, Any]]) -> None:
+        self._frames = frames
+        self._columns: list[str] = []
+        self._rows: dict[str, tuple[str, str]] = {}
+
+    def wait_for(self, wanted: dict[str, tuple[str, str]]) -> None:
+        """Read frames until the list shows these."""
+        end_s = time.monotonic() + WITHIN_S
+        while self._rows != wanted:
+            assert time.monotonic() < end_s, self._rows
+            frame = next(self._frames)
+            self._columns = frame.get("columns", self._columns)
+            for values in frame.get("rows", ()):
+                row = dict(zip(self._columns, values, strict=True))
+                self._rows[row["name"]] = row["activity"], row["why"]
 
 
 def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
@@ -181,13 +193,16 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         assert "1Gi of" in works, shown
         assert "parked for" in run("list")[1]
         assert "nothing moves" in run("describe", "idle")[1]
-        with DashboardProcess(plane.kubeconfig) as served, SignedIn(served) as person, person.stream():
-            names = [f"{within}/job-idle", f"{within}/job-works"]
-            states = dict(zip(names, [("parked", ""), ("working", "")], strict=True))
-            cluster.until(lambda: listed(person) == states, 60, "the activity in the list")
+        idle_name, works_name = f"{within}/job-idle", f"{within}/job-works"
+        with (
+            DashboardProcess(plane.kubeconfig) as served,
+            SignedIn(served) as person,
+            person.stream(heartbeats=True) as frames,
+        ):
+            live = LiveList(frames)
+            live.wait_for({idle_name: ("parked", ""), works_name: ("working", "")})
             cluster.api.patch(f"{CONFIGS}/weir", {"spec": {"policy": {"life": LIFE}}})
-            warned = {**states, names[0]: ("parked", "idle")}
-            cluster.until(lambda: listed(person) == warned, 120, "the warning in the list")
+            live.wait_for({idle_name: ("parked", "idle"), works_name: ("working", "")})
         code, said, _ = run("extend", "works", "1h")
         assert (code, f"{within}/job-works alone until" in said) == (0, True), said
         annotated = cluster.api.get(f"/apis/batch/v1/namespaces/{within}/jobs/works")["metadata"][
