@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.postgres_server import Postgres, private_postgres, programs
-from tests.unit.kubernetes.history.test_writer import Replica, kinds, stamp, until
+from tests.unit.kubernetes.history.replica import Replica, kinds, stamp, until
 
 from weir.kubernetes.history import stored_answers
 from weir.kubernetes.history import writer as writer_module
