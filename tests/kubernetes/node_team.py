@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from tests.slurm.pods import job_of_script, script_of
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -18,6 +20,12 @@ REPORT = (
 )
 """A script that writes its devices, Weir's annotation, its limits of memory and the device files it sees."""
 REST = "trap exit TERM; sleep 1000 & wait"
+SCRIPT = """\
+#!/bin/sh
+#SBATCH -J slurm -N2 --ntasks-per-node=2 --gpus-per-node=1
+scontrol show hostnames && srun -l sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS, $SLURM_GPUS_ON_NODE GPU'
+"""
+"""A script of Slurm whose tasks say their ranks."""
 REFUSALS = ("UnexpectedAdmissionError", "OutOf")
 """Beginnings of the reasons of a kubelet that refuses a pod, since what it was bound to is in use."""
 _BOOKS = {
@@ -37,6 +45,16 @@ class Team:
 
     def job(self, name: str, gpus: int, script: str, **more: Any) -> None:
         self.cluster.api.create(for_real(job(self.namespace, name, gpus, **more), script))
+
+    def script(self, file: Path) -> str:
+        """Create the Job of `SCRIPT`, as `weir sbatch` does; return its name."""
+        file.write_text(SCRIPT)
+        made = job_of_script(script_of(f"--project={self.name}", f"--image={IMAGE}", str(file)))
+        made["metadata"]["namespace"] = self.namespace
+        (container,) = made["spec"]["template"]["spec"]["containers"]
+        del container["resources"]["requests"]  # a small machine, too, runs all pods at once
+        self.cluster.api.create(made)
+        return str(made["metadata"]["name"])
 
     def pod(
         self, name: str, gpus: int, script: str = REPORT + REST, owners: Sequence[Object] = (), **more: Any

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from tests.kubernetes.node_team import REPORT, REST, Team, for_real, tracked
@@ -87,6 +88,17 @@ def test_a_job_runs_on_as_many_devices_as_it_asks_for(teams: tuple[Team, Team], 
         120,
         lambda: str(vision.workload("job-train")),
     )
+
+
+def test_a_script_of_slurm_runs_in_an_image_of_busybox(
+    teams: tuple[Team, Team], node: RealNode, tmp_path: Path
+) -> None:
+    vision, _ = teams
+    name = vision.script(tmp_path / "job.sh")
+    vision.cluster.until(lambda: vision.job_status(name).get("succeeded") == 2, 120, node.last_words)
+    _, log = [node.log(vision.namespace, pod).splitlines() for pod in sorted(vision.pods())]
+    assert [line.partition(".")[0] for line in log[:2]] == [f"{name}-0", f"{name}-1"]
+    assert sorted(log[2:]) == ["2: 2 of 4, 1 GPU", "3: 3 of 4, 1 GPU"]
 
 
 COUNT = """\
@@ -339,30 +351,19 @@ def test_trials_of_a_sweep_leave_results_and_checkpoints(
     vision, _ = teams
     api, within = vision.cluster.api, vision.namespace
     rbac, account = "rbac.authorization.k8s.io", {"kind": "ServiceAccount", "name": "weir"}
-    binding = {
-        "apiVersion": f"{rbac}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "s", "namespace": within},
-    }
+    binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding"}
+    binding |= {"metadata": {"name": "s", "namespace": within}}
     ref = {"apiGroup": rbac, "kind": "ClusterRole", "name": "weir-sweeps"}
     api.create({**binding, "roleRef": ref, "subjects": [{**account, "namespace": weir.namespace}]})
     size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
     path = {"path": str(node.shared / "checkpoints"), "type": "DirectoryOrCreate"}
     volume = {"accessModes": modes, "capacity": size, "hostPath": path, "storageClassName": ""}
-    claim = {
-        "accessModes": modes,
-        "resources": {"requests": size},
-        "storageClassName": "",
-        "volumeName": within,
-    }
+    claim = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": ""}
+    claim |= {"volumeName": within}
+    named = {"kind": "PersistentVolumeClaim", "metadata": {"name": "checkpoints", "namespace": within}}
     api.create(
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": within}, "spec": volume},
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "spec": claim,
-            "metadata": {"name": "checkpoints", "namespace": within},
-        },
+        {"apiVersion": "v1", "spec": claim, **named},
     )
     state = {"path": str(node.shared / "sweep"), "type": "DirectoryOrCreate"}
     made = for_real(job(within, "trial", 1, volumes=[{"name": "state", "hostPath": state}]), TRIAL)
