@@ -39,7 +39,7 @@ def job_of_script(script: BatchScript) -> Job:
     """Return the Job of a script, with the variables of a gang."""
     found = mapped(script)
     body = next(bodies(script, found, found.fields.get("project", "vision")))
-    job = job_of(Submission.model_validate(body), body, IMAGE, CLASSES, InstallationView())
+    job = job_of(Submission.model_validate(body), body, body["image"], CLASSES, InstallationView())
     if job["spec"]["completions"] > 1 and "array" not in body:
         job = _with_variables(job, _service_name(job["metadata"]["name"]))
     return job

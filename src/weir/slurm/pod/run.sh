@@ -71,9 +71,17 @@ w_later() {
   ) &
   w_timers="$w_timers $!"
 }
-w_told= w_notified=
+w_told= w_notified= w_script= w_sent=
 w_stop() {
   w_told=1
+  [ -n "$w_script" ] || return 0
+  # A new process has the traps of its parent until it makes this file, and loses a signal.
+  w_tries=0
+  until [ -e "$w_place/begun" ] || [ "$w_tries" = 100 ]; do
+    sleep 0.1 2>/dev/null || sleep 1
+    w_tries=$((w_tries + 1))
+  done
+  w_sent=1
   if [ -z "${WEIR_SLURM_SIGNAL-}" ] || [ -n "$w_notified" ]; then
     w_send TERM
   else
@@ -84,8 +92,9 @@ w_stop() {
 }
 trap w_stop TERM
 
-"$w_place/slurm_script" "$@" </dev/null &
+{ : >"$w_place/begun"; exec "$w_place/slurm_script" "$@"; } </dev/null &
 w_script=$!
+[ -z "$w_told" ] || [ -n "$w_sent" ] || w_stop
 [ -z "${WEIR_SLURM_NOTICE_AFTER_S-}" ] || w_later "$WEIR_SLURM_NOTICE_AFTER_S" w_notify
 wait "$w_script" 2>/dev/null
 w_code=$?

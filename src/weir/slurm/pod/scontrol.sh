@@ -50,7 +50,9 @@ w_hostnames() {
       esac
     done
     [ -n "$w_part" ] || w_wrong
-    w_names "$w_part" || w_wrong
+    # Names are complete before the first is printed: a reader such as head leaves early, which is no error.
+    w_found=$(w_names "$w_part") || w_wrong
+    printf '%s\n' "$w_found"
   done
 }
 

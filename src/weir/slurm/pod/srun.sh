@@ -231,15 +231,28 @@ w_variables() {
 }
 
 w_say() { printf 'srun: error: %s: task %s: %s\n' "$SLURMD_NODENAME" "$1" "$2" >&2; }
+# Wait until a new process has made its file: until then it has the traps of its parent, and loses a signal.
+w_await() {
+  w_tries=0
+  until [ -e "$1" ] || [ "$w_tries" = 100 ]; do w_pause; w_tries=$((w_tries + 1)); done
+}
+w_end() {
+  [ -n "$w_task" ] && [ "$w_told" != sent ] || return 0
+  w_told=sent
+  w_await "$w_begun"
+  kill -s TERM "$w_task" 2>/dev/null
+}
 w_begin() {
+  : >"$w_steps/$w_step.begun$w_local"
   w_keep
   w_variables "$w_local"
   [ -z "$w_chdir" ] || CDPATH='' cd -- "$w_chdir" || exit 1
   command -v "$1" >/dev/null 2>&1 || { w_say "$SLURM_PROCID" "$1: No such file or directory"; exit 2; }
   [ -n "$w_kill" ] || exec "$@" <&3 3<&-
-  w_told=
-  trap 'w_told=1; kill -s TERM "$w_task" 2>/dev/null' TERM
-  "$@" <&3 3<&- & w_task=$!
+  w_told= w_task= w_begun=$w_steps/$w_step.task$w_local
+  trap 'w_told=1; w_end' TERM
+  { : >"$w_begun"; exec "$@"; } <&3 3<&- & w_task=$!
+  [ -z "$w_told" ] || w_end
   wait "$w_task" 2>/dev/null
   w_status=$?
   [ -z "$w_told" ] || { wait "$w_task" 2>/dev/null; w_status=$?; }
@@ -268,7 +281,14 @@ while [ "$w_number" -lt "$w_count" ]; do
   w_number=$((w_number + 1))
 done
 w_passed=
-w_pass() { w_passed=1; [ -z "$w_pids" ] || kill -s "$1" $w_pids 2>/dev/null; }
+w_pass() {
+  w_passed=1 w_passed_to=0
+  for w_receiver in $w_pids; do
+    w_await "$w_steps/$w_step.begun$w_passed_to"
+    kill -s "$1" "$w_receiver" 2>/dev/null
+    w_passed_to=$((w_passed_to + 1))
+  done
+}
 for w_name in TERM INT HUP QUIT USR1 USR2 ALRM CONT; do trap "w_pass $w_name" "$w_name"; done
 w_base=${w_chdir:-.}
 w_at() { case $1 in '' | /*) w_path=$1 ;; *) w_path=$w_base/$1 ;; esac; }

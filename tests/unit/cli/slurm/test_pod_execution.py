@@ -176,6 +176,15 @@ def test_steps_share_the_gpus_of_a_pod_and_end_with_a_task_that_fails(tmp_path: 
     assert code == 128 + signal.SIGTERM, "the other task was ended"
 
 
+def test_a_stop_at_any_moment_of_the_start_ends_the_pod(tmp_path: Path) -> None:
+    for moment in range(15):
+        (tmp_path / str(moment)).mkdir()
+        pod = pods.run_pod(job_of(tmp_path, "#!/bin/sh\nsleep 600\n"), tmp_path / str(moment))
+        time.sleep(moment * 0.004)
+        pod.process.send_signal(signal.SIGTERM)
+        assert pod.result()[0] in (128 + signal.SIGTERM, -signal.SIGTERM)  # before the first trap, too
+
+
 def wait_for(what: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_S
     while not what():
@@ -264,6 +273,12 @@ def test_scontrol_expands_lists_of_hosts(listed: str, hosts: str | None, tmp_pat
         assert (code, "is no list of hosts" in err) == (1, True)
     else:
         assert (code, out.split(), err) == (0, hosts.split(), "")
+
+
+def test_a_reader_that_wants_the_first_host_alone_is_no_error(tmp_path: Path) -> None:
+    body = "for n in 1 2 3 4 5 6 7 8 9; do scontrol show hostnames 'n[0-999].x' | head -n 1; done"
+    job = job_of(tmp_path, f"#!/bin/sh\n{body}\n")
+    assert pods.run_pod(job, tmp_path).result() == (0, "n0.x\n" * 9, "")
 
 
 PROGRAMS = ("sh", "mkdir", "chmod", "id", "cat", "rm", "sleep", "mkfifo", "env", "sed", "grep")
