@@ -221,6 +221,6 @@ def test_the_api_server_takes_the_kinds_the_examples_and_the_rest(
     for example in json.loads(csv["metadata"]["annotations"]["alm-examples"]):
         cluster.api.post(f"{collection(example)}?dryRun=All", example)
     answer = plane.kubectl(*dry, stdin=files["cluster.yaml"])
-    assert "validatingadmissionpolicy.admissionregistration.k8s.io/weir-pod-keys" in answer
+    assert "validatingadmissionpolicy.admissionregistration.k8s.io/weir-pods" in answer
     assert "networkpolicy.networking.k8s.io/weir" in answer
     assert "apiservice.apiregistration.k8s.io" in plane.kubectl(*dry, stdin=files["query-api.yaml"])

@@ -35,7 +35,7 @@ def test_each_policy_has_a_binding_that_denies_and_options_are_off(
         policies = by_kind(things, "ValidatingAdmissionPolicy")
         bindings = by_kind(things, "ValidatingAdmissionPolicyBinding")
         assert policies.keys() == bindings.keys()
-        assert {*policies} >= {"weir-pod-keys", "weir-pod-shares"}
+        assert {*policies} >= {"weir-pods", "weir-bindings"}
         assert {*policies} & {*OPTIONS} == {*named}
         open_ones = {name for name, each in policies.items() if each["spec"]["failurePolicy"] == "Ignore"}
         assert open_ones == {"weir-shared-nodes"}, "without the kind of its list it mustn't refuse every pod"
@@ -46,7 +46,7 @@ def test_each_policy_has_a_binding_that_denies_and_options_are_off(
     assert {*policies} & {*OPTIONS} == {*OPTIONS[:2]}
     left_out = policies["weir-daemonsets"]["spec"]["matchConstraints"]["namespaceSelector"]
     assert left_out["matchExpressions"][0]["values"] == ["a", "b", "c", "kube-system"]
-    assert "namespaceSelector" not in policies["weir-pod-keys"]["spec"]["matchConstraints"]
+    assert "namespaceSelector" not in policies["weir-pods"]["spec"]["matchConstraints"]
 
 
 def test_agents_have_one_right_no_port_and_one_directory_of_the_node(
@@ -126,7 +126,7 @@ def test_policies_name_the_account_of_the_namespace_and_the_devices_of_the_insta
         Installation("gpus", scheduler="night", devices=("a.io/card-*", "b.io/x"), optional=all_options())
     )
     policies = by_kind(things, "ValidatingAdmissionPolicy")
-    assert "system:serviceaccount:gpus:weir" in str(policies["weir-pod-keys"]["spec"]["matchConditions"])
+    assert "system:serviceaccount:gpus:weir" in str(policies["weir-pods"]["spec"]["matchConditions"])
     asks = str(policies["weir-node-names"]["spec"]["variables"])
     assert "r.startsWith('a.io/card-') || r == 'b.io/x'" in asks
     assert "nvidia" not in str(by_kind(things, "ValidatingWebhookConfiguration"))

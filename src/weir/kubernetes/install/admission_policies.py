@@ -15,24 +15,30 @@ from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.claims.extended_resources import EXTENDED_CLAIM
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
-from weir.kubernetes.install.person_policies import person_policies
+from weir.kubernetes.install.person_policies import forged_person, person_policies
 from weir.kubernetes.install.policy_expressions import (
     METADATA_WRITERS,
     NOT_A_KUBELET,
     Policy,
+    Refusal,
     asks_for_gpus,
     binding_object,
     changed_key,
+    checking_policy,
     job_is_same_but_suspended,
     match_rule,
     node_is_same_but_for,
     of_daemonset,
-    policy_object,
     quoted,
     quoted_list,
+    refusing_policy,
     same_fields,
 )
-from weir.kubernetes.install.share_policies import share_policies
+from weir.kubernetes.install.share_policies import (
+    changed_share,
+    share_policies,
+    share_without_variables,
+)
 from weir.kubernetes.translate.annotations import PREFIX, REPORTER, WRITTEN_BY_WEIR
 from weir.kubernetes.translate.gpu_sharing import GPU_SHARING
 
@@ -59,9 +65,10 @@ def policies(
 ) -> list[Policy]:
     """Return each policy followed by its binding."""
     account = account_name(namespace)
-    made = [_written_by_weir(account), *_limits_of(account, namespace), _finalizers_alone(account)]
-    made += [_records(account), _events(account), _claims_of_pods(account), *person_policies()]
-    made += share_policies(account, scheduler=scheduler, devices=devices, exempt=_exempt(options))
+    made = [_pods(account, scheduler), *_bindings(account, namespace), *_limits_of(account)]
+    made += [_finalizers_alone(account), _records(account), _events(account), _claims_of_pods(account)]
+    made += person_policies()
+    made += share_policies(account, devices=devices, exempt=_exempt(options))
     made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, binding_object(policy))]
 
@@ -69,54 +76,88 @@ def policies(
 # Always
 
 
-def _written_by_weir(account: str) -> Policy:
+def _pods(account: str, scheduler: str) -> Policy:
+    """Return the rules for all pods, each subresource that can change metadata included."""
+    return refusing_policy(
+        "pods",
+        [match_rule("", ["CREATE", "UPDATE"], METADATA_WRITERS)],
+        _written_by_weir(account),
+        forged_person(),
+        share_without_variables(),
+        changed_share(account, scheduler),
+        _status_of_account(account),
+    )
+
+
+def _bindings(account: str, namespace: str) -> Iterator[Policy]:
+    """Return the rules for bindings, whose metadata the API server copies to the pod, and for evictions."""
+    in_system = _system_pod_of_account(account, namespace)
+    yield refusing_policy(
+        "bindings",
+        [match_rule("", ["CREATE"], ["pods/binding", "bindings"])],
+        _written_by_weir(account),
+        forged_person(),
+        in_system,
+    )
+    yield refusing_policy("evictions", [match_rule("", ["CREATE"], ["pods/eviction"])], in_system)
+
+
+def _written_by_weir(account: str) -> Refusal:
     """Refuse the keys that Weir writes, on pods and on bindings, from every other account."""
     keys = [f"{PREFIX}{word}" for word in WRITTEN_BY_WEIR]
-    message_expression = (
-        "variables.touched[0] + ' is written by Weir alone, not by ' + request.userInfo.username + "
-        "(request.operation == 'CREATE' ? ': leave it out' : ': leave it as it is')"
-    )
-    return policy_object(
-        "pod-keys",
-        [
-            match_rule("", ["CREATE", "UPDATE"], METADATA_WRITERS),
-            match_rule("", ["CREATE"], ["pods/binding", "bindings"]),
-        ],
-        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
-        refused=f"{quoted_list(keys)}.exists(k, {changed_key('k')})",
-        variables=[("touched", f"{quoted_list(keys)}.filter(k, {changed_key('k')})")],
-        message=f"{' and '.join(keys)} are written by Weir alone: leave them out, or as they are.",
-        message_expression=message_expression,
+    touched = f"{quoted_list(keys)}.{{}}(k, {changed_key('k')})"
+    return Refusal(
+        f"!({_is(account)}) && {touched.format('exists')}",
+        f"{' and '.join(keys)} are written by Weir alone: leave them out, or as they are.",
+        "variables.touched_keys[0] + ' is written by Weir alone, not by ' + request.userInfo.username + "
+        "(request.operation == 'CREATE' ? ': leave it out' : ': leave it as it is')",
+        [("touched_keys", touched.format("filter"))],
     )
 
 
-def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
+def _system_pod_of_account(account: str, namespace: str) -> Refusal:
+    """Refuse bindings and evictions by Weir's own account in system namespaces."""
+    exempt = quoted_list([*SYSTEM_NAMESPACES, namespace])
+    return Refusal(
+        f"{_is(account)} && request.namespace in {exempt}",
+        "Weir neither binds nor evicts pods of system namespaces.",
+        "'Weir neither binds nor evicts pods of the namespace ' + request.namespace",
+    )
+
+
+def _status_of_account(account: str) -> Refusal:
+    """Refuse most changes of a pod's status by Weir's own account."""
+    same = same_fields("status", "phase", "podIPs", "containerStatuses", "initContainerStatuses")
+    return Refusal(
+        f"{_is(account)} && request.?subResource.orValue('') == 'status' && !({same})",
+        "Weir writes conditions, the nominated node and the claim for extended resources of a pod, "
+        "and nothing else of its status.",
+    )
+
+
+def _is(account: str) -> str:
+    """Return an expression: this account makes the request."""
+    return f"request.userInfo.username == {quoted(account)}"
+
+
+def _limits_of(account: str) -> Iterator[Policy]:
     """Limit the rights of Weir's own account that RBAC can't narrow."""
-    is_weir = ("is-weir", f"request.userInfo.username == {quoted(account)}")
-    exempt = [*SYSTEM_NAMESPACES, namespace]
-    yield policy_object(
-        "account-pods",
-        [match_rule("", ["CREATE"], ["pods/binding", "pods/eviction", "bindings"])],
-        conditions=[is_weir],
-        refused=f"request.namespace in {quoted_list(exempt)}",
-        message="Weir neither binds nor evicts pods of system namespaces.",
-        message_expression="'Weir neither binds nor evicts pods of the namespace ' + request.namespace",
-    )
-    yield policy_object(
+    is_weir = ("is-weir", _is(account))
+    yield checking_policy(
         "account-claims",
         [match_rule("", ["UPDATE"], ["persistentvolumeclaims"])],
         conditions=[is_weir],
         expression="object.spec == oldObject.spec",
         message="Weir changes no spec of a claim: it selects the node by an annotation.",
     )
-    yield policy_object(
+    yield checking_policy(
         "account-nodes",
         [match_rule("", ["UPDATE"], ["nodes"])],
         conditions=[is_weir],
         expression=node_is_same_but_for(GPU_SHARING),
         message=f"Weir changes the label and the taint {GPU_SHARING} of a node, and nothing else of it.",
     )
-    yield policy_object(
+    yield checking_policy(
         "account-jobs",
         [match_rule("batch", ["UPDATE"], ["jobs"])],
         conditions=[is_weir],
@@ -126,21 +167,12 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
     old, new = "oldObject.spec.?claimRef", "object.spec.?claimRef"
     same_claim = " && ".join(f"{old}.?{part} == {new}.?{part}" for part in ("namespace", "name"))
     same = same_fields("spec", "persistentVolumeReclaimPolicy", "storageClassName", "accessModes")
-    yield policy_object(
+    yield checking_policy(
         "account-volumes",
         [match_rule("", ["UPDATE"], ["persistentvolumes"])],
         conditions=[is_weir],
         expression=f"{same} && (!{old}.hasValue() || ({same_claim}))",
         message="Weir gives volumes without a claim to one, and changes nothing else of a volume.",
-    )
-    same_status = same_fields("status", "phase", "podIPs", "containerStatuses", "initContainerStatuses")
-    yield policy_object(
-        "account-statuses",
-        [match_rule("", ["UPDATE"], ["pods/status"])],
-        conditions=[is_weir],
-        refused=f"!({same_status})",
-        message="Weir writes conditions, the nominated node and the claim for extended resources of a pod, "
-        "and nothing else of its status.",
     )
 
 
@@ -154,10 +186,10 @@ def _claims_of_pods(account: str) -> Policy:
         f"{claim}.?annotations[?{quoted(EXTENDED_CLAIM)}].orValue('') == 'true' && "
         f"{claim}.?ownerReferences.orValue([]).exists(owner, owner.apiVersion == 'v1' && owner.kind == 'Pod')"
     )
-    return policy_object(
+    return checking_policy(
         "account-resource-claims",
         [match_rule("resource.k8s.io", ["CREATE", "DELETE", "UPDATE"], ["resourceclaims"])],
-        conditions=[("is-weir", f"request.userInfo.username == {quoted(account)}")],
+        conditions=[("is-weir", _is(account))],
         expression=f"request.operation == 'UPDATE' ? ({_same_metadata()}) : ({special})",
         message="Weir creates and deletes the claims for extended resources of pods, and no other claims; "
         "of any other claim it changes the finalizers alone.",
@@ -173,10 +205,10 @@ def _same_metadata() -> str:
 def _finalizers_alone(account: str) -> Policy:
     """Limit the changes of Weir's account on projects and departments to their finalizers."""
     rule = match_rule(GROUP, ["UPDATE"], ["projects", "departments"]) | {"apiVersions": ["*"]}
-    return policy_object(
+    return checking_policy(
         "account-queues",
         [rule],
-        conditions=[("is-weir", f"request.userInfo.username == {quoted(account)}")],
+        conditions=[("is-weir", _is(account))],
         expression=f"object.?spec == oldObject.?spec && {_same_metadata()}",
         message="Weir changes the finalizers of a project or a department, and nothing else of it.",
     )
@@ -188,12 +220,13 @@ def _records(account: str) -> Policy:
     Metadata may change: the garbage collector takes an owner off that is deleted without them.
     """
     same = "object.?spec == oldObject.?spec && object.?status == oldObject.?status"
-    return policy_object(
+    return refusing_policy(
         "workloads",
         [match_rule(GROUP, ["CREATE", "UPDATE"], ["workloads"]) | {"apiVersions": ["*"]}],
-        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
-        refused=f"!(request.operation == 'UPDATE' && {same})",
-        message="Workloads are written by Weir alone: change the object that the Workload's pods belong to.",
+        Refusal(
+            f"!({_is(account)}) && !(request.operation == 'UPDATE' && {same})",
+            "Workloads are written by Weir alone: change the object that the Workload's pods belong to.",
+        ),
     )
 
 
@@ -201,12 +234,13 @@ def _events(account: str) -> Policy:
     """Refuse Events in Weir's name from every other account: people, and the history, take them for true."""
     groups = [match_rule(group, ["CREATE", "UPDATE"], ["events"]) for group in ("", "events.k8s.io")]
     name = "object.?reportingController.orValue(object.?reportingComponent.orValue(''))"
-    return policy_object(
+    return refusing_policy(
         "events",
         groups,
-        conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
-        refused=f"{name} == {quoted(REPORTER)}",
-        message=f"Events of {REPORTER} are written by Weir alone: name another reportingController.",
+        Refusal(
+            f"!({_is(account)}) && {name} == {quoted(REPORTER)}",
+            f"Events of {REPORTER} are written by Weir alone: name another reportingController.",
+        ),
     )
 
 
@@ -224,7 +258,7 @@ def _refused_pods(
     asked, asked_before = (asks_for_gpus(each, devices) for each in ("object", "oldObject"))
     wrong_now, wrong_before = (wrong.format(pod=each) for each in ("object", "oldObject"))
     begins = "'a pod that exists can\\'t begin to ask for GPUs this way: make a new pod'"
-    return policy_object(
+    return checking_policy(
         name,
         [match_rule("", ["CREATE", "UPDATE"], ["pods", "pods/status"])],
         conditions=[NOT_A_KUBELET],
@@ -246,15 +280,16 @@ def _claims(scheduler: str, daemonset_namespaces: Sequence[str], exempt: Sequenc
     """
     name = "object.spec.?schedulerName.orValue('')"
     of_listed = f"{of_daemonset('object')} && request.namespace in {quoted_list(daemonset_namespaces)}"
-    return policy_object(
+    return refusing_policy(
         "claim-schedulers",
         [match_rule("", ["CREATE"], ["pods"])],
-        conditions=[NOT_A_KUBELET],
-        refused=f"object.spec.?resourceClaims.orValue([]).size() > 0 && {name} != {quoted(scheduler)} && "
-        f"!({of_listed})",
-        message=f"A pod with resource claims is placed by Weir: write schedulerName: {scheduler}.",
-        message_expression=f"'spec.schedulerName is ' + {name} + ', but Weir places pods with resource "
-        f"claims: write schedulerName: {scheduler}'",
+        Refusal(
+            f"{NOT_A_KUBELET[1]} && object.spec.?resourceClaims.orValue([]).size() > 0 && "
+            f"{name} != {quoted(scheduler)} && !({of_listed})",
+            f"A pod with resource claims is placed by Weir: write schedulerName: {scheduler}.",
+            f"'spec.schedulerName is ' + {name} + ', but Weir places pods with resource "
+            f"claims: write schedulerName: {scheduler}'",
+        ),
         exempt=exempt,
     )
 

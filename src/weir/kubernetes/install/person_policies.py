@@ -8,7 +8,7 @@ other namespaces.
 from collections.abc import Iterator
 from typing import Any
 
-from weir.kubernetes.install.policy_expressions import Policy, policy_object, quoted
+from weir.kubernetes.install.policy_expressions import Policy, Refusal, quoted, refusing_policy
 from weir.kubernetes.translate.annotations import USER
 from weir.kubernetes.translate.kind_table import built_in
 
@@ -20,32 +20,27 @@ _NO_CONTROLLER = f"!{_USER}.startsWith('system:') || {_USER}.startsWith({_OWN_AC
 
 
 def person_policies() -> Iterator[Policy]:
-    """Return the policies for objects, and for the templates in schedules and sweeps."""
-    pods = ["pods", "pods/status", "pods/ephemeralcontainers", "pods/resize"]
+    """Return the policies for objects other than pods, and for the templates in schedules and sweeps."""
     owners = sorted({(kind.group, kind.resource) for kind in built_in()} | {("batch", "cronjobs")})
-    changes = [_rule("", pods), _rule("weir.dev", ["sweeps"])]
+    changes = [_rule("weir.dev", ["sweeps"])]
     changes += [
         _rule(group, [resource, f"{resource}/status"])
         for group, resource in owners
         if (group, resource) != ("", "pods")
     ]
-    bindings = {**_rule("", ["pods/binding", "bindings"]), "operations": ["CREATE"]}
-    yield _policy("user", _METADATA, [*changes, bindings])
+    yield refusing_policy("user", changes, forged_person())
     templates = [_rule("batch", ["cronjobs"]), _rule("weir.dev", ["sweeps"])]
-    yield _policy("template-user", _TEMPLATE, templates)
+    yield refusing_policy("template-user", templates, forged_person(_TEMPLATE))
 
 
-def _policy(name: str, metadata: str, rules: list[dict[str, Any]]) -> Policy:
-    message = f"{USER} names the creator, and Weir writes it: leave it out, or as it is."
-    return policy_object(
-        name,
-        rules,
-        conditions=[("no-controller", _NO_CONTROLLER)],
-        refused=" || ".join(_is_forged(metadata, part) for part in ("annotations", "labels")),
-        message=message,
-        message_expression=f"'{USER} names the creator, and you are ' + "
-        "request.userInfo.username + (request.operation == 'CREATE' ? ': leave it out' : "
-        "': leave it as it is')",
+def forged_person(metadata: str = _METADATA) -> Refusal:
+    """Refuse another person than the one who makes the request."""
+    forged = " || ".join(_is_forged(metadata, part) for part in ("annotations", "labels"))
+    return Refusal(
+        f"({_NO_CONTROLLER}) && ({forged})",
+        f"{USER} names the creator, and Weir writes it: leave it out, or as it is.",
+        f"'{USER} names the creator, and you are ' + request.userInfo.username + "
+        "(request.operation == 'CREATE' ? ': leave it out' : ': leave it as it is')",
     )
 
 

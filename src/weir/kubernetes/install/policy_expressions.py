@@ -1,6 +1,7 @@
 """Policies and bindings as objects, and the expressions that several policies share."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME, is_gpu
@@ -85,44 +86,103 @@ def quoted_list(values: Sequence[str]) -> str:
     return f"[{', '.join(map(quoted, values))}]"
 
 
-def policy_object(
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A rule of a policy: an expression that is true of refused requests, and what they are told.
+
+    `message_expression` may use the variables. It is evaluated for refused requests alone.
+    """
+
+    refused: str
+    message: str
+    message_expression: str = ""
+    variables: Sequence[tuple[str, str]] = ()
+
+
+def refusing_policy(
+    name: str, rules: list[dict[str, Any]], *refusals: Refusal, exempt: Sequence[str] = ()
+) -> Policy:
+    """Return a policy that refuses what any of these rules refuses.
+
+    The API server converts the object and the old object once for the conditions of a policy, and again for
+    its validations. So all rules about the same resources are one policy with one condition: a request that
+    is allowed costs one conversion of each.
+    """
+    found = " || ".join(f"({each.refused})" for each in refusals)
+    return _policy_object(
+        name,
+        _constraints(rules, exempt),
+        conditions=[("refused", found)],
+        variables=[variable for each in refusals for variable in each.variables],
+        validations=[
+            _validation("false" if len(refusals) == 1 else f"!({each.refused})", each) for each in refusals
+        ],
+    )
+
+
+def _validation(expression: str, refusal: Refusal) -> dict[str, Any]:
+    validation = {"expression": expression, "message": refusal.message, "reason": "Forbidden"}
+    if refusal.message_expression:
+        validation["messageExpression"] = refusal.message_expression
+    return validation
+
+
+def checking_policy(
     name: str,
     rules: list[dict[str, Any]],
     *,
+    expression: str,
     message: str,
-    expression: str = "",
-    refused: str = "",
+    message_expression: str = "",
     conditions: Sequence[tuple[str, str]] = (),
     variables: Sequence[tuple[str, str]] = (),
-    message_expression: str = "",
     exempt: Sequence[str] = (),
     params: Mapping[str, str] | None = None,
     labels: Sequence[tuple[str, str]] = (),
 ) -> Policy:
-    """Return a policy: its objects, its condition, and the expression that must hold or is refused.
+    """Return a policy by which an expression must hold for each object that meets its conditions.
 
-    `refused` costs the API server a third of `expression` on each request that is allowed, because it is
-    one more condition. Validations and their messages each convert the object and the old object again.
     A policy with parameters allows everything while the API server doesn't know their kind. It would refuse
     every pod of the cluster otherwise, those without GPUs too.
     """
+    validation = _validation(expression, Refusal("", message, message_expression))
+    return _policy_object(
+        name,
+        _constraints(rules, exempt, labels),
+        conditions=conditions,
+        variables=variables,
+        validations=[validation],
+        params=params,
+    )
+
+
+def _constraints(
+    rules: list[dict[str, Any]], exempt: Sequence[str], labels: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
     constraints: dict[str, Any] = {"resourceRules": rules}
     if exempt:
         left_out = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
         constraints["namespaceSelector"] = {"matchExpressions": [left_out]}
     if labels:
         constraints.setdefault("namespaceSelector", {})["matchLabels"] = dict(labels)
-    assert bool(expression) != bool(refused), "a policy has one rule"
-    conditions = [*conditions, *([("refused", refused)] if refused else [])]
-    validation = {"expression": expression or "false", "message": message, "reason": "Forbidden"}
-    if message_expression:
-        validation["messageExpression"] = message_expression
+    return constraints
+
+
+def _policy_object(
+    name: str,
+    constraints: dict[str, Any],
+    *,
+    conditions: Sequence[tuple[str, str]],
+    variables: Sequence[tuple[str, str]],
+    validations: list[dict[str, Any]],
+    params: Mapping[str, str] | None = None,
+) -> Policy:
     spec: dict[str, Any] = {
         "failurePolicy": "Fail" if params is None else "Ignore",
         "matchConstraints": constraints,
         "matchConditions": [{"name": key, "expression": rule} for key, rule in conditions],
         "variables": [{"name": key, "expression": rule} for key, rule in variables],
-        "validations": [validation],
+        "validations": validations,
     }
     if params is not None:
         spec["paramKind"] = dict(params)

@@ -8,14 +8,14 @@ from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES_PLURAL
 from weir.kubernetes.crd.shared_nodes_spec import parameter_kind
 from weir.kubernetes.install.policy_expressions import (
-    METADATA_WRITERS,
     NOT_A_KUBELET,
     SHARE_KEYS,
     Policy,
+    Refusal,
     asks_for_devices,
     changed_key,
+    checking_policy,
     match_rule,
-    policy_object,
     quoted,
     quoted_list,
 )
@@ -26,12 +26,8 @@ _CONTAINERS = "object.spec.?{part}.orValue([])"
 _DEBUGGING = "request.?subResource.orValue('') == 'ephemeralcontainers'"
 
 
-def share_policies(
-    account: str, *, scheduler: str, devices: Sequence[str], exempt: Sequence[str]
-) -> Iterator[Policy]:
-    """Return the policies for shares; `exempt` are namespaces whose pods may use any node."""
-    yield _fixed_shares(account, scheduler)
-    yield _share_variables()
+def share_policies(account: str, *, devices: Sequence[str], exempt: Sequence[str]) -> Iterator[Policy]:
+    """Return the policies for shared nodes; `exempt` are namespaces whose pods may use any node."""
     yield _shared_node_list(account)
     yield _shared_nodes(devices, exempt)
 
@@ -59,7 +55,7 @@ def _shared_nodes(devices: Sequence[str], exempt: Sequence[str]) -> Policy:
         f"'nodes are set aside for shares of GPUs, and a pod with whole GPUs must not tolerate their taint "
         f"{GPU_SHARING}: leave the toleration out, or require a node affinity: {GPU_SHARING} DoesNotExist'"
     )
-    return policy_object(
+    return checking_policy(
         "shared-nodes",
         [match_rule("", ["CREATE", "UPDATE"], ["pods"])],
         conditions=[NOT_A_KUBELET, ("any-shared-node", "params.?spec.?nodes.orValue([]).size() > 0")],
@@ -96,25 +92,21 @@ def _avoids_shared_nodes(pod: str) -> str:
     return f"{terms}.size() > 0 && {every}"
 
 
-def _fixed_shares(account: str, scheduler: str) -> Policy:
+def changed_share(account: str, scheduler: str) -> Refusal:
     """Refuse a change of a pod's share once the pod has a node: the placement depends on it."""
-    return policy_object(
-        "pod-shares",
-        [match_rule("", ["UPDATE"], METADATA_WRITERS)],
-        conditions=[
-            ("not-weir", f"request.userInfo.username != {quoted(account)}"),
-            ("placed", "oldObject.spec.?nodeName.orValue('') != ''"),
-            ("weirs-pod", f"oldObject.spec.?schedulerName.orValue('') == {quoted(scheduler)}"),
-        ],
-        refused=f"{quoted_list(SHARE_KEYS)}.exists(k, {changed_key('k')})",
-        variables=[("touched", f"{quoted_list(SHARE_KEYS)}.filter(k, {changed_key('k')})")],
-        message="The share of a pod that has a node can't be changed: delete the pod and make a new one.",
-        message_expression="variables.touched[0] + ' can\\'t be changed once the pod has a node: "
+    touched = f"{quoted_list(SHARE_KEYS)}.{{}}(k, {changed_key('k')})"
+    return Refusal(
+        f"request.operation == 'UPDATE' && request.userInfo.username != {quoted(account)} && "
+        f"oldObject.spec.?nodeName.orValue('') != '' && "
+        f"oldObject.spec.?schedulerName.orValue('') == {quoted(scheduler)} && {touched.format('exists')}",
+        "The share of a pod that has a node can't be changed: delete the pod and make a new one.",
+        "variables.touched_shares[0] + ' can\\'t be changed once the pod has a node: "
         "delete the pod and make a new one'",
+        [("touched_shares", touched.format("filter"))],
     )
 
 
-def _share_variables() -> Policy:
+def share_without_variables() -> Refusal:
     """Refuse pods that say that they have the variables of a share, and haven't, or have others of the names.
 
     Weir takes the annotation for true when it states whether a share is enforced. So no container of such a
@@ -140,20 +132,17 @@ def _share_variables() -> Policy:
         "a privileged container uses all GPUs of its node, but the memory of this pod is limited "
         f"({SHARE_KEY}): leave out privileged"
     )
-    return policy_object(
-        "share-variables",
-        [match_rule("", ["CREATE", "UPDATE"], METADATA_WRITERS)],
-        conditions=[("states-variables", states_it.format("object")), ("may-be-new", may_be_new)],
-        variables=[("privileged", privileged)],
-        expression=f"!variables.privileged && {every}",
-        message="A pod that states the variables of a share has them in each container.",
-        message_expression=f"variables.privileged ? '{unlimited}' : {_DEBUGGING} ? '{lacks}' : '{stated}'",
+    return Refusal(
+        f"{states_it.format('object')} && ({may_be_new}) && (({privileged}) || !({every}))",
+        "A pod that states the variables of a share has them in each container.",
+        f"variables.privileged ? '{unlimited}' : {_DEBUGGING} ? '{lacks}' : '{stated}'",
+        [("privileged", privileged)],
     )
 
 
 def _shared_node_list(account: str) -> Policy:
     """Refuse the list of shared nodes from every account but Weir's: another policy reads it."""
-    return policy_object(
+    return checking_policy(
         "shared-node-list",
         [match_rule(GROUP, ["CREATE", "UPDATE"], [SHARED_NODES_PLURAL]) | {"apiVersions": ["*"]}],
         conditions=[("not-weir", f"request.userInfo.username != {quoted(account)}")],
