@@ -35,7 +35,7 @@ TOGETHER = {
     *("tests/unit/local/server/test_overload.py", "tests/unit/local/server/test_rest_schema.py"),
     *("tests/users/test_attacks.py", "tests/users/test_shared_pool.py", "tests/users/test_peers.py"),
     *("tests/users/test_sessions.py", "tests/e2e/test_ssh_sessions.py", "tests/e2e/test_web_sessions.py"),
-    "tests/e2e/test_remote_sessions.py",
+    *("tests/e2e/test_remote_sessions.py", "tests/users/test_container_ssh.py"),
     *("tests/users/test_containers.py", "tests/users/test_device_isolation.py", "tests/users/test_oidc.py"),
     *("tests/oidc/test_remote_pool.py", "tests/oidc/test_sessions.py", "tests/oidc/test_tokens.py"),
     "tests/oidc/test_remote_sessions.py",

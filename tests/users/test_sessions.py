@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import pwd
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,39 +11,10 @@ import pytest
 
 from .conftest import People
 from .shared_pool import LIMIT_S, ROOT, SharedPool, until
+from .ssh_client import begin_ssh, make_config
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 pytestmark = pytest.mark.skipif(SSHD is None, reason="sshd is missing (apt-get install openssh-server)")
-PROGRAM = (
-    "import sys; from pathlib import Path; from weir.client import address; "
-    "address.MACHINE = Path(sys.argv.pop(1)); from weir.cli.main import main; sys.exit(main())"
-)
-
-
-def begin_ssh(pool: SharedPool, user: pwd.struct_passwd, name: str, *words: str) -> subprocess.Popen[bytes]:
-    """Begin ssh to a workload, with the configuration that Weir writes but for the program."""
-    proxy = f"{pool.python} -I -c '{PROGRAM}' {pool.socket.parent} session pipe %n"
-    config = user.pw_dir + "/.config/weir/ssh_config"
-    return subprocess.Popen(
-        ["ssh", "-F", config, "-o", f"ProxyCommand={proxy}", f"weir-{name}", *words],
-        user=user.pw_uid,
-        group=user.pw_gid,
-        extra_groups=[],
-        cwd=user.pw_dir,
-        env={"HOME": user.pw_dir, "PATH": "/usr/bin:/bin", "USER": user.pw_name},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-    )
-
-
-def make_config(pool: SharedPool, user: pwd.struct_passwd) -> None:
-    done = pool.weir(user, "ssh", "--print-config")
-    assert done.returncode == 0, done.stderr
-    path = Path(user.pw_dir, ".config", "weir")
-    path.mkdir(parents=True, exist_ok=True)
-    (path / "ssh_config").write_text(done.stdout)
 
 
 def test_ssh_is_inside_the_job_and_goes_on_without_server_and_node(

@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -40,9 +42,14 @@ def require_podman() -> None:
         pytest.skip(reason)
 
 
-def docker_archive(path: Path, name: str = "localhost/tiny:1") -> str:
-    """Write an image as an archive of Docker's form; return how to name it."""
-    layer = _layer()
+def docker_archive(
+    path: Path, name: str = "localhost/tiny:1", further: Mapping[str, Path] = MappingProxyType({})
+) -> str:
+    """Write an image as an archive of Docker's form; return how to name it.
+
+    `further` are files beside the usual programs, by their path in the image.
+    """
+    layer = _layer(further)
     config = {
         "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
         "os": "linux",
@@ -62,12 +69,9 @@ def docker_archive(path: Path, name: str = "localhost/tiny:1") -> str:
     return f"docker-archive:{path}"
 
 
-def _layer() -> bytes:
-    files: dict[str, Path] = {}
-    for program in PROGRAMS:
-        found = shutil.which(program)
-        assert found is not None
-        files[f"bin/{program}"] = Path(found)
+def _layer(further: Mapping[str, Path]) -> bytes:
+    files = {f"bin/{program}": Path(shutil.which(program) or program) for program in PROGRAMS} | further
+    for found in list(files.values()):
         linked = subprocess.run(["ldd", found], capture_output=True, text=True, check=False).stdout
         for library in re.findall(r"(/\S+) \(0x", linked):
             files[library.lstrip("/")] = Path(library)
@@ -75,7 +79,13 @@ def _layer() -> bytes:
     with tarfile.open(fileobj=layer, mode="w") as archive:
         for name, path in files.items():
             _add(archive, name, path.resolve().read_bytes(), mode=0o755)
-        _add(archive, "etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:99:99::/:/bin/sh\n")
+        accounts = (
+            "root:x:0:0::/:/bin/sh",
+            "nobody:x:99:99::/:/bin/sh",
+            "sshd:x:98:98::/run/sshd:/bin/false",
+        )
+        _add(archive, "etc/passwd", "".join(f"{each}\n" for each in accounts).encode())
+        _add(archive, "etc/group", b"root:x:0:\ntty:x:5:\n")
         _add(archive, "etc/owned-by-another", b"kept\n", owner=99)
         for directory in ("tmp", "proc", "sys", "dev", "run", "root"):
             member = tarfile.TarInfo(directory)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from weir.cli.connect import connect
-from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
+from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter, first_process
 from weir.cli.terminal import plain
 
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
@@ -40,21 +40,24 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
         with connect() as pool:
             detail = pool.get(name)
             leader = enter(pool, detail, pod)
-            return run_beside(leader, command, in_container=bool(detail.image))
+            container = first_process(leader) if detail.image else None
+            return run_beside(leader, command, container)
     except EntryRefused as reason:
         print(f"weir: {plain(str(reason))}.", file=sys.stderr)
         return reason.code
 
 
-def run_beside(leader: EnteredLeader, command: Sequence[str], *, in_container: bool) -> int:
+def run_beside(leader: EnteredLeader, command: Sequence[str], container: int | None) -> int:
     """Become a command in the environment of an entered pod, or run it in the pod's container.
+
+    `container`: the first process of the container, None for a pod without one.
 
     Raises:
         EntryRefused: the container can't be entered.
     """
     sys.stdout.flush()
-    if in_container:
-        return _in_container(leader.environment, command)
+    if container is not None:
+        return _in_container(container, command)
     environment = leader.environment | {key: os.environ[key] for key in _TERMINAL if key in os.environ}
     try:
         os.chdir(leader.directory)
@@ -64,15 +67,15 @@ def run_beside(leader: EnteredLeader, command: Sequence[str], *, in_container: b
         return 1
 
 
-def _in_container(environment: dict[str, str], command: Sequence[str]) -> int:
+def _in_container(container: int, command: Sequence[str]) -> int:
     """Run a command in the container of a pod; return its exit code.
 
     Raises:
         EntryRefused: it can't be entered.
     """
-    from weir.local.containers import enter as container
+    from weir.local.containers.enter import NotEntered, run
 
     try:
-        return container.run(container.first_process(environment), command)
-    except container.NotEntered as reason:
+        return run(container, command)
+    except NotEntered as reason:
         raise EntryRefused(str(reason)) from None

@@ -6,6 +6,7 @@ The pod's id stays in the environment, so this process ends with the pod.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 BEGUN_S_MAX, BEGUN_LOOK_S = 10.0, 0.02
 """Time for which the process of a pod that has just begun is awaited, and between two looks."""
+CONTAINER_LOOK_S = 0.1
+"""Time between two looks for a container that gets its image."""
+_AWAITED = "The container starts once it has its image: `weir logs` shows the output meanwhile."
 _TICKS_AT = 19
 """Position of the start time of a process in /proc/PID/stat, counted after the name."""
 
@@ -60,6 +64,29 @@ def enter(pool: "Pool", detail: "WorkloadDetail", pod: str | None = None) -> Ent
         leader, ticks = record.leader, record.leader_ticks
         joined = _join(record.cgroups)
     return EnteredLeader(leader, *_seen(leader, ticks), joined)
+
+
+def first_process(leader: EnteredLeader, *, awaited: bool = False) -> int:
+    """Return the first process of an entered pod's container; wait for its image if it is `awaited`.
+
+    Raises:
+        EntryRefused: it doesn't run.
+    """
+    from weir.local.containers import enter as container
+
+    is_said = False
+    while True:
+        try:
+            return container.first_process(leader.environment)
+        except container.NotEntered as reason:
+            if not awaited:
+                raise EntryRefused(str(reason)) from None
+        if not Path("/proc", str(leader.pid)).exists():
+            raise EntryRefused("its container is over: `weir describe` and `weir logs` say why")
+        if not is_said:
+            print(_AWAITED, file=sys.stderr, flush=True)
+            is_said = True
+        sleep(CONTAINER_LOOK_S)
 
 
 def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":

@@ -10,9 +10,10 @@ import pytest
 from tests.unit.client.fake import Fake, problem
 
 from weir.cli.main import main
-from weir.cli.pod_entry import EntryRefused
+from weir.cli.pod_entry import EnteredLeader, EntryRefused, first_process
 from weir.cli.sessions import pipe, ssh_config, ssh_files
 from weir.cli.sessions.commands import refusals_said
+from weir.local.containers import enter
 
 
 def test_variables_reach_sshd_as_they_are(tmp_path: Path) -> None:
@@ -155,3 +156,31 @@ def test_terminals_without_the_group_of_sshd_are_named(
     assert (why == "") == has_terminals
     if why:
         assert why.endswith(f"`sudo mount -o remount,gid={group},mode=620 /dev/pts`")
+
+
+def test_a_session_awaits_a_container_that_is_about_to_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = [enter.NotEntered("no image yet"), enter.NotEntered("not started yet"), None]
+
+    def looked(_: object) -> int:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+        return 77
+
+    monkeypatch.setattr(enter, "first_process", looked)
+    assert first_process(EnteredLeader(os.getpid(), {}, "/", True), awaited=True) == 77
+    assert capsys.readouterr().err.count("once it has its image") == 1
+
+
+def test_a_container_that_ended_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(_: object) -> int:
+        raise enter.NotEntered("its container is over")
+
+    monkeypatch.setattr(enter, "first_process", looked)
+    over = subprocess.Popen(["true"])
+    over.wait()
+    with pytest.raises(EntryRefused, match="`weir describe` and `weir logs` say why"):
+        first_process(EnteredLeader(over.pid, {}, "/", True), awaited=True)
+    with pytest.raises(EntryRefused, match="its container is over"):
+        first_process(EnteredLeader(os.getpid(), {}, "/", True))

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from weir.cli.connect import connect
 from weir.cli.exec import run_beside
 from weir.cli.outputs import ProjectOption
-from weir.cli.pod_entry import EntryRefused, enter
+from weir.cli.pod_entry import EntryRefused, enter, first_process
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.pipe import found_sshd, no_terminals, pipe
 from weir.cli.sessions.start import default_name, live, running, submit_session
@@ -71,10 +71,9 @@ def shell(
             directory = shlex.quote(detail.directory or ".")
             return _become_ssh(pool, detail, "-t", f'cd {directory}; exec "${{SHELL:-/bin/sh}}"')
         leader = enter(pool, detail)
-        own = [leader.environment.get("SHELL") or "/bin/sh"]
-        return run_beside(
-            leader, _SHELL_IN_CONTAINER if detail.image else own, in_container=bool(detail.image)
-        )
+        if detail.image:
+            return run_beside(leader, _SHELL_IN_CONTAINER, first_process(leader, awaited=True))
+        return run_beside(leader, [leader.environment.get("SHELL") or "/bin/sh"], None)
 
     return in_session("shell", name, options, environment, placement.namespace, enter_shell)
 
@@ -131,7 +130,7 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
     client = shutil.which("ssh")
     if client is None:
         raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
-    if pool.address.ssh is None:
+    if pool.address.ssh is None and not detail.image:
         found_sshd()
         if not command and sys.stdin.isatty() and (why := no_terminals()):
             raise EntryRefused(f"{why} sets it, and `weir shell {detail.name}` does without")

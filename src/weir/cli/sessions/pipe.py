@@ -11,11 +11,12 @@ import shlex
 import shutil
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from weir.cli.connect import connect
-from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter
+from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter, first_process
 from weir.cli.sessions import ssh_files
 from weir.cli.sessions.ssh_files import HOST_PREFIX, SSHD_CONFIG
 from weir.cli.sessions.start import live, running
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _SSHD_PLACES = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/usr/local/bin"
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
 """Directory that an sshd of root needs; it is there only once the service of sshd was started."""
+_OF_ROOT = {"USER": "root", "LOGNAME": "root"}
+"""Variables of a container's user, which ssh knows by the submitter's name."""
 NO_SSHD = "sshd isn't installed on this machine: run `sudo apt install openssh-server`"
 
 
@@ -55,31 +58,63 @@ def pipe(name: str, /, *, key: str | None = None, user: str | None = None) -> in
         if (address := find().ssh) is not None:
             _become_ssh(address, workload)
         with connect() as pool:
-            sshd, config, leader = _entered(pool, workload, key)
+            become = _entered(pool, workload, key)
+        return become()
     except EntryRefused as refusal:
         print(f"weir: {plain(str(refusal))}.", file=sys.stderr)
         return refusal.code
-    return _become(sshd, config, leader)
 
 
-def _entered(pool: "Pool", name: str, key: str | None) -> tuple[str, str, EnteredLeader]:
-    """Enter a workload; return sshd, the path of its configuration, and the process of the workload.
+def _entered(pool: "Pool", name: str, key: str | None) -> Callable[[], int]:
+    """Enter a workload; return the function that runs sshd there.
 
     Raises:
         EntryRefused: it can't be entered, or not by ssh.
     """
-    sshd = found_sshd()
     detail = live(pool, name)
     if detail is None:
         raise EntryRefused(f"there is no workload {name}: `weir ssh {name}` makes one", 2)
-    if detail.image:
-        own = f"`weir shell {name}` opens a shell in it"
-        raise EntryRefused(f"{name} runs in a container, which sshd can't enter: {own}")
+    sshd = "" if detail.image else found_sshd()
     leader = enter(pool, running(pool, detail, is_new=False))
-    directory = ssh_files.make(leader.environment["WEIR_POD_DIRECTORY"], name, leader.environment)
+    if not detail.image:
+        config = _prepared(leader, name, leader.environment, key)
+        return lambda: _become(sshd, config, leader)
+    from weir.local.containers.enter import environment_of
+
+    container = first_process(leader, awaited=True)
+    try:
+        environment = environment_of(container)
+    except OSError:
+        raise EntryRefused("its container is over") from None
+    config = _prepared(leader, name, {**environment, **_OF_ROOT}, key)
+    return lambda: _in_container(container, config, name)
+
+
+def _prepared(leader: EnteredLeader, name: str, environment: Mapping[str, str], key: str | None) -> str:
+    """Make the files of a session; return the path of the configuration of sshd."""
+    directory = ssh_files.make(leader.environment["WEIR_POD_DIRECTORY"], name, environment)
     if key is not None:
         ssh_files.authorize(directory, key)
-    return sshd, str(directory / SSHD_CONFIG), leader
+    return str(directory / SSHD_CONFIG)
+
+
+def _in_container(container: int, config: str, name: str) -> int:
+    """Run the sshd of a container's image; return its exit code.
+
+    Raises:
+        EntryRefused: the image has none, or the container can't be entered.
+    """
+    from weir.cli.cluster.sessions import container_sshd
+    from weir.local.containers import enter, sshd
+
+    user = ssh_files.user_name()
+    try:
+        code = sshd.run(container, config=config, user=user)
+    except enter.NotEntered as reason:
+        raise EntryRefused(str(reason)) from None
+    if code == sshd.NO_SSHD:
+        raise EntryRefused(str(container_sshd.refusal_of(container_sshd.NO_SSHD, user, name)))
+    return code
 
 
 def _become_ssh(address: "SshAddress", name: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Entry of a command into the namespaces of a running container, for `weir exec`.
+"""Entry into the namespaces of a running container, for `weir exec` and sessions.
 
 The kernel lets a user enter namespaces of their own containers and no others. The command has no
 capabilities and gains no privileges there, as the container's own processes.
@@ -7,12 +7,14 @@ capabilities and gains no privileges there, as the container's own processes.
 import ctypes
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 from weir.local.containers import leftovers
+from weir.local.containers.user_namespace import NEW_MOUNTS
 
-_NEW_MOUNTS, _NEW_USERS, _NEW_PIDS = 0x0002_0000, 0x1000_0000, 0x2000_0000
+_NEW_USERS, _NEW_PIDS = 0x1000_0000, 0x2000_0000
 _DROP_FROM_BOUNDS, _NO_NEW_PRIVILEGES, _CAPABILITIES_MOST = 24, 38, 64
 _NOT_FOUND, _NOT_RUNNABLE = 127, 126
 _PID_BYTES_MOST = 20
@@ -37,7 +39,7 @@ def first_process(environment: Mapping[str, str]) -> int:
     except (OSError, ValueError):
         raise NotEntered("its container doesn't run: it may still get its image") from None
     if pid <= 1 or own != environment.get("WEIR_POD_ID"):
-        raise NotEntered("its container is over")
+        raise NotEntered("its container is over, or about to start")
     return pid
 
 
@@ -58,24 +60,48 @@ def run(pid: int, command: Sequence[str]) -> int:
     Raises:
         NotEntered: they can't be entered.
     """
+
+    def become(environment: dict[str, str]) -> NoReturn:
+        drop_capabilities()
+        environment |= {name: os.environ[name] for name in ("TERM",) if name in os.environ}
+        os.execvpe(command[0], list(command), environment)  # noqa: S606 - that is what was asked for
+
+    return inside(pid, become, command[0])
+
+
+def inside(pid: int, act: Callable[[dict[str, str]], NoReturn], program: str) -> int:
+    """Call a function in the namespaces of a container's first process; return the exit code.
+
+    It gets the environment of that process, and becomes the program, or ends its process.
+
+    Raises:
+        NotEntered: they can't be entered.
+    """
     try:
         environment = environment_of(pid)
-        kinds = (("user", _NEW_USERS), ("pid", _NEW_PIDS), ("mnt", _NEW_MOUNTS))
+        kinds = (("user", _NEW_USERS), ("pid", _NEW_PIDS), ("mnt", NEW_MOUNTS))
         spaces = [
             (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds
         ]
         directory = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_CLOEXEC)
     except OSError as failure:
         raise NotEntered(f"its container can't be entered: {failure.strerror}") from None
-    environment |= {name: os.environ[name] for name in ("TERM",) if name in os.environ}
     child = os.fork()  # a process with threads can't change its user namespace
     if child == 0:
-        os._exit(_in_namespaces(spaces, directory, command, environment))
+        os._exit(_in_namespaces(spaces, directory, lambda: act(environment), program))
     return _code_of(child)
 
 
+def drop_capabilities(*kept: int) -> None:
+    """Drop all capabilities but the kept ones with the next program, which gains no privileges either."""
+    for capability in range(_CAPABILITIES_MOST):
+        if capability not in kept:
+            _libc.prctl(_DROP_FROM_BOUNDS, capability, 0, 0, 0)
+    _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+
+
 def _in_namespaces(
-    spaces: Sequence[tuple[int, int]], directory: int, command: Sequence[str], environment: Mapping[str, str]
+    spaces: Sequence[tuple[int, int]], directory: int, act: Callable[[], NoReturn], program: str
 ) -> int:
     for space, kind in spaces:
         if _libc.setns(space, kind) < 0:
@@ -86,18 +112,17 @@ def _in_namespaces(
     child = os.fork()  # the first process of ours in the namespace of process ids
     if child:
         return _code_of(child)
+    code = _NOT_RUNNABLE
     try:
         os.fchdir(directory)
-        for capability in range(_CAPABILITIES_MOST):
-            _libc.prctl(_DROP_FROM_BOUNDS, capability, 0, 0, 0)
-        _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-        os.execvpe(command[0], list(command), dict(environment))  # noqa: S606 - that is what was asked for
+        act()
     except FileNotFoundError:
-        os.write(2, f"weir: {command[0]} isn't in the container.\n".encode(errors="replace"))
-        os._exit(_NOT_FOUND)
+        os.write(2, f"weir: {program} isn't in the container.\n".encode(errors="replace"))
+        code = _NOT_FOUND
     except OSError as failure:
-        os.write(2, f"weir: {command[0]} can't be run: {failure.strerror}.\n".encode(errors="replace"))
-    os._exit(_NOT_RUNNABLE)
+        os.write(2, f"weir: {program} can't be run: {failure.strerror}.\n".encode(errors="replace"))
+    finally:
+        os._exit(code)
 
 
 def _code_of(child: int) -> int:

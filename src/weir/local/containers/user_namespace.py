@@ -7,8 +7,8 @@ do nothing to the machine that its user couldn't do outside: root in the contain
 import ctypes
 import os
 
-_NEW_MOUNTS, _NEW_USERS = 0x0002_0000, 0x1000_0000
-_RECURSIVE, _PRIVATE, _READ_ONLY = 16384, 1 << 18, 1
+NEW_MOUNTS, _NEW_USERS = 0x0002_0000, 0x1000_0000
+_BIND, _RECURSIVE, _PRIVATE, _READ_ONLY = 4096, 16384, 1 << 18, 1
 _NO_SET_UID, _NO_DEVICES = 2, 4
 RUN = "/run/lock"
 """Mount point of the runtime's state: it is on every system, and no job has its files in it."""
@@ -23,14 +23,37 @@ def enter_own() -> None:
         OSError: the kernel or its administrator doesn't allow it.
     """
     uid, gid = os.geteuid(), os.getegid()
-    _check(_libc.unshare(_NEW_USERS | _NEW_MOUNTS))
+    _check(_libc.unshare(_NEW_USERS | NEW_MOUNTS))
     for name, line in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
         fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(fd, line.encode())
         finally:
             os.close(fd)
+    _keep_mounts()
+
+
+def enter_own_mounts() -> None:
+    """Enter a new mount namespace: no other process of the container sees its further mounts.
+
+    Raises:
+        OSError: the kernel doesn't allow it.
+    """
+    _check(_libc.unshare(NEW_MOUNTS))
+    _keep_mounts()
+
+
+def _keep_mounts() -> None:
     _check(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
+
+
+def replace_file(path: str, other: str) -> None:
+    """Show another file at a path in this mount namespace.
+
+    Raises:
+        OSError: it can't be mounted.
+    """
+    _check(_libc.mount(os.fsencode(other), path.encode(), None, _BIND, None), path)
 
 
 def mount_run_directory() -> None:
