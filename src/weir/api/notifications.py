@@ -1,16 +1,14 @@
 """Bodies and answers about notifications: rules, deliveries and tests."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from weir.api.workload_list import Answer, Page, Shown
+from weir.model.notifications import Channel, DeliveryState, Topic
 from weir.scenario_io.scalars import Span
 from weir.scenario_io.specs import Entry
 
-Topic = Literal["start", "end", "failure", "eviction", "idle", "warning", "quota", "maintenance"]
-Channel = Literal["mail", "slack", "webhook", "desktop"]
-DeliveryState = Literal["pending", "delivered", "failed"]
 TARGET_LENGTH_MAX = 2000
 
 

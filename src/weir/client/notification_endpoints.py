@@ -10,6 +10,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterat
 if TYPE_CHECKING:
     from weir.api import notifications as model
     from weir.client.submissions import Amount
+    from weir.model.notifications import Channel, DeliveryState, Topic
 
 _ROWS_A_PAGE = "100"
 
@@ -27,10 +28,10 @@ class NotificationEndpoints:
     @endpoint
     def add_notification(
         self,
-        channel: model.Channel,
+        channel: Channel,
         target: str = "",
         *,
-        on: Sequence[model.Topic],
+        on: Sequence[Topic],
         project: str | None = None,
         quiet: str = "",
         digest: Amount | None = None,
@@ -72,7 +73,7 @@ class NotificationEndpoints:
         return Call("POST", f"/notifications/desktop/{number}/confirm", nothing)
 
     @row_iterator
-    def deliveries(self, *, states: Sequence[model.DeliveryState] = ()) -> Call[RowPage[model.DeliveryRow]]:
+    def deliveries(self, *, states: Sequence[DeliveryState] = ()) -> Call[RowPage[model.DeliveryRow]]:
         """Iterate over messages with their attempts, newest first."""
         from weir.api.notifications import DeliveryPage
 

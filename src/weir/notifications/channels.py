@@ -7,6 +7,7 @@ or reads more than the status of an answer.
 import asyncio
 import smtplib
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
@@ -17,13 +18,14 @@ from pathlib import Path
 import httpx
 
 from weir.control.clock import Clock
+from weir.model.notifications import NotificationRule, OutboxMessage
 from weir.notifications.message_texts import mail_of, signature_headers, slack_body, webhook_body
 from weir.notifications.notification_settings import (
     MailSettings,
     NotificationSettings,
     read_password,
 )
-from weir.notifications.receiver_address import ReceiverAddress
+from weir.notifications.receiver_address import NoAddress, ReceiverAddress
 from weir.notifications.webhook_targets import (
     Address,
     TargetRefused,
@@ -32,7 +34,6 @@ from weir.notifications.webhook_targets import (
     resolve,
 )
 from weir.service.blocking_calls import BlockingCalls
-from weir.store import NotificationRule, OutboxMessage
 from weir.version import __version__
 
 BLOCKING_CALLS_MAX = 100
@@ -62,8 +63,12 @@ class Attempt:
 class Channels:
     """Connections to receivers, in one event loop."""
 
-    def __init__(self, settings: NotificationSettings, clock: Clock) -> None:
+    def __init__(
+        self, settings: NotificationSettings, clock: Clock, password: Callable[[Path], str] = read_password
+    ) -> None:
+        """Create them. `password` reads the file with the password of the mail server."""
         self._settings = settings
+        self._password = password
         self._clock = clock
         self._calls = BlockingCalls(BLOCKING_CALLS_MAX)
         ca_file = settings.webhooks.ca_file
@@ -90,7 +95,7 @@ class Channels:
         return self._http
 
     async def deliver(
-        self, rule: NotificationRule, address: ReceiverAddress | None, message: OutboxMessage
+        self, rule: NotificationRule, address: ReceiverAddress | NoAddress | None, message: OutboxMessage
     ) -> Attempt:
         """Try to deliver a message once."""
         try:
@@ -104,13 +109,11 @@ class Channels:
             return Attempt(str(refused), DeliveryProblem.RECEIVER)
 
     async def _post(
-        self, rule: NotificationRule, address: ReceiverAddress | None, message: OutboxMessage
+        self, rule: NotificationRule, address: ReceiverAddress | NoAddress | None, message: OutboxMessage
     ) -> Attempt:
-        if address is None:
-            lost = (
-                "its address isn't stored on this machine any more: remove this notification and add it again"
-            )
-            return Attempt(lost, DeliveryProblem.RECEIVER)
+        if not isinstance(address, ReceiverAddress):
+            sentence = "it names no address" if address is None else address.sentence
+            return Attempt(sentence, DeliveryProblem.RECEIVER)
         target = checked_target(address.url, self._settings.webhooks.hosts)
         headers: dict[str, str] = {}
         if rule.channel == "slack":
@@ -155,7 +158,9 @@ class Channels:
         now_s = self._clock.on_wall(self._clock())
         try:
             made = mail_of(message, mail.sender, rule.target, self._clock.on_wall, now_s)
-            await self._calls.run(partial(_send_mail, mail, made, self._settings.limits.timeout))
+            await self._calls.run(
+                partial(_send_mail, mail, self._password, made, self._settings.limits.timeout)
+            )
         except smtplib.SMTPRecipientsRefused as error:
             refusals = [_answered(*answer) for answer in error.recipients.values()]
             return Attempt(f"the mail server refuses {rule.target}: {refusals[0]}", DeliveryProblem.MESSAGE)
@@ -167,9 +172,11 @@ class Channels:
         return Attempt(f"the mail server took the mail to {rule.target}")
 
 
-def _send_mail(settings: MailSettings, mail: EmailMessage, timeout_s: float) -> None:
+def _send_mail(
+    settings: MailSettings, read: Callable[[Path], str], mail: EmailMessage, timeout_s: float
+) -> None:
     """Hand a mail to the server. It may hang for some timeouts, so it runs in a thread of its own."""
-    password = None if settings.password_file is None else read_password(Path(settings.password_file))
+    password = None if settings.password_file is None else read(Path(settings.password_file))
     context = ssl.create_default_context(cafile=settings.ca_file)
     server: smtplib.SMTP
     if settings.security == "tls":

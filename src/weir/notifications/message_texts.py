@@ -10,8 +10,8 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 
+from weir.model.notifications import Notification, OutboxMessage
 from weir.model.plain_text import printable
-from weir.store import Notification, OutboxMessage
 
 LINES_MAX = 50
 """Sentences in a text for people; webhooks get all."""

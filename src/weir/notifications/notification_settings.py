@@ -150,8 +150,21 @@ def read_password(path: Path) -> str:
         ValueError: the file can't be used.
     """
     try:
-        if path.stat().st_mode & 0o007:
-            raise ValueError(f"{path} is open to everyone: run chmod 640 {path}")
+        is_open = path.stat().st_mode & 0o007
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from None
+    if is_open:
+        raise ValueError(f"{path} is open to everyone: run chmod 640 {path}")
+    return read_mounted_password(path)
+
+
+def read_mounted_password(path: Path) -> str:
+    """Return the password in a file of a container, in which there is one user.
+
+    Raises:
+        ValueError: the file can't be used.
+    """
+    try:
         text = path.read_text("utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it isn't text"

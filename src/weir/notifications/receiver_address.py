@@ -16,11 +16,18 @@ class ReceiverAddress:
         return "ReceiverAddress(...)"
 
 
+@dataclass(frozen=True, slots=True)
+class NoAddress:
+    """An address that can't be had; the sentence says why, and how to fix it."""
+
+    sentence: str
+
+
 class AddressBook(Protocol):
     """The addresses of receivers by the keys that their rules name."""
 
-    def get(self, key: str) -> ReceiverAddress | None:
-        """Return an address; None if it is gone.
+    def get(self, key: str) -> ReceiverAddress | NoAddress:
+        """Return an address.
 
         Raises:
             OSError: it can't be read now.

@@ -9,20 +9,23 @@ import asyncio
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.control.token_bucket import TokenBucket
+from weir.model.notifications import Claim, NotificationRule, OutboxMessage
 from weir.model.resources import span
 from weir.notifications.channels import Attempt, Channels, DeliveryProblem
-from weir.notifications.notification_settings import NotificationSettings
+from weir.notifications.notification_settings import NotificationSettings, read_password
 from weir.notifications.quiet_hours import quiet_for_s
-from weir.notifications.receiver_address import AddressBook, ReceiverAddress
-from weir.store import NotificationOutbox, NotificationRule, OutboxMessage, StoreFailed
+from weir.notifications.receiver_address import AddressBook, NoAddress, ReceiverAddress
 
 SENT_TOGETHER_MAX = 64
 """Messages on their way to receivers that didn't fail last."""
@@ -51,17 +54,54 @@ class _Lane:
     is_woken: bool = False
 
 
+class Outbox(Protocol):
+    """Rules, and the messages that they have to send. Every method may be called from any thread.
+
+    Each method that reads or writes storage raises OSError if the storage can't be used now.
+    """
+
+    on_queued: Callable[[Collection[int]], None]
+    """Hears of rules with new notifications."""
+
+    def rule(self, id_: int) -> NotificationRule | None:
+        """Return a rule; None if it is gone."""
+        ...
+
+    def waiting(self) -> Sequence[int]:
+        """Return the rules with something to send."""
+        ...
+
+    def claim(self, rule: NotificationRule, now_s: float) -> Claim:
+        """Return the message of a rule that is due, a new one if there is none and a digest is due."""
+        ...
+
+    def delivered(self, message: OutboxMessage, at_s: float) -> Future[None]:
+        """Store that a receiver has confirmed a message."""
+        ...
+
+    def retry(self, message: OutboxMessage, due_s: float, error: str) -> Future[None]:
+        """Store that an attempt failed, and when the next one is due."""
+        ...
+
+    def give_up(self, message: OutboxMessage, at_s: float, error: str) -> Future[None]:
+        """Store that a message isn't tried again."""
+        ...
+
+
 class NotificationSender:
     """Sends the messages of an outbox."""
 
     def __init__(
         self,
-        outbox: NotificationOutbox,
+        outbox: Outbox,
         settings: NotificationSettings,
         addresses: AddressBook,
         clock: Clock,
+        password: Callable[[Path], str] = read_password,
     ) -> None:
+        """Create the sender. `password` reads the file with the password of the mail server."""
         self._outbox = outbox
+        self._password = password
         self._settings = settings
         self._addresses = addresses
         self._clock = clock
@@ -129,7 +169,7 @@ class NotificationSender:
         self._news = asyncio.Event()
         self._healthy = asyncio.Semaphore(SENT_TOGETHER_MAX)
         self._failing = asyncio.Semaphore(FAILING_TOGETHER_MAX)
-        self._channels = Channels(self._settings, self._clock)
+        self._channels = Channels(self._settings, self._clock, self._password)
         try:
             self._woken(await asyncio.to_thread(self._outbox.waiting))
             while True:
@@ -166,10 +206,10 @@ class NotificationSender:
 
     async def _look(self, id_: int, lane: _Lane) -> None:
         """Send one message of a rule if one is due, and set the time of the next look."""
-        rule = self._outbox.rules.index.rules.get(id_)
+        rule = self._outbox.rule(id_)
         try:
             lane.due_s = None if rule is None else await self._send_one(rule, lane)
-        except (StoreFailed, OSError) as error:
+        except OSError as error:
             _LOG.warning("notifications_wait", rule=id_, why=str(error))
             lane.due_s = self._clock() + STORE_RETRY_S
         except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent
@@ -251,16 +291,18 @@ class NotificationSender:
         longest_s = min(limits.retry_most, limits.retry_first * 2.0 ** min(failures - 1, 40))
         return longest_s * self._random.uniform(0.5, 1.0)
 
-    def _address(self, rule: NotificationRule) -> ReceiverAddress | None:
+    def _address(self, rule: NotificationRule) -> ReceiverAddress | NoAddress | None:
         return self._addresses.get(rule.address_key) if rule.address_key else None
 
-    def _take(self, rule: NotificationRule, address: ReceiverAddress | None, units: float = 1.0) -> float:
+    def _take(
+        self, rule: NotificationRule, address: ReceiverAddress | NoAddress | None, units: float = 1.0
+    ) -> float:
         """Take a message from the rate of a receiver, for all rules that name it; return the time to wait."""
         limits, now_s = self._settings.limits, monotonic()
         if rule.channel == "mail":
             receiver, per_s, burst = rule.target.lower(), limits.mails_per_hour / HOUR_S, limits.mails_burst
         else:
-            receiver = "" if address is None else address.url
+            receiver = address.url if isinstance(address, ReceiverAddress) else rule.address_key
             per_s, burst = limits.messages_per_minute / MINUTE_S, limits.messages_burst
         if receiver not in self._buckets and len(self._buckets) >= BUCKETS_MAX:
             self._buckets.clear()

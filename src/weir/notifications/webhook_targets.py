@@ -89,7 +89,7 @@ def checked_target(url: str, allowed: Sequence[str]) -> WebhookTarget:
             return WebhookTarget(parts.scheme, host, port, path, _ip(host) is not None)
     if not allowed:
         raise TargetRefused(
-            "this pool allows no webhooks; its administrator lists their hosts in `weir up --notifications`"
+            "no webhooks are allowed; the administrator lists their hosts for `weir up --notifications`"
         )
     hosts = ", ".join(allowed[:5])
     raise TargetRefused(

@@ -29,8 +29,7 @@ from weir.store.history_report import Prices
 from weir.store.metering import UsageMeter
 from weir.store.model_reports import history_by_model, usage_by_model
 from weir.store.new_workloads import new_row
-from weir.store.notification_outbox import Notification, NotificationOutbox, OutboxMessage
-from weir.store.notification_rules import NotificationRule
+from weir.store.notification_outbox import NotificationOutbox
 from weir.store.records import (
     ArrayIndexRecord,
     ArrayRecord,
@@ -71,10 +70,7 @@ __all__ = [
     "NoSuchToken",
     "NoSuchWorkload",
     "NotSuspended",
-    "Notification",
     "NotificationOutbox",
-    "NotificationRule",
-    "OutboxMessage",
     "Prices",
     "QueueInUse",
     "QueueUnsound",

@@ -8,15 +8,21 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
-from weir.api.notifications import DeliveryState, Topic
+from weir.model.notifications import (
+    Claim,
+    DeliveryState,
+    Notification,
+    NotificationRule,
+    OutboxMessage,
+    Topic,
+)
 from weir.store.codec import record_of, row_of
 from weir.store.database import Database, WriteListener
-from weir.store.notification_rules import NotificationRule, RuleTable
+from weir.store.notification_rules import RuleTable
 from weir.store.notification_tables import notification_messages, notification_rules, notifications
 from weir.store.records import HistoryEvent, RecordPage
 
@@ -30,48 +36,6 @@ KEPT_S = 30 * 86400.0
 """Time for which messages and notifications are kept."""
 FORGOTTEN_TOGETHER = 1000
 PENDING: DeliveryState = "pending"
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """An event as a rule tells of it."""
-
-    at_s: float
-    topic: Topic | str
-    kind: str
-    sentence: str
-    uid: int | None = None
-    workload: str | None = None
-    project: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxMessage:
-    """A message with its state. `size` counts its notifications; a list has only the first of them."""
-
-    id: int
-    key: str
-    rule: int
-    made_s: float
-    size: int
-    state: DeliveryState
-    attempts: int
-    due_s: float
-    done_s: float | None
-    error: str
-    notifications: tuple[Notification, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A message to send now, or the time at which there may be one; neither if nothing is pending.
-
-    `is_queued`: notifications are due that aren't in a message yet.
-    """
-
-    message: OutboxMessage | None = None
-    next_s: float | None = None
-    is_queued: bool = False
 
 
 class NotificationOutbox(WriteListener):
@@ -114,6 +78,10 @@ class NotificationOutbox(WriteListener):
             connection.execute(insert(notifications), rows)
 
     # The sender's
+
+    def rule(self, id_: int) -> NotificationRule | None:
+        """Return a rule; None if it is gone."""
+        return self.rules.index.rules.get(id_)
 
     def waiting(self) -> Sequence[int]:
         """Return the rules with something to send."""

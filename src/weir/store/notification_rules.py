@@ -7,13 +7,12 @@ project matches the events of the project.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
-from weir.api.notifications import Channel, Topic
 from weir.control.port import LifecycleRule
+from weir.model.notifications import NotificationRule, Topic
 from weir.store.codec import record_of, row_of
 from weir.store.database import Database
 from weir.store.errors import NoSuchRule, TooManyRules
@@ -25,22 +24,6 @@ RULES_MAX = 5000
 """Rules of one pool."""
 OWNERS_TOGETHER = 500
 """Workloads whose users are read by one query."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationRule:
-    """A rule. `address_key` finds the secret address of a webhook; `target` is the part that may be shown."""
-
-    id: int = 0
-    user: str
-    project: str | None = None
-    channel: Channel
-    topics: tuple[Topic, ...]
-    target: str
-    address_key: str = ""
-    quiet: str = ""
-    digest_s: float = 0.0
-    created_s: float = 0.0
 
 
 def topics_of(event: HistoryEvent) -> frozenset[Topic]:

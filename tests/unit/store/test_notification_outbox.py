@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from weir.model.notifications import NotificationRule, OutboxMessage
 from weir.state.events import WorkloadOutcome
-from weir.store import HistoryEvent, NotificationRule, OutboxMessage, Store, notification_outbox
+from weir.store import HistoryEvent, Store, notification_outbox
 from weir.store.errors import NoSuchRule, TooManyRules
 from weir.store.notification_outbox import KEPT_S
 from weir.store.notification_rules import topics_of

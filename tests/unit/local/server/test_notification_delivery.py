@@ -18,6 +18,7 @@ from tests.unit.store.fixtures import opened
 
 from weir.control.clock import Clock
 from weir.local.server.notifications.receiver_addresses import ReceiverAddresses
+from weir.model.notifications import NotificationRule, OutboxMessage
 from weir.notifications.notification_settings import MailSettings, NotificationSettings
 from weir.notifications.receiver_address import ReceiverAddress
 from weir.notifications.sender import NotificationSender
@@ -28,7 +29,7 @@ from weir.notifications.webhook_targets import (
     resolve,
 )
 from weir.service.blocking_calls import BlockingCalls
-from weir.store import HistoryEvent, NotificationRule, OutboxMessage, Store
+from weir.store import HistoryEvent, Store
 
 from .receivers import Receivers, receivers, settings
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from weir.api.notifications import (
     DeliveryPage,
     DeliveryRow,
-    DeliveryState,
     DesktopNotification,
     DesktopPage,
     NotificationAsked,
@@ -25,13 +24,13 @@ from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.notifications.receiver_addresses import ReceiverAddresses
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import FieldErrors, RequestRefused
+from weir.model.notifications import DeliveryState, Notification, NotificationRule, OutboxMessage
 from weir.notifications.message_texts import SECRET_PREFIX, subject, text_lines
 from weir.notifications.notification_settings import ADDRESS, NotificationSettings
 from weir.notifications.quiet_hours import quiet_for_s, read_quiet_hours
 from weir.notifications.receiver_address import ReceiverAddress
 from weir.notifications.sender import NotificationSender
 from weir.notifications.webhook_targets import TargetRefused, checked_target
-from weir.store import Notification, NotificationRule, OutboxMessage
 
 TEST_S_MAX = 25.0
 """Less than clients wait for an answer."""

@@ -8,9 +8,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from weir.local import secret_files
-from weir.notifications.receiver_address import ReceiverAddress
+from weir.notifications.receiver_address import NoAddress, ReceiverAddress
 
 FILE = "notifications/receivers.json"
+LOST = NoAddress(
+    "its address isn't stored on this machine any more: remove this notification and add it again"
+)
 
 
 class ReceiverAddresses:
@@ -20,15 +23,15 @@ class ReceiverAddresses:
         self._path = str(home / FILE)
         self._changing = threading.Lock()
 
-    def get(self, key: str) -> ReceiverAddress | None:
-        """Return an address; None if it is gone.
+    def get(self, key: str) -> ReceiverAddress | NoAddress:
+        """Return an address.
 
         Raises:
             OSError: the file can't be read.
         """
         found = secret_files.read(self._path).get(key)
         if found is None:
-            return None
+            return LOST
         return ReceiverAddress(str(found.get("url", "")), str(found.get("secret", "")))
 
     def put(self, key: str, address: ReceiverAddress) -> None:

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from weir.api.notifications import (
     DeliveryPage,
-    DeliveryState,
     DesktopPage,
     NotificationAsked,
     NotificationMade,
@@ -27,6 +26,7 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
+from weir.model.notifications import DeliveryState
 
 routes = APIRouter(prefix="/api/v1/notifications", tags=["notifications"])
 _STATES = ("pending", "delivered", "failed")
