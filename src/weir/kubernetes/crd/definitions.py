@@ -13,7 +13,24 @@ from pydantic import BaseModel
 
 from weir.kubernetes.api.objects import ApiStruct
 from weir.kubernetes.crd.field_descriptions import DESCRIPTIONS
+from weir.kubernetes.crd.notification_objects import (
+    DELIVERIES_MAX,
+    QUEUED_MAX,
+    TOLD_MAX,
+    TOPICS,
+    NotificationRuleSpec,
+    NotificationRuleStatus,
+)
+from weir.kubernetes.crd.notification_objects import KIND as NOTIFICATION_RULE
 from weir.kubernetes.crd.objects import REQUIRED, WorkloadSpec, WorkloadStatus
+from weir.kubernetes.crd.printer_columns import (
+    Schema,
+    column,
+    notification_columns,
+    queue_columns,
+    sweep_columns,
+    workload_columns,
+)
 from weir.kubernetes.crd.scheduler_settings import SchedulerConfigSpec
 from weir.kubernetes.crd.schemas import (
     GROUP,
@@ -39,8 +56,6 @@ from weir.scenario_io.specs import (
     TopologyRequestEntry,
 )
 
-Schema = dict[str, Any]
-
 _OF_POOLS = ("maxPriorityOf", "personLimits", "personLimitsOf", "defaults")
 """Fields of scenario files that clusters can't have: pods don't name their submitter."""
 _ENTRIES_MOST = {
@@ -52,6 +67,10 @@ _ENTRIES_MOST = {
     "namespaces": 1024,
     "rungs": 32,
     "params": 64,
+    "topics": len(TOPICS),
+    "told": TOLD_MAX,
+    "queued": QUEUED_MAX,
+    "deliveries": DELIVERIES_MAX,
 }
 """Assumed number of entries by which the API server estimates the cost of a rule over all of them."""
 _NAME_MOST, _AMOUNT_MOST, _PROSE_MOST = 253, 64, 4096
@@ -122,7 +141,7 @@ def _cluster_kinds() -> list[dict[str, Any]]:
             "Departments hold projects, and other departments, and may be guaranteed a quota of their own.",
             _queue_spec(DepartmentEntry),
             QueueStatus,
-            _queue_columns(("PARENT", ".spec.parent")),
+            queue_columns(("PARENT", ".spec.parent")),
             rules=[
                 _rule(
                     "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
@@ -135,7 +154,7 @@ def _cluster_kinds() -> list[dict[str, Any]]:
             "A project is guaranteed a quota; the pods of its namespaces may use it.",
             _queue_spec(ProjectEntry, ClusterProject),
             QueueStatus,
-            _queue_columns(("DEPARTMENT", ".spec.department"), ("NAMESPACES", ".spec.namespaces", 1)),
+            queue_columns(("DEPARTMENT", ".spec.department"), ("NAMESPACES", ".spec.namespaces", 1)),
         ),
         _definition(
             "Topology",
@@ -143,9 +162,9 @@ def _cluster_kinds() -> list[dict[str, Any]]:
             _topology_spec(),
             TopologyStatus,
             [
-                _column("LEVELS", ".spec.levels"),
-                _column("PHASE", ".status.phase"),
-                _column("MESSAGE", ".status.message", 1),
+                column("LEVELS", ".spec.levels"),
+                column("PHASE", ".status.phase"),
+                column("MESSAGE", ".status.message", 1),
             ],
         ),
         _definition(
@@ -153,14 +172,14 @@ def _cluster_kinds() -> list[dict[str, Any]]:
             "Settings of the scheduler with this name. Without the object, its flags apply.",
             _object(SchedulerConfigSpec),
             SchedulerConfigStatus,
-            [_column("PHASE", ".status.phase"), _column("MESSAGE", ".status.message")],
+            [column("PHASE", ".status.phase"), column("MESSAGE", ".status.message")],
         ),
         _definition(
             SHARED_NODES_KIND,
             "Nodes set aside for shares of GPUs. Weir writes this object, and an admission policy reads it.",
             _object(SharedNodesSpec),
             None,
-            [_column("NODES", ".spec.nodes")],
+            [column("NODES", ".spec.nodes")],
         ),
     ]
 
@@ -173,7 +192,7 @@ def _namespaced_kinds() -> list[dict[str, Any]]:
             "Pods that start, recover and end together. Weir makes these; to end one, delete its owner.",
             _workload_spec(),
             WorkloadStatus,
-            _workload_columns(),
+            workload_columns(),
             scope="Namespaced",
             short=["wl"],
             status_apart=False,  # one write makes the whole object; a policy lets Weir alone write it
@@ -183,7 +202,15 @@ def _namespaced_kinds() -> list[dict[str, Any]]:
             "A hyper-parameter sweep. Weir makes a Job for each trial and rung, and writes the results here.",
             _object(SweepSpec),
             SweepStatus,
-            _sweep_columns(),
+            sweep_columns(),
+            scope="Namespaced",
+        ),
+        _definition(
+            NOTIFICATION_RULE,
+            "Topics to tell of the workloads of this namespace, and a receiver. Weir sends the messages.",
+            _notification_spec(),
+            NotificationRuleStatus,
+            notification_columns(),
             scope="Namespaced",
         ),
     ]
@@ -215,7 +242,7 @@ def _definition(
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": whole},
-        "additionalPrinterColumns": [*columns, _column("AGE", ".metadata.creationTimestamp", kind="date")],
+        "additionalPrinterColumns": [*columns, column("AGE", ".metadata.creationTimestamp", kind="date")],
         **({"subresources": {"status": {}}} if status is not None and status_apart else {}),
     }
     return {
@@ -236,55 +263,6 @@ def _definition(
             "versions": [version],
         },
     }
-
-
-# Columns
-
-
-def _column(name: str, path: str, wide: int = 0, *, kind: str = "string") -> Schema:
-    return {"name": name, "type": kind, "jsonPath": path, **({"priority": 1} if wide else {})}
-
-
-def _queue_columns(*own: tuple[str, str] | tuple[str, str, int]) -> list[Schema]:
-    return [
-        *(_column(*each) for each in own),
-        _column("QUOTA", ".status.quota.gpu"),
-        _column("DEMAND", ".status.demand.gpu"),
-        _column("SHARE", ".status.share.gpu"),
-        _column("ALLOCATED", ".status.allocated.gpu"),
-        _column("LIMIT", ".spec.limit.gpu", 1),
-        _column("PRIORITY", ".spec.priority", 1, kind="integer"),
-        _column("RUNNING", ".status.running", kind="integer"),
-        _column("PENDING", ".status.pending", kind="integer"),
-        _column("UNSCHEDULABLE", ".status.unschedulable", 1, kind="integer"),
-        _column("PHASE", ".status.phase"),
-        _column("MESSAGE", ".status.message", 1),
-    ]
-
-
-def _workload_columns() -> list[Schema]:
-    return [
-        _column("PROJECT", ".spec.project"),
-        _column("TYPE", ".spec.type", 1),
-        _column("PRIORITY", ".spec.priority", 1, kind="integer"),
-        _column("GPUS", ".status.gpus"),
-        _column("PHASE", ".status.phase"),
-        _column("RUNNING", ".status.running"),
-        _column("SINCE", ".status.since", kind="date"),
-        _column("WHY", ".status.reason.sentence"),
-        _column("NODES", ".status.nodes", 1),
-        _column("EXPECTED", ".status.estimatedStart", 1),
-    ]
-
-
-def _sweep_columns() -> list[Schema]:
-    return [
-        _column("PROJECT", ".spec.project"),
-        _column("PHASE", ".status.phase"),
-        _column("TRIALS", ".status.progress"),
-        _column("BEST", ".status.best"),
-        _column("MESSAGE", ".status.message", 1),
-    ]
 
 
 # Schemas
@@ -314,6 +292,23 @@ def _workload_spec() -> Schema:
     group["properties"] = {name: group["properties"][name] for name in _OF_GROUPS}
     spec["properties"]["topology"] = _object(TopologyRequestEntry)
     spec["properties"]["groups"] = {"type": "array", "items": group}
+    return spec
+
+
+def _notification_spec() -> Schema:
+    spec = _object(NotificationRuleSpec)
+    spec["properties"]["topics"] |= {"minItems": 1, "x-kubernetes-list-type": "set"}
+    spec["x-kubernetes-validations"] = [
+        _rule(
+            "self.channel == 'mail' ? has(self.address) && !has(self.urlKey) : "
+            "has(self.urlKey) && !has(self.address)",
+            "write the address for mail, and the urlKey for slack and webhook",
+        ),
+        _rule(
+            "(self.channel == 'webhook') == has(self.signingSecretKey)",
+            "write the signingSecretKey for a webhook, and leave it out for other channels",
+        ),
+    ]
     return spec
 
 

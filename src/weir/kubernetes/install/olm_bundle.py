@@ -45,6 +45,7 @@ _ABOUT = {
     "Topology": "Node labels from coarse to fine, by which gangs are kept together.",
     "SchedulerConfig": "Settings of the scheduler.",
     "SharedNodes": "Nodes that Weir sets aside for shares of GPUs; written by Weir.",
+    "NotificationRule": "Events of a namespace's workloads to tell of, and a receiver.",
     "Sweep": "A search of hyper-parameters, whose trials Weir runs as Jobs.",
     "Workload": "Pods that start together, and why they wait; written by Weir.",
 }
@@ -285,6 +286,12 @@ def _examples() -> list[Thing]:
         ),
         example("Topology", "network", {"levels": ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]}),
         example("SchedulerConfig", "weir", {"sharedNodes": {"max": 2}}),
+        example(
+            "NotificationRule",
+            "failures",
+            {"channel": "mail", "address": "mia@lab.example", "topics": ["failure", "eviction"]},
+            namespace="default",
+        ),
         example("Sweep", "digits", _SWEEP, namespace="default"),
     ]
 
