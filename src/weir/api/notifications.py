@@ -30,11 +30,13 @@ class NotificationAsked(Entry):
 class NotificationRow(Answer):
     """A rule. `target` leaves out the secret part of a URL; `user` created it.
 
+    `name`: its namespace and name on a cluster, which has no short numbers.
     `pending`: notifications that aren't delivered yet. `dropped`: those that exceeded the limit of pending
     ones. `trouble`: why the last attempt failed; None if it didn't.
     """
 
     id: int
+    name: str | None = None
     channel: Shown[Channel]
     target: str
     on: list[Shown[Topic]]
@@ -68,11 +70,15 @@ class NotificationTested(Answer):
 
 
 class DeliveryRow(Answer):
-    """A message of one or more notifications. Every attempt carries the same `key`, so that doubles show."""
+    """A message of one or more notifications. Every attempt carries the same `key`, so that doubles show.
+
+    `rule`: the number of its rule; `name`: the name of that rule on a cluster.
+    """
 
     id: int
     key: str
     rule: int
+    name: str | None = None
     channel: Shown[Channel]
     target: str
     state: Shown[DeliveryState]

@@ -75,6 +75,7 @@ def manifests(
             job_messages,
             agents.agents,
             page.dashboard,
+            pods.notifications_everywhere,
         )
     print(f"# Weir {__version__}, made by `weir kube manifests`.")
     if "@" not in chosen.image:

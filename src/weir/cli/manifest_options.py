@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weir.kubernetes.install.deployment import PodOptions
     from weir.kubernetes.install.history import HistoryStorage
     from weir.kubernetes.install.node_agent import NodeAgents
+    from weir.kubernetes.install.notifications import NotificationSecret
     from weir.kubernetes.translate.device_resources import DeviceResources
 
 _NAMES = Parameter(consume_multiple=True, negative=())
@@ -153,6 +154,10 @@ class WeirPodOptions:
     """Let the cluster choose the group of the volume's files, as OpenShift does, instead of 65532."""
     keep_history: str = "366d"
     """Time to keep the history, such as 366d."""
+    notifications_secret: str | None = None
+    """Secret whose key notifications.yaml has the mail server, the allowed webhooks and limits."""
+    notifications_everywhere: Annotated[bool, _SWITCH] = False
+    """Let Weir read the Secret weir-notifications of every namespace; else where its ClusterRole is bound."""
 
     def checked(self, shared_nodes: int, overcommit_grace: str, replicas: int) -> "PodOptions":
         """Return the options of the Deployment."""
@@ -172,6 +177,15 @@ class WeirPodOptions:
             check.one("--overcommit-grace", check.span, overcommit_grace),
             check.each("--may-call", destination, self.may_call),
             checked_storage(self._history(), replicas),
+            self._notifications(),
+        )
+
+    def _notifications(self) -> "NotificationSecret":
+        from weir.kubernetes.install.notifications import NotificationSecret
+
+        name = self.notifications_secret
+        return NotificationSecret(
+            "" if name is None else check.one("--notifications-secret", check.name, name)
         )
 
     def _history(self) -> "HistoryStorage":

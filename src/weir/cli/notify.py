@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
-from weir.cli.connect import connect, refuse_on_cluster
+from weir.cli.connect import connect
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, show
@@ -41,7 +41,7 @@ def _about(row: "DeliveryRow") -> str:
 
 
 RULES: "tuple[Column[NotificationRow], ...]" = (
-    Column("ID", lambda row: str(row.id), right=True),
+    Column("ID", lambda row: row.name or str(row.id)),
     Column("OF", lambda row: f"project {row.project}" if row.project else row.user, least=8),
     Column("CHANNEL", lambda row: row.channel),
     Column("TO", lambda row: row.target, least=12),
@@ -53,7 +53,7 @@ RULES: "tuple[Column[NotificationRow], ...]" = (
 )
 DELIVERIES: "tuple[Column[DeliveryRow], ...]" = (
     Column("MADE", lambda row: moment(row.made_s), drop=2),
-    Column("ID", lambda row: str(row.rule), right=True),
+    Column("ID", lambda row: row.name or str(row.rule)),
     Column("TO", lambda row: row.target, least=12),
     Column("STATE", lambda row: row.state),
     Column("ATTEMPTS", lambda row: str(row.attempts), right=True, drop=4),
@@ -96,7 +96,6 @@ def add(
     file
         File with the address of a webhook.
     """
-    refuse_on_cluster("notifications")
     if channel in ("slack", "webhook"):
         if address:
             print(
@@ -109,7 +108,7 @@ def add(
     topics = list(on) or ["end", "eviction", "warning"]
     with connect() as pool:
         made = pool.add_notification(channel, address, on=topics, project=project, quiet=quiet, digest=digest)
-    print(f"Notification {made.id}: {', '.join(made.on)} to {made.target}.")
+    print(f"Notification {made.name or made.id}: {', '.join(made.on)} to {made.target}.")
     if made.secret:
         print(f"Requests are signed with {made.secret}")
         print("It isn't shown again.")
@@ -128,31 +127,31 @@ def list_(*, output: OutputOption = "table") -> int:
 
 
 @app.command
-def remove(number: int, /) -> int:
+def remove(id_: str, /) -> int:
     """Remove a notification, with everything that it would still send.
 
     Parameters
     ----------
-    number
+    id_
         Its ID in `weir notify list`.
     """
     with connect() as pool:
-        pool.remove_notification(number)
-    print(f"Notification {number} is removed.")
+        pool.remove_notification(id_)
+    print(f"Notification {plain(id_)} is removed.")
     return 0
 
 
 @app.command
-def test(number: int, /) -> int:
+def test(id_: str, /) -> int:
     """Send a test message now, and print the outcome.
 
     Parameters
     ----------
-    number
+    id_
         Its ID in `weir notify list`.
     """
     with connect() as pool:
-        outcome = pool.test_notification(number)
+        outcome = pool.test_notification(id_)
     print(f"{'Delivered' if outcome.delivered else 'Not delivered'}: {plain(outcome.sentence)}.")
     return 0 if outcome.delivered else 1
 

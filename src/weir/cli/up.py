@@ -73,7 +73,12 @@ def up(
     if on == "kubernetes":
         form, kinds = log_format or "json", cluster.workload_kinds
         return run_scheduler(
-            options, policy_file=policy, kinds_file=kinds, log_level=log_level, log_format=form
+            options,
+            policy_file=policy,
+            kinds_file=kinds,
+            notifications_file=state.notifications,
+            log_level=log_level,
+            log_format=form,
         )
     return run_server(
         replace(settings, policy_file=policy, log_level=log_level, log_format=log_format or "text")

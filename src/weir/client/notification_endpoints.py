@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
+from weir.client.path_parts import path_part
 
 if TYPE_CHECKING:
     from weir.api import notifications as model
@@ -49,16 +50,16 @@ class NotificationEndpoints:
         return Call("POST", "/notifications", form(NotificationMade), body=body)
 
     @endpoint
-    def remove_notification(self, number: int) -> Call[None]:
-        """Remove a notification, with everything that it would still send."""
-        return Call("DELETE", f"/notifications/{number}", nothing)
+    def remove_notification(self, name: int | str) -> Call[None]:
+        """Remove a notification by its number, or by its name on a cluster. Nothing more is sent for it."""
+        return Call("DELETE", f"/notifications/{path_part(str(name))}", nothing)
 
     @endpoint
-    def test_notification(self, number: int) -> Call[model.NotificationTested]:
-        """Send a test message now, and return its outcome."""
+    def test_notification(self, name: int | str) -> Call[model.NotificationTested]:
+        """Send a test message now, and return its outcome. On a cluster a notification has a name."""
         from weir.api.notifications import NotificationTested
 
-        return Call("POST", f"/notifications/{number}/test", form(NotificationTested))
+        return Call("POST", f"/notifications/{path_part(str(name))}/test", form(NotificationTested))
 
     @row_list
     def desktop_notifications(self) -> Call[RowPage[model.DesktopNotification]]:

@@ -32,8 +32,11 @@ class NamespacedObjects(Generic[Kind]):
         selector: str,
         within: str,
         only: str | None,
+        shown_by: str = "",
     ) -> None:
+        """Begin. `shown_by` is the command that lists the objects; by default that of the noun."""
         self._api = api
+        self._shown_by = shown_by or f"{noun} list"
         self._group_version, self._resource, self._of = group_version, resource, of
         self._noun, self._selector = noun, selector
         self._within, self._only = within, only
@@ -79,7 +82,7 @@ class NamespacedObjects(Generic[Kind]):
 
     def _none(self, name: str) -> Exception:
         return refused(
-            404, f"There is no {self._noun} {name[:80]}; `weir {self._noun} list` shows which there are."
+            404, f"There is no {self._noun} {name[:80]}; `weir {self._shown_by}` shows which there are."
         )
 
 

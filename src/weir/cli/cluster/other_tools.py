@@ -25,10 +25,7 @@ _BY_RESOURCE = {
     "dashboard": "weir dashboard opens the page of a cluster",
     "history": "a cluster writes no trace: weir report history -o json has its numbers",
     "maintenance": "nodes of a cluster are taken out of service when it is time: kubectl drain NODE",
-    "notifications": (
-        "Weir sends no messages for a cluster: follow kubectl get events --watch, or have Alertmanager send "
-        "what weir kube alerts finds"
-    ),
+    "notifications": "change the NotificationRule itself: kubectl edit notificationrule",
     "previews": "a cluster tries no submission out: submit it, and weir why says why it waits",
     "priorities": "its priority classes are those of Kubernetes: kubectl get priorityclasses",
     "schedules": "change the CronJob itself: kubectl edit cronjob",

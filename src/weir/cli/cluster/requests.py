@@ -22,6 +22,7 @@ from weir.kubernetes.api.errors import TooManyRequests
 from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
+    from weir.cli.cluster.cluster_notifications import ClusterNotifications
     from weir.cli.cluster.cluster_sweeps import ClusterSweeps
     from weir.cli.cluster.cron_jobs import CronJobs
     from weir.cli.cluster.template_maps import TemplateMaps
@@ -68,6 +69,12 @@ class ClusterRequests:
         return ClusterSweeps(self._api, lookup, jobs, within=self._within, only=self._only)
 
     @cached_property
+    def _notifications(self) -> "ClusterNotifications":
+        from weir.cli.cluster.cluster_notifications import ClusterNotifications
+
+        return ClusterNotifications(self._api, self.queries.lookup, within=self._within, only=self._only)
+
+    @cached_property
     def _templates(self) -> "TemplateMaps":
         from weir.cli.cluster.template_maps import TemplateMaps
 
@@ -102,6 +109,8 @@ class ClusterRequests:
                 return await self._schedules.answer(method, rest, body)
             case _, ["sweeps", *rest]:
                 return await self._sweeps.answer(method, rest, params, body)
+            case _, ["notifications", *rest]:
+                return await self._notifications.answer(method, rest, params, body)
             case _, ["projects", project, "templates", *rest]:
                 return await self._templates.answer(method, project, rest, body)
             case _, [("projects" | "departments") as kind, *names]:

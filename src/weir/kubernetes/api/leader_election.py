@@ -11,6 +11,8 @@ another: the times in the Lease are for people.
 """
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -77,6 +79,11 @@ class Lease(ApiStruct, omit_defaults=True):
 
     metadata: Metadata
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+def pod_identity() -> str:
+    """Return the name of this process's pod, or of the machine outside of a cluster."""
+    return os.environ.get("HOSTNAME") or socket.gethostname()
 
 
 def boot_clock() -> float:

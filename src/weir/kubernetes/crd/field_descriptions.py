@@ -261,7 +261,7 @@ _NOTIFICATION_RULE = {
     "status.dropped": "Number of notifications that exceeded the limit of pending ones.",
     "status.observedGeneration": "Generation of the spec that the status is about.",
     "status.toldUntil": "Time up to which events are over for this rule.",
-    "status.told": "Keys of events after that time that the rule has taken in.",
+    "status.told": "Times and keys of events after that time that the rule has taken in.",
     "status.queued": "Notifications that aren't in a message yet.",
     **{f"status.queued[].{name}": text for name, text in _QUEUED.items()},
     "status.messages": "Messages that aren't confirmed.",

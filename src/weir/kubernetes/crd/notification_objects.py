@@ -23,8 +23,8 @@ TOPICS = ["start", "end", "failure", "eviction", "idle", "warning"]
 CHANNELS = ["mail", "slack", "webhook"]
 QUEUED_MAX = 200
 """Notifications of a rule that aren't delivered yet: all are in one object."""
-TOLD_MAX = 1000
-"""Keys of events that a rule has taken in."""
+TOLD_MAX = 500
+"""Events that a rule has taken in: each with its time and key."""
 DELIVERIES_MAX = 20
 """Messages that are over."""
 SENTENCE_MAX = 500

@@ -202,6 +202,17 @@ class History(_Values):
     """Time to keep the history, in days."""
 
 
+class Notifications(_Values):
+    """Messages about workloads by mail and webhooks; without a secret, none are sent."""
+
+    secret: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = ""
+    """Secret whose key `notifications.yaml` has the mail server, allowed webhooks and limits; empty for none.
+    Its other keys are files in /etc/weir/notifications, such as the mail server's password."""
+    all_namespaces: bool = False
+    """Read the Secret `weir-notifications` of every namespace; else where the ClusterRole of that name is
+    bound."""
+
+
 class ChartValues(_Values):
     """Values of Weir."""
 
@@ -241,6 +252,8 @@ class ChartValues(_Values):
     """Agents on the GPU nodes, which report the use of GPUs to Weir."""
     history: History = History()
     """History of workloads, events and usage."""
+    notifications: Notifications = Notifications()
+    """Messages about workloads by mail and webhooks."""
     dashboard: DashboardValues = DashboardValues()
     """The dashboard in the cluster, behind a sign-in with OpenID Connect."""
     monitoring: bool = False

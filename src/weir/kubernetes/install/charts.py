@@ -33,6 +33,7 @@ from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, History
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.network import calls_policy
 from weir.kubernetes.install.node_agent import INSECURE, WATCH_MEMORY, NodeAgents
+from weir.kubernetes.install.notifications import SETTINGS_FILE, NotificationSecret
 from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.policy_expressions import quoted_list
 from weir.version import __version__
@@ -59,6 +60,7 @@ _EXEMPT, _DAEMONSETS = "value-exempt", "value-daemonsets"
 _PROJECT, _LABEL, _PROJECT_EXEMPT = "value-project", "value-label", "value-project-exempt"
 _CLASS = "system-value-class"
 _HISTORY = HistoryStorage("value-history-secret", "value-history-claim", "value-keep")
+_NOTIFICATIONS = NotificationSecret("value-notifications-secret")
 _DASHBOARD = DashboardOptions(
     "value-url",
     "value-issuer",
@@ -101,12 +103,14 @@ _MARKED = Installation(
         _GRACE,
         [_DESTINATION],
         _HISTORY,
+        _NOTIFICATIONS,
     ),
     monitoring=True,
     node=NodeAgents(
         "value-runtime-class", {"value": "gpu-nodes"}, kubelet_insecure_tls=True, watch_memory=True
     ),
     dashboard=_DASHBOARD,
+    read_all_receivers=True,
 )
 """An installation with a marker for each option, and with all that options add."""
 
@@ -116,6 +120,7 @@ _WITH_SECRET, _WITH_AUTHORITIES = replace(_DASHBOARD, authorities=""), replace(_
 _CLIENT, _AUTHORITIES = ".Values.dashboard.clientSecret", ".Values.dashboard.authorities"
 _SCOPES, _PROXIES = ".Values.dashboard.extraScopes", ".Values.dashboard.trustedProxies"
 _SECRET, _CLAIM = ".Values.history.secret", ".Values.history.claim"
+_NOTIFIES = ".Values.notifications.secret"
 _KEEPS = f"or {_SECRET} {_CLAIM}"
 _WATCHES = ".Values.node.watchMemory"
 _MARKERS = Markers(
@@ -146,6 +151,7 @@ _MARKERS = Markers(
         _HISTORY.secret: ".Values.history.secret",
         _HISTORY.claim: ".Values.history.claim",
         _HISTORY.keep: ".Values.history.keep",
+        _NOTIFICATIONS.name: _NOTIFIES,
         str(_QUOTA): "add (mul 2 .Values.replicas) 2",
         str(_NODES): "int .Values.sharedNodes",
         "weir-train": 'include "weir.className" (list . "train")',
@@ -194,6 +200,8 @@ _MARKERS = Markers(
         "--database": _CLAIM,
         VOLUME_URL: _CLAIM,
         "--keep-history": _KEEPS,
+        "--notifications": _NOTIFIES,
+        SETTINGS_FILE: _NOTIFIES,
         _HISTORY.keep: _KEEPS,
         SECRET_OPTION: _CLIENT,
         SECRET_FILE: _CLIENT,
@@ -213,6 +221,7 @@ _MARKERS = Markers(
     parts=(
         *((each, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for each in made),
         *((each, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for each in made),
+        *((each, _NOTIFIES) for each in (*_NOTIFICATIONS.volumes(), *_NOTIFICATIONS.mounts())),
         *((each, _CLIENT) for made in (_WITH_SECRET.volumes(), _WITH_SECRET.mounts()) for each in made),
         *(
             (each, _AUTHORITIES)
@@ -234,6 +243,11 @@ _WITHOUT: tuple[tuple[Installation, str], ...] = (
     (replace(_MARKED, replicas=1), "gt (int .Values.replicas) 1"),
     (replace(_MARKED, monitoring=False), ".Values.monitoring"),
     (replace(_MARKED, pods=replace(_MARKED.pods, may_call=())), ".Values.mayCall"),
+    (
+        replace(_MARKED, pods=replace(_MARKED.pods, notifications=NotificationSecret())),
+        _NOTIFIES,
+    ),
+    (replace(_MARKED, read_all_receivers=False), ".Values.notifications.allNamespaces"),
     (replace(_MARKED, query_api=False), ".Values.queryApi"),
     (replace(_MARKED, job_messages=False), ".Values.jobMessages"),
     (replace(_MARKED, node=None), ".Values.node.enabled"),

@@ -11,6 +11,7 @@ from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.usage_settings import SECRET, SECRETS
 from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.network import calls_policy, network_policy
+from weir.kubernetes.install.notifications import NotificationSecret
 from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, probes, within
 
 PORT = 9443
@@ -32,6 +33,7 @@ class PodOptions:
     overcommit_grace: str = "5m"  # before pods are stopped on a node with too many GPUs in use
     may_call: Sequence[str] = ()  # destinations besides the API server
     history: HistoryStorage = field(default_factory=HistoryStorage)
+    notifications: NotificationSecret = field(default_factory=NotificationSecret)
 
 
 def deployment(
@@ -49,7 +51,9 @@ def deployment(
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
     words = ["up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", devices]
     words += ["--shared-nodes", str(options.shared_nodes), "--overcommit-grace", options.overcommit_grace]
-    container = _container(image, (*words, *options.history.words(), *more_words), options)
+    container = _container(
+        image, (*words, *options.history.words(), *options.notifications.words(), *more_words), options
+    )
     return [
         *_critical_pods(namespace, replicas, options),
         within(
@@ -60,6 +64,7 @@ def deployment(
             spec=network_policy(CHOSEN, PORT, sources),
         ),
         *_calls(namespace, options),
+        *_names(namespace, options),
         within(namespace, "v1", "Service", NAME, spec={"selector": CHOSEN, "ports": ports}),
         _deployment(namespace, replicas, container, options),
         *_budget(namespace, replicas),
@@ -72,6 +77,14 @@ def _calls(namespace: str, options: PodOptions) -> list[Thing]:
         return []
     spec = calls_policy(CHOSEN, options.may_call)
     return [within(namespace, "networking.k8s.io/v1", "NetworkPolicy", f"{NAME}-calls", spec=spec)]
+
+
+def _names(namespace: str, options: PodOptions) -> list[Thing]:
+    """Return a policy that lets Weir ask for the addresses of receivers."""
+    if not options.notifications.name:
+        return []
+    spec = calls_policy(CHOSEN, ())
+    return [within(namespace, "networking.k8s.io/v1", "NetworkPolicy", f"{NAME}-notifications", spec=spec)]
 
 
 def _critical_pods(namespace: str, replicas: int, options: PodOptions) -> list[Thing]:
@@ -102,6 +115,7 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
             {"name": "prometheus", "secret": {"secretName": SECRET, "optional": True, "defaultMode": 0o444}},
             *options.history.volumes(),
+            *options.notifications.volumes(),
         ],
     }
     chosen: Thing = {
@@ -141,6 +155,7 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
             {"name": "prometheus", "mountPath": str(SECRETS), "readOnly": True},
             *options.history.mounts(),
+            *options.notifications.mounts(),
         ],
     }
 

@@ -14,6 +14,9 @@ import yaml
 from weir import __version__
 from weir.kubernetes.admission.webhook_configuration import NAME, registrations
 from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.crd.notification_objects import PLURAL as NOTIFICATIONS
+from weir.kubernetes.crd.notification_objects import READ_ROLE
+from weir.kubernetes.crd.notification_objects import SECRET as RULE_SECRET
 from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
@@ -62,6 +65,7 @@ class Installation:
     job_messages: bool = True  # the right of every pod to send messages about itself
     node: NodeAgents | None = None  # agents that report the use of GPUs
     dashboard: DashboardOptions | None = None  # behind a sign-in with OpenID Connect
+    read_all_receivers: bool = False  # Secrets with addresses of webhooks, in all namespaces
 
 
 def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thing]:
@@ -173,15 +177,25 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
                 **LABELS,
                 **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
             },
-            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES, SWEEPS), *read_rules()],
+            rules=[
+                _may("get list watch", GROUP, *_OWN, CONFIGS, SHARED_NODES, SWEEPS, NOTIFICATIONS),
+                *read_rules(),
+            ],
         ),
         thing(  # people who may make Jobs may make sweeps
             f"{_RBAC}/v1",
             "ClusterRole",
             f"{NAME}-edit",
             labels={**LABELS, **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("edit", "admin")}},
-            rules=[_may("create update patch delete deletecollection", GROUP, SWEEPS)],
+            rules=[_may("create update patch delete deletecollection", GROUP, SWEEPS, NOTIFICATIONS)],
         ),
+        thing(  # bound in namespaces where Weir may read addresses of webhooks: one Secret by its name
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            READ_ROLE,
+            rules=[_may("get", "", "secrets", names=[RULE_SECRET])],
+        ),
+        *([_bound("ClusterRoleBinding", READ_ROLE, account)] if of.read_all_receivers else []),
         thing(  # bound by an administrator where Weir may make the Jobs of sweeps
             f"{_RBAC}/v1",
             "ClusterRole",
@@ -242,6 +256,8 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may(f"get {look}", GROUP, SWEEPS),
         _may("patch", GROUP, f"{SWEEPS}/status"),
         _may("get", "batch", "jobs"),  # those of trials
+        _may(look, GROUP, NOTIFICATIONS),
+        _may("patch", GROUP, f"{NOTIFICATIONS}/status"),
         # its port
         _may(
             "get patch",

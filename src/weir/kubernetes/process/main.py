@@ -28,6 +28,7 @@ from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.process_options import ProcessOptions
 from weir.kubernetes.process.scheduler_process import SchedulerProcess
 from weir.model.scenario import InvalidFile as FileRefused
+from weir.notifications.notification_settings import read_notification_settings
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
 from weir.service.engine_build import engine_kind
@@ -55,6 +56,7 @@ def run(
     *,
     policy_file: Path | None = None,
     kinds_file: Path | None = None,
+    notifications_file: Path | None = None,
     log_level: str = "info",
     log_format: logging_setup.Format = "json",
 ) -> int:
@@ -66,6 +68,8 @@ def run(
             options.policy = read_policy(policy_file)
         if kinds_file is not None:
             options.kinds = kinds_file.read_text("utf-8")
+        if notifications_file is not None:
+            options.notifications = read_notification_settings(notifications_file)
         asyncio.run(_serve(options))
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)

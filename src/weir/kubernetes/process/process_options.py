@@ -14,6 +14,7 @@ from weir.model.policy import Policy
 if TYPE_CHECKING:  # what isn't used isn't imported
     from weir.kubernetes.history.options import HistoryOptions
     from weir.kubernetes.process.webhook_server import ServingOptions
+    from weir.notifications.notification_settings import NotificationSettings
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class ProcessOptions:
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # set aside automatically by Weir
     without_project: WithoutProject = IGNORE
     history: "HistoryOptions | None" = None  # the database of what the API server forgets
+    notifications: "NotificationSettings | None" = None  # mail server and allowed webhooks
 
     @property
     def settings(self) -> SchedulerSettings:

@@ -5,8 +5,6 @@ that any can take over at once; control begins with the whole state after each e
 """
 
 import asyncio
-import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,11 +19,12 @@ from weir.control.clock import Clock
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.api.changes import Change, Deliver, ObjectSet, ObjectUnreadable, to_both
 from weir.kubernetes.api.client import ApiClient
-from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
+from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection, pod_identity
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject
+from weir.kubernetes.notifications.notification_service import ClusterNotifications
 from weir.kubernetes.process.api_calls import calls_of
 from weir.kubernetes.process.cluster_headroom import ClusterHeadroom, count_gpus
 from weir.kubernetes.process.cluster_summary import ClusterSummary
@@ -38,6 +37,7 @@ from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatc
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED, taint_watch
+from weir.kubernetes.query.workload_index import WorkloadIndex
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.sweeps import trial_costs
@@ -101,7 +101,7 @@ class SchedulerProcess:
         self.backend.set_budget_rules(chosen.policy.budgets)
         self.backend.set_scale_up_over_quota(chosen.scale_up_over_quota)
         self.election: LeaderElection | AlwaysLeader = (
-            LeaderElection(api, namespace=namespace, identity=_identity())
+            LeaderElection(api, namespace=namespace, identity=pod_identity())
             if options.elects
             else AlwaysLeader()
         )
@@ -124,10 +124,14 @@ class SchedulerProcess:
         self.reflectors: dict[str, Reflector[Any]] = {}
         self.group_watch = GroupWatch(api, self.backend)
         self.taint_watch = taint_watch(api, self.backend.deliver("devicetaintrules"))
-        self.sweeps = self._make_sweeps(f"{namespace}:{NAME}")
+        account = f"{namespace}:{NAME}"
+        self.sweeps = self._make_sweeps(account)
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
+        self._workloads = WorkloadIndex() if self.query is None else self.query.workloads
+        told = options.notifications
+        self.notifications = ClusterNotifications(api, self.election, told, self._workloads, clock, account)
 
     def _make_sweeps(self, account: str) -> ClusterSweepController:
         deliver = self.backend.deliver(trial_costs.RESOURCE)
@@ -207,7 +211,7 @@ class SchedulerProcess:
         for resource, each in self.reflectors.items():
             if each.synced.is_set() and now_s - each.heard_s > UNHEARD_S_MOST:
                 return f"The API server hasn't sent {resource} for {span(now_s - each.heard_s)}."
-        return ""
+        return self.notifications.trouble
 
     # From any thread
 
@@ -256,6 +260,7 @@ class SchedulerProcess:
             tasks.create_task(self.group_watch.run())
             tasks.create_task(self.taint_watch.run())
             tasks.create_task(self.sweeps.run())
+            tasks.create_task(self.notifications.reflector.run())
             tasks.create_task(self.namespace_ends.repeat())
             tasks.create_task(Reflector(self._api, SETTINGS_PATH, QuotaObject, self.settings.deliver).run())
             await self._sync()
@@ -276,6 +281,7 @@ class SchedulerProcess:
             self.control_thread.start()
             if self._history is not None:
                 self._history.lead()
+            self.notifications.lead()
             if isinstance(self.election, AlwaysLeader):
                 await asyncio.Event().wait()
             else:
@@ -289,6 +295,7 @@ class SchedulerProcess:
 
     async def _stop(self) -> None:
         await self.standby.close()
+        await self.notifications.stop()
         control_thread, self.control_thread = self.control_thread, None
         if control_thread is not None:
             self.deadline.waits_for = "weir-control"
@@ -313,8 +320,8 @@ class SchedulerProcess:
     def _reflect(self) -> None:
         ends = self.namespace_ends
         sees: dict[str, Deliver] = {"namespaces": ends.see_namespaces, "pods": ends.see_pods}
+        sees["workloads"] = to_both(self._workloads.deliver, self.notifications.see_workloads)
         if self.query is not None:
-            sees["workloads"] = self.query.workloads.deliver
             sees["namespaces"] = to_both(self.query.see_namespaces, ends.see_namespaces)
         for api_version, resource, of in WATCHED:
             deliver = to_both(sees.get(resource), self.backend.deliver(resource))
@@ -391,7 +398,3 @@ class SchedulerProcess:
         if unreadable:
             for key in self.backend.awaited_kinds() & unreadable.keys():
                 self._owners[key].look_again()
-
-
-def _identity() -> str:
-    return os.environ.get("HOSTNAME") or socket.gethostname()

@@ -1,0 +1,72 @@
+"""Notifications of a cluster on one replica: its watches, and its term while it leads."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weir.control.clock import Clock
+from weir.kubernetes.api.changes import Change
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Reflector
+from weir.kubernetes.crd.notification_objects import PLURAL, NotificationRuleObject
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.notifications.notification_term import NotificationTerm
+from weir.kubernetes.query.workload_index import WorkloadIndex
+
+if TYPE_CHECKING:  # without settings, nothing that sends is imported
+    from weir.notifications.notification_settings import NotificationSettings
+
+
+class ClusterNotifications:
+    """Notifications of one replica. All calls are on the event loop.
+
+    `account` is the namespace and name of Weir's service account. Without settings nothing is sent.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        leadership: Leadership,
+        settings: "NotificationSettings | None",
+        workloads: WorkloadIndex,
+        clock: Clock,
+        account: str,
+    ) -> None:
+        self._api = api
+        self._leadership = leadership
+        self._settings = settings
+        self._workloads = workloads
+        self._clock = clock
+        self._account = account
+        self._term: NotificationTerm | None = None
+        path = path_of(API_VERSION, PLURAL)
+        self.reflector = Reflector(api, path, NotificationRuleObject, self._see_rules)
+
+    @property
+    def trouble(self) -> str:
+        """Return why nothing is sent while this replica leads; empty if all is well."""
+        return "" if self._term is None else self._term.trouble
+
+    def _see_rules(self, changes: Sequence[Change[NotificationRuleObject]]) -> None:
+        if self._term is not None:
+            self._term.see_rules(changes)
+
+    def see_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
+        """Take in workloads that are there, changed or gone."""
+        if self._term is not None:
+            self._term.see_workloads(changes)
+
+    def lead(self) -> None:
+        """Begin to take in events and to send."""
+        self._term = NotificationTerm(
+            self._api, self._leadership, self._settings, self._workloads, self._clock, self._account
+        )
+        self._term.start()
+
+    async def stop(self) -> None:
+        """Send no more: this replica doesn't lead any more, or ends."""
+        term, self._term = self._term, None
+        if term is not None:
+            await term.close()

@@ -1,0 +1,255 @@
+"""Notifications while one replica leads: it reads the rules afresh, takes in events of workloads, and sends.
+
+The status of each rule is its outbox. So a leader that ends loses nothing: the next one goes on with it.
+Messages leave in a thread of their own, and no decision waits for one.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from structlog import get_logger
+
+from weir.control.clock import Clock
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.notification_objects import (
+    PLURAL,
+    READY,
+    TEST_ANNOTATION,
+    NotificationRuleObject,
+    RuleTest,
+)
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.notifications.receiver_check import receiver_of
+from weir.kubernetes.notifications.receiver_secrets import ReceiverSecrets
+from weir.kubernetes.notifications.rule_outbox import RuleOutbox
+from weir.kubernetes.notifications.rule_state import RuleState
+from weir.kubernetes.notifications.status_writer import RuleStatusWriter
+from weir.kubernetes.notifications.workload_events import ENDS, deletion_of, events_of
+from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.writes.leader_guard import LeaderGuard
+from weir.model.notifications import Notification, OutboxMessage
+from weir.model.plain_text import printable
+
+if TYPE_CHECKING:
+    from weir.notifications.notification_settings import NotificationSettings
+    from weir.notifications.sender import NotificationSender
+
+LOOK_S = 1.0
+"""Time between two looks for statuses to write."""
+CHECK_EVERY_S = 15.0
+"""Time between two checks of rules that aren't ready."""
+LIST_RETRY_S = 5.0
+CLOSE_S = 2.0
+TEST_S = 25.0
+RULES_OF_NAMESPACE_MAX = 100
+TEST_ID_MAX = 64
+_LOG = get_logger(__name__)
+
+
+class NotificationTerm:
+    """One term of a leader."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        leadership: Leadership,
+        settings: "NotificationSettings | None",
+        workloads: WorkloadIndex,
+        clock: Clock,
+        account: str,
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self._workloads = workloads
+        self._clock = clock
+        self._addresses = ReceiverSecrets(api, account)
+        self._writer = RuleStatusWriter(LeaderGuard(api, leadership, leadership.term))
+        self._outbox = RuleOutbox(self._writer.save, self._addresses)
+        self._sender: NotificationSender | None = None
+        self._by_namespace: dict[str, list[RuleState]] = defaultdict(list)
+        self._live: dict[str, tuple[str, WorkloadObject]] = {}  # workloads that aren't over, by name
+        self._has_begun = False
+        self._testing: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def trouble(self) -> str:
+        """Return why nothing is sent; empty if all is well."""
+        return "" if self._sender is None else self._sender.trouble or ""
+
+    def start(self) -> None:
+        """Begin."""
+        self._spawn(self._run())
+
+    async def close(self) -> None:
+        """Send no more, and write what is known of deliveries if the API server answers at once."""
+        if self._sender is not None:
+            await asyncio.to_thread(self._sender.close)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._writer.save_changed(self._outbox.rules.values())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self) -> None:
+        await self._begin()
+        checked_s = time.monotonic()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self._writer.save_changed(list(self._outbox.rules.values()))
+            if time.monotonic() >= checked_s + CHECK_EVERY_S:
+                checked_s = time.monotonic()
+                for state in list(self._outbox.rules.values()):
+                    if state.status.phase != READY:
+                        await self._check(state)
+
+    async def _begin(self) -> None:
+        """Read the rules as the last leader left them; then begin to send."""
+        path = path_of(API_VERSION, PLURAL)
+        while True:
+            try:
+                rules = await self._api.list_all(path, NotificationRuleObject)
+                break
+            except ApiError as error:
+                _LOG.warning("notifications_not_read", why=str(error))
+                await asyncio.sleep(LIST_RETRY_S)
+        self._has_begun = True
+        for thing in rules:
+            self._set(thing)
+        if self._settings is not None:
+            from weir.notifications.notification_settings import read_mounted_password
+            from weir.notifications.sender import NotificationSender
+
+            sender = NotificationSender(
+                self._outbox, self._settings, self._outbox, self._clock, read_mounted_password
+            )
+            sender.start()
+            self._sender = sender
+
+    # Rules
+
+    def see_rules(self, changes: Sequence[Change[NotificationRuleObject]]) -> None:
+        """Take in rules that are new, changed or gone."""
+        for change in changes if self._has_begun else ():
+            if isinstance(change, ObjectSet):
+                self._set(change.object)
+            elif isinstance(change, ObjectRemoved):
+                self._drop(change.uid)
+
+    def _set(self, thing: NotificationRuleObject) -> None:
+        metadata, now_s = thing.metadata, self._clock()
+        state = next(
+            (each for each in self._by_namespace[metadata.namespace] if each.uid == metadata.uid), None
+        )
+        if state is None:
+            state = RuleState(thing, now_s)
+            group = self._by_namespace[metadata.namespace]
+            if len(group) >= RULES_OF_NAMESPACE_MAX:
+                state.unreadable = (
+                    f"its namespace has {RULES_OF_NAMESPACE_MAX} others, the maximum: remove one"
+                )
+            group.append(state)
+            self._outbox.rules[state.id] = state
+            self._catch_up(state)
+            self._spawn(self._check(state))
+        elif state.respecify(thing, now_s):
+            self._catch_up(state)
+            self._spawn(self._check(state))
+        test = metadata.annotations.get(TEST_ANNOTATION, "")[:TEST_ID_MAX]
+        tested = state.status.test
+        if test and (tested is None or tested.id != test) and test not in self._testing:
+            self._testing.add(test)
+            self._spawn(self._test(state, test))
+
+    def _drop(self, uid: str) -> None:
+        for state in [each for each in self._outbox.rules.values() if each.uid == uid]:
+            del self._outbox.rules[state.id]
+            self._by_namespace[state.namespace].remove(state)
+
+    def _catch_up(self, state: RuleState) -> None:
+        """Take in the events that the workloads of a rule's namespace state."""
+        now_s = self._clock()
+        for each in self._workloads.all():
+            if each.namespace == state.namespace:
+                self._take_in(each.key, each.uid, each.object, [state], now_s)
+        if state.status.pending:
+            self._outbox.on_queued([state.id])
+
+    async def _check(self, state: RuleState) -> None:
+        """Record the receiver of a rule, or why nothing can be sent to it."""
+        with suppress(OSError, ApiError):  # the next check
+            receiver, refusal = await receiver_of(state, self._settings, self._addresses)
+            state.check(receiver, refusal)
+            await self._writer.save(state)
+
+    async def _test(self, state: RuleState, test: str) -> None:
+        """Send the test message that a person has requested, and record the outcome."""
+        sentence, delivered, now_s = "nothing is sent now: the leader has just begun", False, self._clock()
+        refusal = state.unreadable
+        with suppress(OSError, ApiError):
+            refusal = refusal or (await receiver_of(state, self._settings, self._addresses))[1]
+        if refusal:
+            sentence = refusal
+        elif self._sender is not None:
+            told = Notification(now_s, "test", "test", f"This is a test of notification {state.key}.")
+            key = f"msg_{secrets.token_hex(12)}"
+            message = OutboxMessage(0, key, state.id, now_s, 1, "pending", 0, now_s, None, "", (told,))
+            try:
+                async with asyncio.timeout(TEST_S):
+                    attempt = await self._sender.test(state.rule, message)
+                sentence, delivered = attempt.sentence, attempt.problem is None
+            except (TimeoutError, OSError):
+                sentence = "the receiver doesn't answer in time"
+        state.status.test = RuleTest(id=printable(test, TEST_ID_MAX), delivered=delivered, sentence=sentence)
+        state.is_changed = True
+        self._testing.discard(test)
+        with suppress(ApiError):
+            await self._writer.save(state)
+
+    # Workloads
+
+    def see_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
+        """Take in the events of workloads that are new, changed or gone."""
+        queued: set[int] = set()
+        now_s = self._clock()
+        for change in changes if self._has_begun else ():
+            rules = self._by_namespace.get(change.key.partition("/")[0])
+            if not rules:
+                continue
+            if isinstance(change, ObjectSet):
+                found = change.object
+                queued.update(self._take_in(change.key, found.metadata.uid, found, rules, now_s))
+            elif isinstance(change, ObjectRemoved) and change.key in self._live:
+                uid, last = self._live.pop(change.key)
+                event = deletion_of(uid, change.key, now_s)
+                queued.update(each.id for each in rules if each.take([event], last.spec, uid, change.key))
+        if queued:
+            self._outbox.on_queued(queued)
+
+    def _take_in(
+        self, name: str, uid: str, thing: WorkloadObject, rules: Iterable[RuleState], now_s: float
+    ) -> list[int]:
+        """Take in the events of one workload; return the rules with new notifications."""
+        if thing.status.phase in ENDS:
+            self._live.pop(name, None)
+        else:
+            self._live[name] = uid, thing
+        events = list(events_of(uid, name, thing, now_s))
+        return [each.id for each in rules if each.take(events, thing.spec, uid, name)]

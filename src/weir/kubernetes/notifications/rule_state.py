@@ -1,0 +1,256 @@
+"""The outbox of one rule: its status in memory, and every change of it."""
+
+import secrets
+from bisect import insort
+from collections.abc import Iterable
+
+from weir.kubernetes.api.object_numbers import number_of, seconds_of
+from weir.kubernetes.crd.notification_objects import (
+    DELIVERIES_MAX,
+    FAILING,
+    QUEUED_MAX,
+    READY,
+    REFUSED,
+    SENTENCE_MAX,
+    TOLD_MAX,
+    NotificationRuleObject,
+    QueuedNotification,
+    RuleDelivery,
+    RuleMessage,
+)
+from weir.kubernetes.crd.objects import WorkloadSpec
+from weir.kubernetes.notifications.workload_events import WorkloadEvent
+from weir.kubernetes.writes.status_values import moment
+from weir.model.notifications import (
+    Channel,
+    Claim,
+    Notification,
+    NotificationRule,
+    OutboxMessage,
+    Topic,
+)
+from weir.model.plain_text import printable
+from weir.model.resources import seconds
+from weir.notifications.notification_settings import ADDRESS
+from weir.notifications.quiet_hours import read_quiet_hours
+
+MESSAGE_SIZE_MAX = 100
+"""Notifications in one message."""
+TRIED_MAX = 5
+"""Messages of a rule that a receiver has refused and that are tried again; then no new one is made."""
+RECEIVER_MAX = 253
+
+
+class RuleState:
+    """A rule and its outbox. `is_changed`: the status has changes that aren't written."""
+
+    def __init__(self, thing: NotificationRuleObject, now_s: float) -> None:
+        self.uid = thing.metadata.uid
+        self.id = number_of(thing.metadata.uid)
+        self.namespace, self.name = thing.metadata.namespace, thing.metadata.name
+        self.status = thing.status
+        self.is_changed = False
+        if self.status.told_until is None:
+            self.status.told_until = thing.metadata.creation_timestamp or moment(now_s)
+        self._told = {each.rpartition("-")[2] for each in self.status.told}
+        self.status.pending = len(self.status.queued) + sum(
+            len(each.notifications) for each in self.status.messages
+        )
+        self.since_s = seconds_of(self.status.told_until)
+        if 0 < self.status.observed_generation < thing.metadata.generation:
+            self._begin_at(now_s)  # it was changed while there was no leader
+        self.rule = self._take_spec(thing)
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    def respecify(self, thing: NotificationRuleObject, now_s: float) -> bool:
+        """Take in a spec if it is newer. It counts for events from now on; pending notifications stay."""
+        if thing.metadata.generation <= self.status.observed_generation:
+            return False
+        self._begin_at(now_s)
+        self.rule = self._take_spec(thing)
+        return True
+
+    def _begin_at(self, now_s: float) -> None:
+        self.since_s = now_s
+        self.status.told_until, self.status.told = moment(now_s), []
+        self._told.clear()
+
+    def _take_spec(self, thing: NotificationRuleObject) -> NotificationRule:
+        """Return the spec as the sender reads it."""
+        self.spec = thing.spec
+        if self.status.observed_generation != thing.metadata.generation:
+            self.status.observed_generation = thing.metadata.generation
+            self.is_changed = True
+        spec, channel = thing.spec, _CHANNELS.get(thing.spec.channel)
+        self.unreadable, digest_s = "", 0.0
+        try:
+            digest_s = seconds(spec.digest) if spec.digest else 0.0
+            read_quiet_hours(spec.quiet)
+        except ValueError as error:
+            self.unreadable = str(error)
+        if channel is None:
+            self.unreadable = f"{spec.channel[:40]!r} is no channel; write mail, slack or webhook"
+        if channel == "mail" and ADDRESS.fullmatch(spec.address) is None:
+            self.unreadable = f"{spec.address[:80]!r} is no mail address; write one such as mia@lab.example"
+        return NotificationRule(
+            id=self.id,
+            user=spec.user,
+            project=spec.project or None,
+            channel=channel or "mail",
+            topics=tuple(_TOPICS[each] for each in spec.topics if each in _TOPICS),
+            target=spec.address,
+            address_key="" if channel == "mail" else self.key,
+            quiet=spec.quiet,
+            digest_s=digest_s,
+        )
+
+    # Events
+
+    def take(self, events: Iterable[WorkloadEvent], workload: WorkloadSpec, uid: str, name: str) -> bool:
+        """Queue the events that are new and match; return True if there are any."""
+        spec, queued = self.spec, False
+        if (spec.user and spec.user != workload.user) or (spec.project and spec.project != workload.project):
+            return False
+        for event in events:
+            if event.key in self._told or event.at_s <= self.since_s:
+                continue
+            topic = next((each for each in self.rule.topics if each in event.topics), None)
+            if topic is None:
+                continue
+            self._tell(event)
+            if self.status.pending >= QUEUED_MAX:
+                self.status.dropped += 1
+                continue
+            notification = QueuedNotification(
+                at=moment(event.at_s),
+                topic=topic,
+                kind=event.kind,
+                sentence=printable(event.sentence, SENTENCE_MAX),
+                uid=number_of(uid),
+                workload=name,
+                project=workload.project,
+            )
+            self.status.queued.append(notification)
+            self.status.pending += 1
+            queued = True
+        return queued
+
+    def _tell(self, event: WorkloadEvent) -> None:
+        """Take note that an event is taken in. This term forgets none; the status holds the latest ones."""
+        self.is_changed = True
+        self._told.add(event.key)
+        told = self.status.told
+        insort(told, f"{int(event.at_s):010}-{event.key}")
+        if len(told) > TOLD_MAX:
+            self.status.told_until = moment(float(told.pop(0).partition("-")[0]))
+
+    # Messages
+
+    def claim(self, now_s: float) -> Claim:
+        """Return the message that is due, a new one if a digest is due, or the time until then."""
+        messages, queued = self.status.messages, self.status.queued
+        first = min(messages, key=lambda each: each.due_at, default=None)
+        if first is not None and seconds_of(first.due_at) <= now_s:
+            return Claim(self._outbox_message(first))
+        times = [] if first is None else [seconds_of(first.due_at)]
+        if queued and len(messages) < TRIED_MAX:
+            due_s = seconds_of(queued[0].at) + self.rule.digest_s
+            if due_s <= now_s or not self.rule.digest_s:
+                return Claim(self._outbox_message(self._make(now_s)))
+            times.append(due_s)
+        return Claim(next_s=min(times, default=None))
+
+    def _make(self, now_s: float) -> RuleMessage:
+        told = self.status.queued[:MESSAGE_SIZE_MAX]
+        del self.status.queued[:MESSAGE_SIZE_MAX]
+        at = moment(now_s)
+        message = RuleMessage(
+            key=f"msg_{secrets.token_hex(12)}", made_at=at, due_at=at, notifications=list(told)
+        )
+        self.status.messages.append(message)
+        self.is_changed = True
+        return message
+
+    def conclude(self, key: str, now_s: float, error: str) -> None:
+        """Record that a message is over: delivered, or failed for good with an error."""
+        message = self._message(key)
+        if message is None:
+            return
+        self.status.messages.remove(message)
+        self.status.pending = max(0, self.status.pending - len(message.notifications))
+        delivery = RuleDelivery(
+            key=key,
+            state="failed" if error else "delivered",
+            made_at=message.made_at,
+            done_at=moment(now_s),
+            attempts=message.attempts + 1,
+            size=len(message.notifications),
+            about=message.notifications[0].sentence if message.notifications else "",
+            error=error,
+        )
+        self.status.deliveries = [delivery, *self.status.deliveries][:DELIVERIES_MAX]
+        self._describe(error)
+
+    def retry(self, key: str, due_s: float, error: str) -> None:
+        """Record that an attempt failed, and when the next one is due."""
+        message = self._message(key)
+        if message is not None:
+            message.attempts += 1
+            message.due_at, message.error = moment(due_s + 1), error  # whole seconds, never too early
+            self._describe(error)
+
+    def _message(self, key: str) -> RuleMessage | None:
+        return next((each for each in self.status.messages if each.key == key), None)
+
+    def _describe(self, error: str) -> None:
+        self.status.phase, self.status.message = (FAILING, error) if error else (READY, "")
+        self.is_changed = True
+
+    def check(self, receiver: str, refusal: str) -> None:
+        """Record the receiver, and why nothing can be sent to it; empty if it can."""
+        status = self.status
+        if refusal:
+            phase, message = REFUSED, refusal
+        elif status.phase == FAILING:
+            phase, message = FAILING, status.message
+        else:
+            phase, message = READY, ""
+        found = (phase, message, receiver[:RECEIVER_MAX])
+        if (status.phase, status.message, status.receiver) != found:
+            status.phase, status.message, status.receiver = found
+            self.is_changed = True
+
+    def _outbox_message(self, message: RuleMessage) -> OutboxMessage:
+        told = tuple(map(_notification, message.notifications))
+        made_s, due_s = seconds_of(message.made_at), seconds_of(message.due_at)
+        size, attempts = len(told), message.attempts
+        return OutboxMessage(
+            0, message.key, self.id, made_s, size, "pending", attempts, due_s, None, message.error, told
+        )
+
+
+_CHANNELS: dict[str, Channel] = {"mail": "mail", "slack": "slack", "webhook": "webhook"}
+_TOPICS: dict[str, Topic] = {
+    "start": "start",
+    "end": "end",
+    "failure": "failure",
+    "eviction": "eviction",
+    "idle": "idle",
+    "warning": "warning",
+}
+
+
+def _notification(queued: QueuedNotification) -> Notification:
+    return Notification(
+        at_s=seconds_of(queued.at),
+        topic=queued.topic,
+        kind=queued.kind,
+        sentence=queued.sentence,
+        uid=queued.uid,
+        workload=queued.workload or None,
+        project=queued.project or None,
+    )
