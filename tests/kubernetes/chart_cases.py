@@ -11,6 +11,7 @@ from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.manifests import Installation
 from weir.kubernetes.install.node_agent import NodeAgents
+from weir.kubernetes.install.notifications import NotificationSecret
 from weir.kubernetes.translate.device_list import read_devices
 
 Values = dict[str, Any]
@@ -63,6 +64,10 @@ def random_values(seed: int) -> Values:
         )
         if "claim" in kept["history"]:
             kept["replicas"] = 1
+    if rng.random() < 0.5:
+        kept["notifications"] = rng.choice(
+            ({"secret": "mail.a"}, {"secret": "1", "allNamespaces": True}, {"allNamespaces": True})
+        )
     least, most = sorted(rng.sample(range(len(_AMOUNTS)), 2))
     if rng.random() < 0.5:
         kept["pods"]["requests"] = _amounts(least)
@@ -108,12 +113,14 @@ def installation(values: Values, namespace: str) -> Installation:
             values.get("overcommitGrace", plain.overcommit_grace),
             values.get("mayCall", ()),
             _history(values.get("history", {})),
+            NotificationSecret(values.get("notifications", {}).get("secret", "")),
         ),
         values.get("monitoring", False),
         values.get("queryApi", True),
         values.get("jobMessages", True),
         _agents(values.get("node", {})),
         _dashboard(values.get("dashboard", {})),
+        values.get("notifications", {}).get("allNamespaces", False),
     )
 
 

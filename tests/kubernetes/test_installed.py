@@ -218,6 +218,7 @@ RARELY = {
     ("get", "resourceclaimtemplates"),  # of a pod that names no scheduler and claims devices
     ("get", "sweeps"),  # before its trials change
     ("patch", "sweeps/status"),
+    ("patch", "notificationrules/status"),  # of a rule that a person has made
     ("get", "jobs"),  # of a trial
     ("patch", "jobs"),  # of a Job that is idle
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
-from weir.cli.connect import connect
+from weir.cli.connect import connect, refuse_on_cluster
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, show
@@ -108,12 +108,15 @@ def add(
     topics = list(on) or ["end", "eviction", "warning"]
     with connect() as pool:
         made = pool.add_notification(channel, address, on=topics, project=project, quiet=quiet, digest=digest)
-    print(f"Notification {made.name or made.id}: {', '.join(made.on)} to {made.target}.")
+    name = made.name or str(made.id)
+    print(f"Notification {name}: {', '.join(made.on)} to {made.target}.")
     if made.secret:
         print(f"Requests are signed with {made.secret}")
         print("It isn't shown again.")
     hint = "shows them" if channel == "desktop" else "sends a test"
-    print(f"  weir notify {'watch' if channel == 'desktop' else f'test {made.id}'}  {hint}")
+    print(f"  weir notify {'watch' if channel == 'desktop' else f'test {name}'}  {hint}")
+    if made.trouble:
+        print(f"weir: nothing can be sent yet: {plain(made.trouble)}", file=sys.stderr)
     return 0
 
 
@@ -186,6 +189,7 @@ def watch() -> int:
 
     Without notify-send, messages are printed. `weir notify add desktop` chooses what to show.
     """
+    refuse_on_cluster("notifications", "desktop")
     program = shutil.which("notify-send")
     if program is None:
         print("weir: there is no notify-send on this machine: messages are printed.", file=sys.stderr)

@@ -179,6 +179,40 @@ def test_only_leases_of_the_account_have_the_priority_of_leases() -> None:
     assert "list" not in resources["verbs"]
 
 
+def test_weir_reads_no_secret_of_people_until_someone_binds_the_role_of_one_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def rules(*options: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        assert main(["kube", "manifests", *options]) == 0
+        things = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each]
+        bound = {each["roleRef"]["name"] for each in things if each["kind"] == "ClusterRoleBinding"}
+        roles = [
+            each for each in things if each["kind"] == "ClusterRole" and each["metadata"]["name"] in bound
+        ]
+        found = [rule for role in roles for rule in role.get("rules", ())]
+        return [rule for rule in found if "secrets" in rule.get("resources", ())], things
+
+    assert rules()[0] == []
+    by_name = {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "verbs": ["get"],
+        "resourceNames": ["weir-notifications"],
+    }
+    assert rules("--notifications-secret", "mail")[0] == [], "the settings alone give no right"
+    found, things = rules("--notifications-secret", "mail", "--notifications-everywhere")
+    assert found == [by_name]
+    (deployment,) = (each for each in things if each["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    words = container["args"]
+    assert words[words.index("--notifications") + 1] == "/etc/weir/notifications/notifications.yaml"
+    (policy,) = (
+        each for each in things if each["metadata"]["name"] == "weir-notifications" and "spec" in each
+    )
+    ports = {each["port"] for rule in policy["spec"]["egress"] for each in rule["ports"]}
+    assert ports == {53, 5353}, "name servers are asked for the addresses of receivers"
+
+
 def test_the_account_of_weir_alone_writes_its_kinds() -> None:
     things = manifests(Installation())
     account = [{"kind": "ServiceAccount", "name": "weir", "namespace": "weir-system"}]
@@ -190,7 +224,9 @@ def test_the_account_of_weir_alone_writes_its_kinds() -> None:
     assert writing == {"weir", "weir-edit", "weir-project-admin"}
     writing.remove("weir-project-admin")  # without a binding: it is for people
     (edit,) = (each for each in roles if each["metadata"]["name"] == "weir-edit")
-    assert [rule["resources"] for rule in edit["rules"]] == [["sweeps"]], "as people make Jobs"
+    assert [rule["resources"] for rule in edit["rules"]] == [["sweeps", "notificationrules"]], (
+        "as people make Jobs"
+    )
     writing.remove("weir-edit")
     bound = [each["subjects"] for each in bindings if each["roleRef"]["name"] in (*writing, "weir-kinds")]
     assert len(bound) == 3

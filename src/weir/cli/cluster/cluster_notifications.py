@@ -24,7 +24,7 @@ from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import not_here, refused
 from weir.cli.cluster.lookup import Lookup
 from weir.cli.cluster.namespaced_objects import NamespacedObjects
-from weir.cli.cluster.other_tools import instead_of
+from weir.cli.cluster.other_tools import NO_DESKTOP, instead_of
 from weir.cli.cluster.person import user_of
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import AlreadyExists, ApiError, NotFound
@@ -51,9 +51,6 @@ LOOK_S = 0.3
 SECRET_BYTES = 32
 SIGNING_PREFIX = "whsec_"
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
-_NO_DESKTOP = (
-    "a cluster shows nothing on a desktop: follow kubectl get events --watch, or choose another channel"
-)
 
 
 class ClusterNotifications:
@@ -92,8 +89,6 @@ class ClusterNotifications:
                 return await self._remove(await self._objects.named(name))
             case "POST", [name, "test"]:
                 return await self._test(await self._objects.named(name))
-            case _, ["desktop", *_]:
-                raise not_here(_NO_DESKTOP)
         raise not_here(instead_of(["notifications", *parts]))
 
     async def _all(self) -> list[NotificationRuleObject]:
@@ -105,7 +100,7 @@ class ClusterNotifications:
         errors = BodyErrors("The notification")
         asked = read_model(NotificationAsked, body, errors)
         if asked.channel == "desktop":
-            errors.at(("channel",), f"channel: {_NO_DESKTOP}")
+            errors.at(("channel",), f"channel: {NO_DESKTOP}")
         unknown = [topic for topic in asked.on if topic not in TOPICS]
         if unknown:
             errors.at(
@@ -200,7 +195,9 @@ class ClusterNotifications:
                 return NotificationTested(delivered=found.delivered, sentence=found.sentence)
             await asyncio.sleep(LOOK_S)
             rule = await self._read(rule)
-        raise refused(503, "Weir doesn't answer: no leader has carried out the test. See `weir kube doctor`.")
+        raise refused(
+            503, "No leader of Weir has sent the test: kubectl get pods -n weir-system shows its pods"
+        )
 
     # Lists
 
@@ -244,7 +241,7 @@ def _digest_s(written: str) -> float:
 
 
 def _delivery_rows(rule: NotificationRuleObject) -> list[DeliveryRow]:
-    """Return the messages of a rule, newest first: those that are pending, and the last ones that are over."""
+    """Return the messages of a rule: those that are pending, and the last ones that are over."""
     fields = _row_fields(rule)
     common = {
         "rule": fields["id"],

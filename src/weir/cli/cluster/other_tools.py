@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+NO_DESKTOP = (
+    "a cluster shows nothing on a desktop: follow kubectl get events --watch, or choose another channel"
+)
 _ACCESS = "RBAC grants the rights of a cluster"
 
 
@@ -14,6 +17,8 @@ def instead_of(parts: Sequence[str]) -> str:
             return _of_queue(name, rest)
         case ["nodes", name, what, *rest]:
             return _of_node(name, what, rest)
+        case ["notifications", "desktop", *_]:
+            return NO_DESKTOP
         case ["sweeps", name, *_]:
             return f"change the Sweep itself: kubectl edit sweep {name.rpartition('/')[2]}"
     return _BY_RESOURCE.get(parts[0] if parts else "", "a cluster doesn't answer that")

@@ -32,7 +32,10 @@ class WorkloadEvent:
 
 
 def events_of(uid: str, name: str, thing: WorkloadObject, now_s: float) -> Iterator[WorkloadEvent]:
-    """Yield the events that the object of a workload states; `name` has its namespace."""
+    """Yield the events that the object of a workload states; `name` has its namespace.
+
+    The object states no time of an idle warning: one that still holds is of now.
+    """
     status = thing.status
     run = 0 if status.life is None else status.life.restarts
     if status.phase == "Running" and status.started_at:
@@ -71,10 +74,9 @@ def _idle_events(uid: str, name: str, thing: WorkloadObject, now_s: float) -> It
     idle = IdleStatus() if status.life is None or status.life.idle is None else status.life.idle
     if status.idle_warning:
         part = f"idle {idle.run} {idle.notices} {idle.unprotected}"
-        at_s = now_s if idle.unprotected else (idle.noticed_seconds or now_s)
         kind = "protection_lost" if idle.unprotected else "idle_warning"
         sentence = f"{name}: {as_clause(status.idle_warning)}"
-        yield WorkloadEvent(_key(uid, part), at_s, kind, frozenset(("idle", "warning")), sentence)
+        yield WorkloadEvent(_key(uid, part), now_s, kind, frozenset(("idle", "warning")), sentence)
     if status.suspended_for and status.since and status.phase == "Pending":
         sentence = f"{name} is suspended: {as_clause(status.suspended_for)}"
         yield _event(uid, f"suspended {status.since}", status.since, "idle_suspended", sentence, "idle")

@@ -44,8 +44,7 @@ def test_a_request_of_no_known_kind_is_refused() -> None:
 @pytest.mark.parametrize(
     ("words", "tool"),
     [
-        (("notify", "add", "slack"), "weir kube alerts"),
-        (("notify", "list"), "kubectl get events --watch"),
+        (("notify", "watch"), "kubectl get events --watch"),
         (("secret", "set", "KEY", "-p", "vision"), "kubectl create secret generic"),
         (("secret", "list", "-p", "vision"), "kubectl create secret generic"),
         (("token", "list"), "RBAC grants"),

@@ -1,0 +1,129 @@
+"""Notifications of a cluster: a person's rule, a receiver that hangs, and a leader that is killed in between."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kubernetes.command_line import Run, runner
+from tests.kubernetes.test_installed import bound, installed_without_policies
+from tests.unit.local.server.receivers import Receivers, receivers
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_rights
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+from tools.controlplane.work import job
+
+RBAC = "rbac.authorization.k8s.io"
+RULES = "/apis/weir.dev/v1alpha1/namespaces/team-a/notificationrules"
+SECRET = "/api/v1/namespaces/team-a/secrets/weir-notifications"
+
+
+@pytest.fixture
+def run(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return runner(plane, monkeypatch, capsys)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receivers]:
+    with receivers() as serving:
+        yield serving
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane, receiver: Receivers, tmp_path: Path) -> Iterator[Weir]:
+    """Run Weir with its own rights alone, and with an administrator's allowance for the receiver."""
+    home = installed_without_policies(cluster)
+    cluster.add_nodes(1, gpus=2)
+    cluster.namespace("team-a")
+    cluster.api.create(project("team-a", 2))
+    settings = tmp_path / "notifications.yaml"
+    settings.write_text(
+        json.dumps({"webhooks": {"hosts": [receiver.origin]}, "limits": {"retry_first": "1s"}})
+    )
+    account = plane.kubeconfig_of(home, "weir")
+    words = ["--namespace", home, "--notifications", str(settings)]
+    with Weir(plane, account, name="notify", arguments=words) as running:
+        running.home_namespace = home  # type: ignore[attr-defined]
+        yield running
+        assert "forbidden" not in running.log_text().lower()
+        assert "Traceback" not in running.log_text()
+
+
+def within(role: str, kind: str, name: str) -> dict[str, Any]:
+    """Return a binding of a cluster role in the team's namespace."""
+    namespace, _, bare = name.rpartition("/")
+    subject = {"kind": kind, "name": bare, **({"namespace": namespace} if namespace else {"apiGroup": RBAC})}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": f"{role}-{bare}", "namespace": "team-a"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    }
+
+
+def status(cluster: Cluster) -> dict[str, Any]:
+    (rule,) = cluster.api.items(RULES)
+    found: dict[str, Any] = rule.get("status", {})
+    return found
+
+
+def test_a_person_is_told_once_although_the_leader_is_killed(
+    run: Run, cluster: Cluster, plane: ControlPlane, weir: Weir, receiver: Receivers, tmp_path: Path
+) -> None:
+    home = weir.home_namespace  # type: ignore[attr-defined]
+    cluster.api.apply(
+        bound("weir-view", "mia"), *(within(role, "User", "mia") for role in ("edit", "weir-edit"))
+    )
+    wait_for_rights(cluster.api)
+    mia, eve = plane.kubeconfig_for("mia"), plane.kubeconfig_for("eve")
+    url = tmp_path / "url"
+    url.write_text(f"{receiver.origin}/hanging?token=s3cret\n")
+    add = ("notify", "add", "webhook", "--on", "start", "--on", "end", "-p", "team-a", "--file", str(url))
+    code, _, err = run(*add, kubeconfig=eve)
+    assert (code, cluster.api.items(RULES), cluster.api.maybe(SECRET)) == (2, [], None), err
+    code, out, err = run(*add, kubeconfig=mia)
+    assert code == 0, err
+    name = out.partition(":")[0].removeprefix("Notification ")
+    command = f"kubectl create rolebinding weir-notifications -n team-a --clusterrole=weir-notifications --serviceaccount={home}:weir"
+    assert command in " ".join(err.split()), "Weir may not read the Secret, and says how it could"
+    plane.kubectl(*command.split()[1:])
+    cluster.until(
+        lambda: status(cluster).get("phase") == "Ready", 120, lambda: f"readiness; {status(cluster)}"
+    )
+
+    cluster.api.create(job("team-a", "train", 1))
+    cluster.until(lambda: receiver.attempts["/hanging?token=s3cret"] == 1, 120, "the first attempt")
+    (message,) = status(cluster)["messages"]
+    weir.kill()
+    receiver.released.set()
+    weir.start()
+    (started,) = receiver.until(1, "/hanging?token=s3cret")
+    assert started.key == message["key"], "both attempts are the same message"
+    assert [each["topic"] for each in started.told] == ["start"]
+    assert started.told[0]["workload"] == "team-a/job-train"
+    cluster.until(lambda: status(cluster)["deliveries"], 60, "the record of the delivery")
+
+    code, out, err = run("notify", "test", name, kubeconfig=mia)
+    assert (code, out) == (0, "Delivered: the receiver answered 204.\n"), err
+    cluster.api.delete("/apis/batch/v1/namespaces/team-a/jobs/train?propagationPolicy=Background")
+    receiver.until(3, "/hanging?token=s3cret")
+    topics = [each["topic"] for received in receiver.confirmed for each in received.told]
+    assert topics == ["start", "test", "end"]
+    cluster.until(lambda: len(status(cluster)["deliveries"]) == 2, 60, "the second record")
+
+    code, out, _ = run("notify", "list", "-o", "json", kubeconfig=mia)
+    (row,) = json.loads(out)
+    assert (row["name"], row["target"], row["pending"]) == (name, f"{receiver.origin}/…", 0)
+    code, out, _ = run("notify", "deliveries", "-o", "json", kubeconfig=mia)
+    assert [each["state"] for each in json.loads(out)] == ["delivered", "delivered"]
+    assert "s3cret" not in out + json.dumps(cluster.api.items(RULES)) + weir.log_text()
+    for words in (("notify", "test", name), ("notify", "remove", name)):
+        code, _, err = run(*words, kubeconfig=eve)
+        assert code == 2, err
+    assert len(receiver.confirmed) == 3, "a person without rights sends no test"
+    code, _, err = run("notify", "remove", name, kubeconfig=mia)
+    assert (code, cluster.api.items(RULES)) == (0, []), err
+    assert not cluster.api.get(SECRET).get("data")

@@ -1,0 +1,165 @@
+"""The outbox of one rule: what it takes in, what it sends, and how much it keeps."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from weir.kubernetes.crd.notification_objects import DELIVERIES_MAX, QUEUED_MAX, TOLD_MAX
+from weir.kubernetes.notifications.rule_state import TRIED_MAX, RuleState
+from weir.kubernetes.notifications.workload_events import WorkloadEvent, events_of
+from weir.kubernetes.writes.status_values import moment
+from weir.model.notifications import OutboxMessage
+
+from .rules import NOW_S, ended, read_rule, rule, running, workload
+
+SPEC = workload().spec
+
+
+def state_of(written: dict[str, Any]) -> RuleState:
+    return RuleState(read_rule(written), NOW_S)
+
+
+def take(state: RuleState, thing: Any) -> bool:
+    name = thing.metadata.name
+    events = events_of(thing.metadata.uid, f"vision/{name}", thing, NOW_S)
+    return state.take(events, thing.spec, thing.metadata.uid, f"vision/{name}")
+
+
+def event(number: int, at_s: float = NOW_S) -> WorkloadEvent:
+    return WorkloadEvent(f"{number:010x}", at_s, "started", frozenset(("start",)), f"job-{number} starts.")
+
+
+def reread(state: RuleState, written: dict[str, Any], now_s: float = NOW_S) -> RuleState:
+    """Return the state of the next leader, which has the status alone."""
+    status = msgspec.json.decode(msgspec.json.encode(state.status))
+    return RuleState(read_rule({**written, "status": status}), now_s)
+
+
+def claimed(state: RuleState, now_s: float = NOW_S) -> OutboxMessage:
+    message = state.claim(now_s).message
+    assert message is not None
+    return message
+
+
+def test_an_event_is_told_once_and_only_if_rule_and_workload_match() -> None:
+    state = state_of(rule(user="mia", project="vision"))
+    assert take(state, running())
+    assert not take(state, running())
+    assert not take(state, running("other", user="tom"))
+    other = running("third")
+    other.spec.project = "speech"
+    assert not take(state, other)
+    assert not take(state, running("old", at="2026-01-31T11:59:00Z")), "it is older than the rule"
+    assert [each.workload for each in state.status.queued] == ["vision/train"]
+
+
+def test_the_next_leader_goes_on_with_the_status_alone() -> None:
+    written = rule()
+    state = state_of(written)
+    take(state, running())
+    message = claimed(state)
+    following = reread(state, written)
+    assert not take(following, running()), "it isn't told twice"
+    assert claimed(following).key == message.key, "each attempt carries the same key"
+    following.conclude(message.key, NOW_S, "")
+    last = reread(following, written)
+    assert last.claim(NOW_S).message is None
+    assert last.status.pending == 0
+    assert [each.state for each in last.status.deliveries] == ["delivered"]
+
+
+def test_a_change_of_the_rule_counts_from_then_on() -> None:
+    state = state_of(rule(topics=["end"]))
+    take(state, ended("old"))
+    changed = read_rule(rule(topics=["start", "end"], generation=2))
+    assert state.respecify(changed, NOW_S)
+    assert not take(state, running("before")), "it started before the change"
+    assert take(state, running("after", at=moment(NOW_S + 1)))
+    assert [each.workload for each in state.status.queued] == ["vision/old", "vision/after"]
+    assert not state.respecify(read_rule(rule(topics=["end"])), NOW_S), "a late watch has an older rule"
+    away = reread(state, rule(generation=3), NOW_S + 60)
+    assert not take(away, running("while-away", at=moment(NOW_S + 30))), "it was changed without a leader"
+
+
+def test_digests_and_refused_messages_wait_and_others_go_on() -> None:
+    state = state_of(rule(digest="1h"))
+    state.take([event(1)], SPEC, "u", "vision/a")
+    assert state.claim(NOW_S).next_s == NOW_S + 3600
+    later_s = NOW_S + 3601
+    state.take([event(2)], SPEC, "u", "vision/b")
+    assert claimed(state, later_s).size == 2
+    plain = state_of(rule())
+    keys = set()
+    for number in range(TRIED_MAX + 1):
+        plain.take([event(number)], SPEC, "u", "vision/a")
+        claim = plain.claim(NOW_S)
+        if number == TRIED_MAX:
+            assert claim.message is None
+            assert claim.next_s is not None, "no new message is made while so many are refused"
+            break
+        assert claim.message is not None
+        keys.add(claim.message.key)
+        plain.retry(claim.message.key, NOW_S + 60, "the receiver answered 500")
+    assert len(keys) == TRIED_MAX
+    assert (plain.status.phase, plain.status.message) == ("Failing", "the receiver answered 500")
+
+
+def test_a_message_that_is_given_up_is_listed_with_its_error() -> None:
+    state = state_of(rule())
+    take(state, running())
+    state.conclude(claimed(state).key, NOW_S, "the receiver answered 410")
+    (delivery,) = state.status.deliveries
+    assert (delivery.state, delivery.error, delivery.about) == (
+        "failed",
+        "the receiver answered 410",
+        "vision/train starts on n1.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"digest": "soon"}, "soon"),
+        ({"quiet": "at night"}, "22:00-07:00"),
+        ({"channel": "mail", "address": "=?utf-8?q?x?=@lab.example"}, "no mail address"),
+        ({"channel": "pager"}, "no channel"),
+    ],
+)
+def test_a_rule_that_cant_be_read_says_what_to_write(spec: dict[str, Any], sentence: str) -> None:
+    assert sentence in state_of(rule(**spec)).unreadable
+
+
+@given(some.lists(some.sampled_from(["burst", "send", "crash", "refuse"]), max_size=30))
+def test_nothing_is_lost_or_doubled_and_the_status_stays_bounded(steps: list[str]) -> None:
+    """Each event is pending, in a message that is over, or counted as dropped, whatever leaders end in between."""
+    written = rule()
+    state, number, now_s = state_of(written), 0, NOW_S
+    delivered: list[str] = []
+    for step in steps:
+        now_s += 10
+        if step == "burst":
+            for number in range(number + 1, number + 91):  # noqa: B020 - goes on counting
+                state.take([event(number, now_s)], SPEC, "u", f"vision/job-{number}")
+        elif step == "crash":
+            state = reread(state, written, now_s)
+            state.take([event(number, now_s - 10)], SPEC, "u", f"vision/job-{number}")  # it sees it again
+        elif (message := state.claim(now_s).message) is not None:
+            if step == "send":
+                delivered += [each.workload or "" for each in message.notifications]
+                state.conclude(message.key, now_s, "")
+            else:
+                state.retry(message.key, now_s + 5, "no")
+        status = state.status
+        assert status.pending == len(status.queued) + sum(len(each.notifications) for each in status.messages)
+        assert status.pending <= QUEUED_MAX
+        assert len(status.told) <= TOLD_MAX
+        assert len(status.deliveries) <= DELIVERIES_MAX
+        assert len(msgspec.json.encode(status)) < 300_000
+    pending = [each.workload for each in state.status.queued]
+    pending += [each.workload for message in state.status.messages for each in message.notifications]
+    told = [*delivered, *pending]
+    assert len(told) == len(set(told))
+    assert len(told) + state.status.dropped >= number
