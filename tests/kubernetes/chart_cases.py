@@ -11,7 +11,7 @@ from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.manifests import Installation
 from weir.kubernetes.install.node_agent import NodeAgents
-from weir.kubernetes.install.notifications import NotificationSecret
+from weir.kubernetes.install.notification_secret import NotificationSecret
 from weir.kubernetes.translate.device_list import read_devices
 
 Values = dict[str, Any]

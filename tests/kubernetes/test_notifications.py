@@ -1,4 +1,4 @@
-"""Notifications of a cluster: a person's rule, a receiver that hangs, and a leader that is killed in between."""
+"""Notifications of a cluster: a person's rule, a receiver that hangs, and a leader that is killed meanwhile."""
 
 import json
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     return found
 
 
-def test_a_person_is_told_once_although_the_leader_is_killed(
+def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
     run: Run, cluster: Cluster, plane: ControlPlane, weir: Weir, receiver: Receivers, tmp_path: Path
 ) -> None:
     home = weir.home_namespace  # type: ignore[attr-defined]

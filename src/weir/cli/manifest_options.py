@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weir.kubernetes.install.deployment import PodOptions
     from weir.kubernetes.install.history import HistoryStorage
     from weir.kubernetes.install.node_agent import NodeAgents
-    from weir.kubernetes.install.notifications import NotificationSecret
+    from weir.kubernetes.install.notification_secret import NotificationSecret
     from weir.kubernetes.translate.device_resources import DeviceResources
 
 _NAMES = Parameter(consume_multiple=True, negative=())
@@ -181,7 +181,7 @@ class WeirPodOptions:
         )
 
     def _notifications(self) -> "NotificationSecret":
-        from weir.kubernetes.install.notifications import NotificationSecret
+        from weir.kubernetes.install.notification_secret import NotificationSecret
 
         name = self.notifications_secret
         return NotificationSecret(

@@ -54,7 +54,7 @@ class _Lane:
     is_woken: bool = False
 
 
-class Outbox(Protocol):
+class MessageOutbox(Protocol):
     """Rules, and the messages that they have to send. Every method may be called from any thread.
 
     Each method that reads or writes storage raises OSError if the storage can't be used now.
@@ -93,7 +93,7 @@ class NotificationSender:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: MessageOutbox,
         settings: NotificationSettings,
         addresses: AddressBook,
         clock: Clock,

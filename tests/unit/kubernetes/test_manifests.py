@@ -179,10 +179,10 @@ def test_only_leases_of_the_account_have_the_priority_of_leases() -> None:
     assert "list" not in resources["verbs"]
 
 
-def test_weir_reads_no_secret_of_people_until_someone_binds_the_role_of_one_name(
+def test_weir_may_read_no_secret_of_people_until_the_role_of_one_name_is_bound(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def rules(*options: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def secret_rules(*options: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         assert main(["kube", "manifests", *options]) == 0
         things = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each]
         bound = {each["roleRef"]["name"] for each in things if each["kind"] == "ClusterRoleBinding"}
@@ -192,15 +192,15 @@ def test_weir_reads_no_secret_of_people_until_someone_binds_the_role_of_one_name
         found = [rule for role in roles for rule in role.get("rules", ())]
         return [rule for rule in found if "secrets" in rule.get("resources", ())], things
 
-    assert rules()[0] == []
+    assert secret_rules()[0] == []
     by_name = {
         "apiGroups": [""],
         "resources": ["secrets"],
         "verbs": ["get"],
         "resourceNames": ["weir-notifications"],
     }
-    assert rules("--notifications-secret", "mail")[0] == [], "the settings alone give no right"
-    found, things = rules("--notifications-secret", "mail", "--notifications-everywhere")
+    assert secret_rules("--notifications-secret", "mail")[0] == [], "the settings alone give no right"
+    found, things = secret_rules("--notifications-secret", "mail", "--notifications-everywhere")
     assert found == [by_name]
     (deployment,) = (each for each in things if each["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]

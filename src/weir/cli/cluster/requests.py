@@ -22,9 +22,9 @@ from weir.kubernetes.api.errors import TooManyRequests
 from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
-    from weir.cli.cluster.cluster_notifications import ClusterNotifications
     from weir.cli.cluster.cluster_sweeps import ClusterSweeps
     from weir.cli.cluster.cron_jobs import CronJobs
+    from weir.cli.cluster.notification_requests import NotificationRequests
     from weir.cli.cluster.template_maps import TemplateMaps
 
 NAMESPACE = "WEIR_NAMESPACE"
@@ -69,10 +69,10 @@ class ClusterRequests:
         return ClusterSweeps(self._api, lookup, jobs, within=self._within, only=self._only)
 
     @cached_property
-    def _notifications(self) -> "ClusterNotifications":
-        from weir.cli.cluster.cluster_notifications import ClusterNotifications
+    def _notifications(self) -> "NotificationRequests":
+        from weir.cli.cluster.notification_requests import NotificationRequests
 
-        return ClusterNotifications(self._api, self.queries.lookup, within=self._within, only=self._only)
+        return NotificationRequests(self._api, self.queries.lookup, within=self._within, only=self._only)
 
     @cached_property
     def _templates(self) -> "TemplateMaps":

@@ -1,4 +1,4 @@
-"""The kind `NotificationRule`: what to tell of the workloads of its namespace, and where.
+"""The kind `NotificationRule`: events of its namespace's workloads, and a receiver.
 
 People write the spec, and Weir the status. The status is the outbox of the rule: the notifications that
 aren't delivered yet, the messages made of them, and the last ones that are over.

@@ -33,7 +33,7 @@ from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, History
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.network import calls_policy
 from weir.kubernetes.install.node_agent import INSECURE, WATCH_MEMORY, NodeAgents
-from weir.kubernetes.install.notifications import SETTINGS_FILE, NotificationSecret
+from weir.kubernetes.install.notification_secret import SETTINGS_FILE, NotificationSecret
 from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.policy_expressions import quoted_list
 from weir.version import __version__

@@ -11,7 +11,7 @@ from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.usage_settings import SECRET, SECRETS
 from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.network import calls_policy, network_policy
-from weir.kubernetes.install.notifications import NotificationSecret
+from weir.kubernetes.install.notification_secret import NotificationSecret
 from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, probes, within
 
 PORT = 9443

@@ -57,7 +57,7 @@ _LOG = get_logger(__name__)
 
 
 class NotificationTerm:
-    """One term of a leader."""
+    """Rules, events and messages of one term."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class NotificationTerm:
         self._spawn(self._run())
 
     async def close(self) -> None:
-        """Send no more, and write what is known of deliveries if the API server answers at once."""
+        """Send no more, and write the outcomes of deliveries if the API server answers at once."""
         if self._sender is not None:
             await asyncio.to_thread(self._sender.close)
         tasks = list(self._tasks)

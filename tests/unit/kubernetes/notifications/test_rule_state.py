@@ -1,4 +1,4 @@
-"""The outbox of one rule: what it takes in, what it sends, and how much it keeps."""
+"""The outbox of one rule: its events, its messages, and its limits."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def claimed(state: RuleState, now_s: float = NOW_S) -> OutboxMessage:
     return message
 
 
-def test_an_event_is_told_once_and_only_if_rule_and_workload_match() -> None:
+def test_an_event_is_queued_once_and_only_if_rule_and_workload_match() -> None:
     state = state_of(rule(user="mia", project="vision"))
     assert take(state, running())
     assert not take(state, running())
@@ -62,7 +62,7 @@ def test_the_next_leader_goes_on_with_the_status_alone() -> None:
     take(state, running())
     message = claimed(state)
     following = reread(state, written)
-    assert not take(following, running()), "it isn't told twice"
+    assert not take(following, running()), "the status has its key"
     assert claimed(following).key == message.key, "each attempt carries the same key"
     following.conclude(message.key, NOW_S, "")
     last = reread(following, written)
@@ -98,7 +98,7 @@ def test_digests_and_refused_messages_wait_and_others_go_on() -> None:
         claim = plain.claim(NOW_S)
         if number == TRIED_MAX:
             assert claim.message is None
-            assert claim.next_s is not None, "no new message is made while so many are refused"
+            assert claim.next_s is not None, "no new message is made while five are refused"
             break
         assert claim.message is not None
         keys.add(claim.message.key)

@@ -53,7 +53,7 @@ SIGNING_PREFIX = "whsec_"
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 
 
-class ClusterNotifications:
+class NotificationRequests:
     """Notification rules of one cluster."""
 
     def __init__(self, api: ApiClient, lookup: Lookup, *, within: str, only: str | None) -> None:
