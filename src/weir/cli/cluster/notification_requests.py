@@ -229,7 +229,7 @@ def _row_fields(rule: NotificationRuleObject) -> dict[str, Any]:
 
 
 def _topics(written: Sequence[str]) -> list[Topic]:
-    known: tuple[Topic, ...] = ("start", "end", "failure", "eviction", "idle", "warning")
+    known: tuple[Topic, ...] = ("start", "end", "failure", "eviction", "idle", "warning", "quota")
     return [topic for topic in known if topic in written]
 
 

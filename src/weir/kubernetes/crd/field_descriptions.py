@@ -246,7 +246,7 @@ _QUEUED = {
 }
 _NOTIFICATION_RULE = {
     "spec.channel": "Way of the messages: mail, slack or webhook.",
-    "spec.topics": "Events to tell of: start, end, failure, eviction, idle or warning.",
+    "spec.topics": "Events to tell of: start, end, failure, eviction, idle, warning or quota.",
     "spec.address": "Mail address, for the channel mail.",
     "spec.urlKey": "Key of the Secret weir-notifications with the URL of the webhook.",
     "spec.signingSecretKey": "Key of the Secret weir-notifications with the secret that signs requests.",

@@ -19,7 +19,7 @@ READ_ROLE = "weir-notifications"
 TEST_ANNOTATION = "weir.dev/test-notification"
 """On a rule: the ID of a requested test message."""
 READY, FAILING, REFUSED = "Ready", "Failing", "Refused"
-TOPICS = ["start", "end", "failure", "eviction", "idle", "warning"]
+TOPICS = ["start", "end", "failure", "eviction", "idle", "warning", "quota"]
 CHANNELS = ["mail", "slack", "webhook"]
 QUEUED_MAX = 200
 """Notifications of a rule that aren't delivered yet: all are in one object."""

@@ -31,6 +31,7 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.notifications.receiver_check import receiver_of
 from weir.kubernetes.notifications.receiver_secrets import ReceiverSecrets
+from weir.kubernetes.notifications.reclaims import Reclaims
 from weir.kubernetes.notifications.rule_outbox import RuleOutbox
 from weir.kubernetes.notifications.rule_state import RuleState
 from weir.kubernetes.notifications.status_writer import RuleStatusWriter
@@ -77,6 +78,7 @@ class NotificationTerm:
         self._outbox = RuleOutbox(self._writer.save, self._addresses)
         self._sender: NotificationSender | None = None
         self._by_namespace: dict[str, list[RuleState]] = defaultdict(list)
+        self._reclaims = Reclaims()
         self._live: dict[str, tuple[str, WorkloadObject]] = {}  # workloads that aren't over, by name
         self._has_begun = False
         self._testing: set[str] = set()
@@ -186,7 +188,9 @@ class NotificationTerm:
     def _catch_up(self, state: RuleState) -> None:
         """Take in the events that the workloads of a rule's namespace state."""
         now_s = self._clock()
-        for each in self._workloads.all():
+        workloads = self._workloads.all()
+        self._reclaims.see(each.object for each in workloads)
+        for each in workloads:
             if each.namespace == state.namespace:
                 self._take_in(each.key, each.uid, each.object, [state], now_s)
         if state.status.pending:
@@ -230,6 +234,8 @@ class NotificationTerm:
         queued: set[int] = set()
         now_s = self._clock()
         for change in changes if self._has_begun else ():
+            if isinstance(change, ObjectSet):
+                self._reclaims.see([change.object])
             rules = self._by_namespace.get(change.key.partition("/")[0])
             if not rules:
                 continue
@@ -251,5 +257,5 @@ class NotificationTerm:
             self._live.pop(name, None)
         else:
             self._live[name] = uid, thing
-        events = list(events_of(uid, name, thing, now_s))
+        events = list(events_of(uid, name, thing, now_s, reclaimed_at=self._reclaims.at.get(name, "")))
         return [each.id for each in rules if each.take(events, thing.spec, uid, name)]

@@ -241,6 +241,7 @@ _TOPICS: dict[str, Topic] = {
     "eviction": "eviction",
     "idle": "idle",
     "warning": "warning",
+    "quota": "quota",
 }
 
 

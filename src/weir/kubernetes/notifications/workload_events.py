@@ -31,16 +31,22 @@ class WorkloadEvent:
     sentence: str
 
 
-def events_of(uid: str, name: str, thing: WorkloadObject, now_s: float) -> Iterator[WorkloadEvent]:
+def events_of(
+    uid: str, name: str, thing: WorkloadObject, now_s: float, *, reclaimed_at: str = ""
+) -> Iterator[WorkloadEvent]:
     """Yield the events that the object of a workload states; `name` has its namespace.
 
-    The object states no time of an idle warning: one that still holds is of now.
+    The object states no time of an idle warning: one that still holds is of now. `reclaimed_at` is the time
+    of the last eviction that returned GPUs of the quota to this workload.
     """
     status = thing.status
     run = 0 if status.life is None else status.life.restarts
     if status.phase == "Running" and status.started_at:
         where = _where(status.nodes)
         yield _event(uid, f"start {run}", status.started_at, "started", f"{name} starts{where}.", "start")
+        if reclaimed_at and reclaimed_at <= status.started_at:
+            sentence = f"{thing.spec.project} got GPUs of its quota back for {name}"
+            yield _event(uid, f"quota {reclaimed_at}", status.started_at, "quota_met", sentence, "quota")
     eviction = status.last_eviction
     if eviction is not None and eviction.at:
         sentence = f"{name} is evicted: {as_clause(eviction.sentence)}"

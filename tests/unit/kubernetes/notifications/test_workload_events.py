@@ -2,6 +2,7 @@
 
 import pytest
 
+from weir.kubernetes.notifications.reclaims import Reclaims
 from weir.kubernetes.notifications.workload_events import WorkloadEvent, deletion_of, events_of
 
 from .rules import NOW_S, ended, running, workload
@@ -64,6 +65,19 @@ def test_an_eviction_and_each_step_of_the_idle_rules_are_events() -> None:
         {"idle"},
         "vision/train is suspended: idle for 2h.",
     )
+
+
+def test_gpus_that_an_eviction_returned_to_a_quota_are_an_event_of_the_start() -> None:
+    eviction = {"at": "2026-01-31T12:00:30Z", "rule": "reclaim_quota", "sentence": "s", "by": "vision/train"}
+    reclaims = Reclaims()
+    reclaims.see([workload("lender", lastEviction=eviction)])
+    reclaims.see([workload("other", lastEviction={**eviction, "rule": "preempt", "by": "vision/b"})])
+    assert reclaims.at == {"vision/train": "2026-01-31T12:00:30Z"}
+    found = list(events_of("u", "vision/train", running(), NOW_S, reclaimed_at=reclaims.at["vision/train"]))
+    assert [(each.kind, each.topics) for each in found] == [("started", {"start"}), ("quota_met", {"quota"})]
+    assert found[1].sentence == "vision got GPUs of its quota back for vision/train."
+    earlier = running(at="2026-01-31T12:00:10Z")
+    assert len(list(events_of("u", "vision/train", earlier, NOW_S, reclaimed_at="2026-01-31T12:00:30Z"))) == 1
 
 
 def test_a_deletion_is_the_end_and_the_end_has_one_key() -> None:
