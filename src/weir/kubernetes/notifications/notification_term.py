@@ -49,10 +49,12 @@ LOOK_S = 1.0
 """Time between two looks for statuses to write."""
 CHECK_EVERY_S = 15.0
 """Time between two checks of rules that aren't ready."""
+CHECKED_TOGETHER_MAX = 8
 LIST_RETRY_S = 5.0
 CLOSE_S = 2.0
 TEST_S = 25.0
 RULES_OF_NAMESPACE_MAX = 100
+SURPLUS = f"its namespace has {RULES_OF_NAMESPACE_MAX} others, the maximum: remove one"
 TEST_ID_MAX = 64
 _LOG = get_logger(__name__)
 
@@ -81,7 +83,8 @@ class NotificationTerm:
         self._reclaims = Reclaims()
         self._live: dict[str, tuple[str, WorkloadObject]] = {}  # workloads that aren't over, by name
         self._has_begun = False
-        self._testing: set[str] = set()
+        self._testing: set[str] = set()  # uids of rules
+        self._checking = asyncio.Semaphore(CHECKED_TOGETHER_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -133,8 +136,8 @@ class NotificationTerm:
                 _LOG.warning("notifications_not_read", why=str(error))
                 await asyncio.sleep(LIST_RETRY_S)
         self._has_begun = True
-        for thing in rules:
-            self._set(thing)
+        self._reclaims.see(each.object for each in self._workloads.all())
+        self._catch_up([state for thing in rules if (state := self._set(thing)) is not None])
         if self._settings is not None:
             from weir.notifications.notification_settings import read_mounted_password
             from weir.notifications.sender import NotificationSender
@@ -149,59 +152,59 @@ class NotificationTerm:
 
     def see_rules(self, changes: Sequence[Change[NotificationRuleObject]]) -> None:
         """Take in rules that are new, changed or gone."""
+        changed = []
         for change in changes if self._has_begun else ():
             if isinstance(change, ObjectSet):
-                self._set(change.object)
+                changed.append(self._set(change.object))
             elif isinstance(change, ObjectRemoved):
                 self._drop(change.uid)
+        if any(changed):
+            self._catch_up([state for state in changed if state is not None])
 
-    def _set(self, thing: NotificationRuleObject) -> None:
-        metadata, now_s = thing.metadata, self._clock()
-        state = next(
-            (each for each in self._by_namespace[metadata.namespace] if each.uid == metadata.uid), None
-        )
+    def _set(self, thing: NotificationRuleObject) -> RuleState | None:
+        """Take in a rule; return it if events of its workloads are to be taken in."""
+        metadata, group = thing.metadata, self._by_namespace[thing.metadata.namespace]
+        state = next((each for each in group if each.uid == metadata.uid), None)
+        is_new = state is None
         if state is None:
-            state = RuleState(thing, now_s)
-            group = self._by_namespace[metadata.namespace]
-            if len(group) >= RULES_OF_NAMESPACE_MAX:
-                state.unreadable = (
-                    f"its namespace has {RULES_OF_NAMESPACE_MAX} others, the maximum: remove one"
-                )
+            surplus = SURPLUS if len(group) >= RULES_OF_NAMESPACE_MAX else ""
+            state = RuleState(thing, self._clock(), surplus)
             group.append(state)
             self._outbox.rules[state.id] = state
-            self._catch_up(state)
-            self._spawn(self._check(state))
-        elif state.respecify(thing, now_s):
-            self._catch_up(state)
+        is_changed = is_new or state.respecify(thing, self._clock())
+        if is_changed:
             self._spawn(self._check(state))
         test = metadata.annotations.get(TEST_ANNOTATION, "")[:TEST_ID_MAX]
         tested = state.status.test
-        if test and (tested is None or tested.id != test) and test not in self._testing:
-            self._testing.add(test)
+        if test and (tested is None or tested.id != test) and state.uid not in self._testing:
+            self._testing.add(state.uid)
             self._spawn(self._test(state, test))
+        return state if is_changed else None
 
     def _drop(self, uid: str) -> None:
         for state in [each for each in self._outbox.rules.values() if each.uid == uid]:
             del self._outbox.rules[state.id]
             self._by_namespace[state.namespace].remove(state)
 
-    def _catch_up(self, state: RuleState) -> None:
-        """Take in the events that the workloads of a rule's namespace state."""
+    def _catch_up(self, rules: Sequence[RuleState]) -> None:
+        """Take in the events that the workloads of the rules' namespaces state."""
+        by_namespace: dict[str, list[RuleState]] = defaultdict(list)
+        for state in rules:
+            by_namespace[state.namespace].append(state)
         now_s = self._clock()
-        workloads = self._workloads.all()
-        self._reclaims.see(each.object for each in workloads)
-        for each in workloads:
-            if each.namespace == state.namespace:
-                self._take_in(each.key, each.uid, each.object, [state], now_s)
-        if state.status.pending:
-            self._outbox.on_queued([state.id])
+        for each in self._workloads.all():
+            found = by_namespace.get(each.namespace)
+            if found:
+                self._take_in(each.key, each.uid, each.object, found, now_s)
+        self._outbox.on_queued([state.id for state in rules if state.status.pending])
 
     async def _check(self, state: RuleState) -> None:
         """Record the receiver of a rule, or why nothing can be sent to it."""
         with suppress(OSError, ApiError):  # the next check
-            receiver, refusal = await receiver_of(state, self._settings, self._addresses)
-            state.check(receiver, refusal)
-            await self._writer.save(state)
+            async with self._checking:
+                receiver, refusal = await receiver_of(state, self._settings, self._addresses)
+                state.check(receiver, refusal)
+                await self._writer.save(state)
 
     async def _test(self, state: RuleState, test: str) -> None:
         """Send the test message that a person has requested, and record the outcome."""
@@ -223,7 +226,7 @@ class NotificationTerm:
                 sentence = "the receiver doesn't answer in time"
         state.status.test = RuleTest(id=printable(test, TEST_ID_MAX), delivered=delivered, sentence=sentence)
         state.is_changed = True
-        self._testing.discard(test)
+        self._testing.discard(state.uid)
         with suppress(ApiError):
             await self._writer.save(state)
 
@@ -257,5 +260,9 @@ class NotificationTerm:
             self._live.pop(name, None)
         else:
             self._live[name] = uid, thing
-        events = list(events_of(uid, name, thing, now_s, reclaimed_at=self._reclaims.at.get(name, "")))
-        return [each.id for each in rules if each.take(events, thing.spec, uid, name)]
+        try:
+            events = list(events_of(uid, name, thing, now_s, reclaimed_at=self._reclaims.at.get(name, "")))
+            return [each.id for each in rules if each.take(events, thing.spec, uid, name)]
+        except Exception:  # noqa: BLE001 - one workload that fails keeps no other from being told of
+            _LOG.exception("notification_event_failed", workload=name)
+            return []

@@ -44,7 +44,9 @@ RECEIVER_MAX = 253
 class RuleState:
     """A rule and its outbox. `is_changed`: the status has changes that aren't written."""
 
-    def __init__(self, thing: NotificationRuleObject, now_s: float) -> None:
+    def __init__(self, thing: NotificationRuleObject, now_s: float, surplus: str = "") -> None:
+        """Read a rule. `surplus` is why it isn't used, if there are too many."""
+        self._surplus = surplus
         self.uid = thing.metadata.uid
         self.id = number_of(thing.metadata.uid)
         self.namespace, self.name = thing.metadata.namespace, thing.metadata.name
@@ -86,7 +88,7 @@ class RuleState:
             self.status.observed_generation = thing.metadata.generation
             self.is_changed = True
         spec, channel = thing.spec, _CHANNELS.get(thing.spec.channel)
-        self.unreadable, digest_s = "", 0.0
+        self.unreadable, digest_s = self._surplus, 0.0
         try:
             digest_s = seconds(spec.digest) if spec.digest else 0.0
             read_quiet_hours(spec.quiet)
