@@ -86,7 +86,8 @@ class NotificationRequests:
             case "GET", ["deliveries"]:
                 return self._deliveries(await self._all(), params)
             case "DELETE", [name]:
-                return await self._remove(await self._objects.named(name))
+                await self._remove(await self._objects.named(name))
+                return None
             case "POST", [name, "test"]:
                 return await self._test(await self._objects.named(name))
         raise not_here(instead_of(["notifications", *parts]))

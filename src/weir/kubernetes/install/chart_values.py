@@ -202,7 +202,7 @@ class History(_Values):
     """Time to keep the history, in days."""
 
 
-class Notifications(_Values):
+class NotificationValues(_Values):
     """Messages about workloads by mail and webhooks; without a secret, none are sent."""
 
     secret: Annotated[str, Field(pattern=f"^({_SUBDOMAIN})?$", max_length=253)] = ""
@@ -252,7 +252,7 @@ class ChartValues(_Values):
     """Agents on the GPU nodes, which report the use of GPUs to Weir."""
     history: History = History()
     """History of workloads, events and usage."""
-    notifications: Notifications = Notifications()
+    notifications: NotificationValues = NotificationValues()
     """Messages about workloads by mail and webhooks."""
     dashboard: DashboardValues = DashboardValues()
     """The dashboard in the cluster, behind a sign-in with OpenID Connect."""
