@@ -71,15 +71,9 @@ def up(
         print(f"weir: {error}.", file=sys.stderr)
         return 2
     if on == "kubernetes":
-        form, kinds = log_format or "json", cluster.workload_kinds
-        return run_scheduler(
-            options,
-            policy_file=policy,
-            kinds_file=kinds,
-            notifications_file=state.notifications,
-            log_level=log_level,
-            log_format=form,
-        )
+        form, kinds, told = log_format or "json", cluster.workload_kinds, state.notifications
+        files = {"policy_file": policy, "kinds_file": kinds, "notifications_file": told}
+        return run_scheduler(options, **files, log_level=log_level, log_format=form)
     return run_server(
         replace(settings, policy_file=policy, log_level=log_level, log_format=log_format or "text")
     )

@@ -169,6 +169,30 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
             labels={**LABELS, MORE_KINDS: "true"},
             rules=[_may("delete", "", "pods")],
         ),
+        *_roles_of_people(),
+        thing(  # bound by an administrator where Weir may make the Jobs of sweeps
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            f"{NAME}-sweeps",
+            rules=[_may("create delete", "batch", "jobs")],
+        ),
+        thing(  # bound in namespaces where Weir may read addresses of webhooks: one Secret by its name
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            READ_ROLE,
+            rules=[_may("get", "", "secrets", names=[RULE_SECRET])],
+        ),
+        *([_bound("ClusterRoleBinding", READ_ROLE, account)] if of.read_all_receivers else []),
+        {
+            **within(FRONT_PROXY_NAMESPACE, f"{_RBAC}/v1", "RoleBinding", f"{NAME}-front-proxy"),
+            **_to("Role", FRONT_PROXY_ROLE, account),
+        },
+    ]
+
+
+def _roles_of_people() -> list[Thing]:
+    """Return the roles that the cluster adds to view, edit and admin."""
+    return [
         thing(
             f"{_RBAC}/v1",
             "ClusterRole",
@@ -189,23 +213,6 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
             labels={**LABELS, **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("edit", "admin")}},
             rules=[_may("create update patch delete deletecollection", GROUP, SWEEPS, NOTIFICATIONS)],
         ),
-        thing(  # bound in namespaces where Weir may read addresses of webhooks: one Secret by its name
-            f"{_RBAC}/v1",
-            "ClusterRole",
-            READ_ROLE,
-            rules=[_may("get", "", "secrets", names=[RULE_SECRET])],
-        ),
-        *([_bound("ClusterRoleBinding", READ_ROLE, account)] if of.read_all_receivers else []),
-        thing(  # bound by an administrator where Weir may make the Jobs of sweeps
-            f"{_RBAC}/v1",
-            "ClusterRole",
-            f"{NAME}-sweeps",
-            rules=[_may("create delete", "batch", "jobs")],
-        ),
-        {
-            **within(FRONT_PROXY_NAMESPACE, f"{_RBAC}/v1", "RoleBinding", f"{NAME}-front-proxy"),
-            **_to("Role", FRONT_PROXY_ROLE, account),
-        },
     ]
 
 

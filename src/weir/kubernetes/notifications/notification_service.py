@@ -30,14 +30,14 @@ class ClusterNotifications:
         api: ApiClient,
         leadership: Leadership,
         settings: "NotificationSettings | None",
-        workloads: WorkloadIndex,
+        workloads: WorkloadIndex | None,
         clock: Clock,
         account: str,
     ) -> None:
         self._api = api
         self._leadership = leadership
         self._settings = settings
-        self._workloads = workloads
+        self._workloads = WorkloadIndex() if workloads is None else workloads
         self._clock = clock
         self._account = account
         self._term: NotificationTerm | None = None
@@ -54,7 +54,8 @@ class ClusterNotifications:
             self._term.see_rules(changes)
 
     def see_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Take in workloads that are there, changed or gone."""
+        """Take in workloads that are there, changed or gone, for the index too."""
+        self._workloads.deliver(changes)
         if self._term is not None:
             self._term.see_workloads(changes)
 

@@ -37,7 +37,6 @@ from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatc
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED, taint_watch
-from weir.kubernetes.query.workload_index import WorkloadIndex
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.sweeps import trial_costs
@@ -110,8 +109,7 @@ class SchedulerProcess:
             self.backend, chosen.policy, clock, overcommit_grace_s=chosen.overcommit_grace_s
         )
         self.hooks.set_share_memory(chosen.share_memory)
-        self.hooks.submit = self._submit
-        self.hooks.wake = self._wake
+        self.hooks.submit, self.hooks.wake = self._submit, self._wake
         self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
         self.control_thread: ControlThread | None = None
         self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
@@ -124,19 +122,21 @@ class SchedulerProcess:
         self.reflectors: dict[str, Reflector[Any]] = {}
         self.group_watch = GroupWatch(api, self.backend)
         self.taint_watch = taint_watch(api, self.backend.deliver("devicetaintrules"))
-        account = f"{namespace}:{NAME}"
-        self.sweeps = self._make_sweeps(account)
+        self.sweeps = self._make_sweeps(f"{namespace}:{NAME}")
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
-        self._workloads = WorkloadIndex() if self.query is None else self.query.workloads
-        told = options.notifications
-        self.notifications = ClusterNotifications(api, self.election, told, self._workloads, clock, account)
+        self.notifications = self._make_notifications(f"{namespace}:{NAME}")
 
     def _make_sweeps(self, account: str) -> ClusterSweepController:
         deliver = self.backend.deliver(trial_costs.RESOURCE)
         costs = TrialCosts(deliver, lambda: self.hooks.policy.price.restart)
         return ClusterSweepController(self._api, self.election, account, costs)
+
+    def _make_notifications(self, account: str) -> ClusterNotifications:
+        index = None if self.query is None else self.query.workloads
+        settings = self._options.notifications
+        return ClusterNotifications(self._api, self.election, settings, index, self._clock, account)
 
     def _make_headroom(self) -> ClusterHeadroom:
         return ClusterHeadroom(
@@ -320,7 +320,7 @@ class SchedulerProcess:
     def _reflect(self) -> None:
         ends = self.namespace_ends
         sees: dict[str, Deliver] = {"namespaces": ends.see_namespaces, "pods": ends.see_pods}
-        sees["workloads"] = to_both(self._workloads.deliver, self.notifications.see_workloads)
+        sees["workloads"] = self.notifications.see_workloads
         if self.query is not None:
             sees["namespaces"] = to_both(self.query.see_namespaces, ends.see_namespaces)
         for api_version, resource, of in WATCHED:
