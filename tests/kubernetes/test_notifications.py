@@ -84,6 +84,7 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
     add = ("notify", "add", "webhook", "--on", "start", "--on", "end", "-p", "team-a", "--file", str(url))
     code, _, err = run(*add, kubeconfig=eve)
     assert (code, cluster.api.items(RULES), cluster.api.maybe(SECRET)) == (2, [], None), err
+    cluster.until(lambda: any(weir.lines("leading")), 120, "a leader")
     code, out, err = run(*add, kubeconfig=mia)
     assert code == 0, err
     name = out.partition(":")[0].removeprefix("Notification ")
