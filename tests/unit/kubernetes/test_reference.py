@@ -41,7 +41,7 @@ def test_pages_name_files_that_exist_and_all_kinds() -> None:
             assert (DOCS.parent / name).exists(), f"{page.name} names {name}"
     install = (DOCS / "how-to" / "kubernetes" / "install.md").read_text("utf-8")
     (line,) = re.findall(r"^- (\w+) kinds of objects: (.*);$", install, re.MULTILINE)
-    assert line[0] == "seven"
+    assert line[0] == "eight"
     assert sorted(re.findall(r"`(\w+)`", line[1])) == sorted(schemas())
 
 

@@ -73,7 +73,7 @@ def test_a_refused_rule_leaves_no_address_behind(
         (403, "no notificationrules for you") if path == RULES else None
     )
     code, _, err = add(capsys, tmp_path, "slack")
-    assert (code, "no notificationrules for you" in err) == (2, True)
+    assert (code, "No notificationrules for you." in err) == (2, True), err
     assert list(fake_cluster.written[-1][2]["data"].values()) == [None]
 
 
@@ -84,7 +84,7 @@ def test_a_person_without_a_right_to_secrets_makes_no_rule(
         (403, "no secrets for you") if path.startswith(SECRETS) else None
     )
     code, _, err = add(capsys, tmp_path, "slack")
-    assert (code, "no secrets for you" in err, fake_cluster.written) == (2, True, [])
+    assert (code, "No secrets for you." in err, fake_cluster.written) == (2, True, []), err
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,7 @@ def test_lists_show_the_state_of_each_rule(
         ("vision/chat", "pending", 0),
         ("vision/chat", "delivered", 2),
     ]
-    code, out, _ = notify(capsys, "deliveries", "--failed")
-    assert (code, out) == (0, "No message failed.\n")
+    code, out, err = notify(capsys, "deliveries", "--failed")
+    assert (code, out, err) == (0, "", "No message failed.\n"), "a note isn't an answer"
+    code, out, _ = notify(capsys, "deliveries", "--failed", "-o", "json")
+    assert (code, out) == (0, "[]\n")
