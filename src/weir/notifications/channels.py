@@ -107,6 +107,8 @@ class Channels:
             return Attempt("the receiver doesn't answer in time", DeliveryProblem.RECEIVER)
         except TargetRefused as refused:
             return Attempt(str(refused), DeliveryProblem.RECEIVER)
+        except (ValueError, httpx.InvalidURL) as error:  # without its text, which may have the address
+            return Attempt(f"its address can't be used: {type(error).__name__}", DeliveryProblem.RECEIVER)
 
     async def _post(
         self, rule: NotificationRule, address: ReceiverAddress | NoAddress | None, message: OutboxMessage

@@ -18,10 +18,14 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 METADATA = frozenset(
     map(
         ipaddress.ip_address,
-        ("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"),
+        (
+            *("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
+            *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
+        ),
     )
 )
-"""Addresses at which clouds serve the credentials of a machine."""
+"""Addresses at which clouds serve the credentials of a machine, or of a pod."""
+URL_LENGTH_MAX, HOST_LENGTH_MAX = 2000, 253
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _PORTS = {"https": 443, "http": 80}
 
@@ -63,6 +67,8 @@ def checked_target(url: str, allowed: Sequence[str]) -> WebhookTarget:
     Raises:
         TargetRefused: it isn't allowed, or no URL.
     """
+    if len(url) > URL_LENGTH_MAX:
+        raise TargetRefused(f"the address is longer than {URL_LENGTH_MAX} characters")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -78,7 +84,7 @@ def checked_target(url: str, allowed: Sequence[str]) -> WebhookTarget:
         and parts.username is None
         and not parts.fragment
     )
-    if parts.scheme not in _PORTS or not host or not plain:
+    if parts.scheme not in _PORTS or not 0 < len(host) <= HOST_LENGTH_MAX or not plain:
         raise TargetRefused(
             "the address is no URL of a webhook; write one such as https://hooks.slack.com/services/..."
         )
@@ -89,7 +95,7 @@ def checked_target(url: str, allowed: Sequence[str]) -> WebhookTarget:
             return WebhookTarget(parts.scheme, host, port, path, _ip(host) is not None)
     if not allowed:
         raise TargetRefused(
-            "no webhooks are allowed; the administrator lists their hosts for `weir up --notifications`"
+            "no webhooks are allowed; the administrator lists their hosts in the settings of notifications"
         )
     hosts = ", ".join(allowed[:5])
     raise TargetRefused(
@@ -144,7 +150,7 @@ async def resolve(target: WebhookTarget, threads: BlockingCalls) -> list[Address
         look = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
         try:
             infos = await threads.run(look)
-        except OSError:
+        except (OSError, UnicodeError):  # the latter of a label that is empty or too long
             raise TargetRefused(f"{target.host} has no address") from None
         found = list(dict.fromkeys(ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos))
     for address in found:
