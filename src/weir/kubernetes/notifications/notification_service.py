@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from structlog import get_logger
+
 from weir.control.clock import Clock
 from weir.kubernetes.api.changes import Change
 from weir.kubernetes.api.client import ApiClient
@@ -17,6 +19,8 @@ from weir.kubernetes.query.workload_index import WorkloadIndex
 
 if TYPE_CHECKING:  # without settings, nothing that sends is imported
     from weir.notifications.notification_settings import NotificationSettings
+
+_LOG = get_logger(__name__)
 
 
 class ClusterNotifications:
@@ -56,8 +60,12 @@ class ClusterNotifications:
     def see_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
         """Take in workloads that are there, changed or gone, for the index too."""
         self._workloads.deliver(changes)
-        if self._term is not None:
+        if self._term is None:
+            return
+        try:
             self._term.see_workloads(changes)
+        except Exception:  # noqa: BLE001 - no decision depends on notifications
+            _LOG.exception("notification_events_failed")
 
     def lead(self) -> None:
         """Begin to take in events and to send."""

@@ -19,16 +19,19 @@ from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.notification_objects import (
     PLURAL,
     READY,
+    SENTENCE_MAX,
     TEST_ANNOTATION,
     NotificationRuleObject,
     RuleTest,
 )
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.notifications.namespace_rules import NamespaceRules
 from weir.kubernetes.notifications.receiver_check import receiver_of
 from weir.kubernetes.notifications.receiver_secrets import ReceiverSecrets
 from weir.kubernetes.notifications.reclaims import Reclaims
@@ -53,8 +56,6 @@ CHECKED_TOGETHER_MAX = 8
 LIST_RETRY_S = 5.0
 CLOSE_S = 2.0
 TEST_S = 25.0
-RULES_OF_NAMESPACE_MAX = 100
-SURPLUS = f"its namespace has {RULES_OF_NAMESPACE_MAX} others, the maximum: remove one"
 TEST_ID_MAX = 64
 _LOG = get_logger(__name__)
 
@@ -79,10 +80,11 @@ class NotificationTerm:
         self._writer = RuleStatusWriter(LeaderGuard(api, leadership, leadership.term))
         self._outbox = RuleOutbox(self._writer.save, self._addresses)
         self._sender: NotificationSender | None = None
-        self._by_namespace: dict[str, list[RuleState]] = defaultdict(list)
+        self._rules = NamespaceRules()
         self._reclaims = Reclaims()
         self._live: dict[str, tuple[str, WorkloadObject]] = {}  # workloads that aren't over, by name
         self._has_begun = False
+        self._early: dict[str, Change[NotificationRuleObject]] = {}  # before the rules were read, by uid
         self._testing: set[str] = set()  # uids of rules
         self._checking = asyncio.Semaphore(CHECKED_TOGETHER_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,7 +113,12 @@ class NotificationTerm:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("notification_task_failed", exc_info=error)
 
     async def _run(self) -> None:
         await self._begin()
@@ -137,7 +144,10 @@ class NotificationTerm:
                 await asyncio.sleep(LIST_RETRY_S)
         self._has_begun = True
         self._reclaims.see(each.object for each in self._workloads.all())
+        rules.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.key))
         self._catch_up([state for thing in rules if (state := self._set(thing)) is not None])
+        self.see_rules(list(self._early.values()))
+        self._early.clear()
         if self._settings is not None:
             from weir.notifications.notification_settings import read_mounted_password
             from weir.notifications.sender import NotificationSender
@@ -153,38 +163,50 @@ class NotificationTerm:
     def see_rules(self, changes: Sequence[Change[NotificationRuleObject]]) -> None:
         """Take in rules that are new, changed or gone."""
         changed = []
-        for change in changes if self._has_begun else ():
-            if isinstance(change, ObjectSet):
+        for change in changes:
+            uid = change.object.metadata.uid if isinstance(change, ObjectSet) else change.uid
+            if not self._has_begun:
+                self._early.pop(uid, None)
+                self._early[uid] = change
+            elif isinstance(change, ObjectSet):
                 changed.append(self._set(change.object))
             elif isinstance(change, ObjectRemoved):
-                self._drop(change.uid)
+                self._drop(uid)
         if any(changed):
             self._catch_up([state for state in changed if state is not None])
 
     def _set(self, thing: NotificationRuleObject) -> RuleState | None:
         """Take in a rule; return it if events of its workloads are to be taken in."""
-        metadata, group = thing.metadata, self._by_namespace[thing.metadata.namespace]
-        state = next((each for each in group if each.uid == metadata.uid), None)
+        try:
+            return self._take_rule(thing)
+        except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent
+            _LOG.exception("notification_rule_failed", rule=thing.key)
+            return None
+
+    def _take_rule(self, thing: NotificationRuleObject) -> RuleState | None:
+        metadata = thing.metadata
+        state = self._outbox.rules.get(number_of(metadata.uid))
         is_new = state is None
         if state is None:
-            surplus = SURPLUS if len(group) >= RULES_OF_NAMESPACE_MAX else ""
-            state = RuleState(thing, self._clock(), surplus)
-            group.append(state)
+            state = RuleState(thing, self._clock())
+            self._rules.add(state)
             self._outbox.rules[state.id] = state
         is_changed = is_new or state.respecify(thing, self._clock())
         if is_changed:
             self._spawn(self._check(state))
-        test = metadata.annotations.get(TEST_ANNOTATION, "")[:TEST_ID_MAX]
+        test = printable(metadata.annotations.get(TEST_ANNOTATION, ""), TEST_ID_MAX)
         tested = state.status.test
         if test and (tested is None or tested.id != test) and state.uid not in self._testing:
             self._testing.add(state.uid)
             self._spawn(self._test(state, test))
-        return state if is_changed else None
+        return state if is_changed and not state.surplus else None
 
     def _drop(self, uid: str) -> None:
-        for state in [each for each in self._outbox.rules.values() if each.uid == uid]:
-            del self._outbox.rules[state.id]
-            self._by_namespace[state.namespace].remove(state)
+        state = self._outbox.rules.pop(number_of(uid), None)
+        successor = None if state is None else self._rules.remove(state)
+        if successor is not None:
+            successor.admit(self._clock())
+            self._spawn(self._check(successor))
 
     def _catch_up(self, rules: Sequence[RuleState]) -> None:
         """Take in the events that the workloads of the rules' namespaces state."""
@@ -208,6 +230,17 @@ class NotificationTerm:
 
     async def _test(self, state: RuleState, test: str) -> None:
         """Send the test message that a person has requested, and record the outcome."""
+        try:
+            delivered, sentence = await self._tested(state)
+        finally:
+            self._testing.discard(state.uid)
+        state.status.test = RuleTest(id=test, delivered=delivered, sentence=printable(sentence, SENTENCE_MAX))
+        state.is_changed = True
+        with suppress(ApiError):
+            await self._writer.save(state)
+
+    async def _tested(self, state: RuleState) -> tuple[bool, str]:
+        """Send a test message; return the outcome, and its course in a sentence."""
         sentence, delivered, now_s = "nothing is sent now: the leader has just begun", False, self._clock()
         refusal = state.unreadable
         with suppress(OSError, ApiError):
@@ -224,11 +257,7 @@ class NotificationTerm:
                 sentence, delivered = attempt.sentence, attempt.problem is None
             except (TimeoutError, OSError):
                 sentence = "the receiver doesn't answer in time"
-        state.status.test = RuleTest(id=printable(test, TEST_ID_MAX), delivered=delivered, sentence=sentence)
-        state.is_changed = True
-        self._testing.discard(state.uid)
-        with suppress(ApiError):
-            await self._writer.save(state)
+        return delivered, sentence
 
     # Workloads
 
@@ -239,18 +268,24 @@ class NotificationTerm:
         for change in changes if self._has_begun else ():
             if isinstance(change, ObjectSet):
                 self._reclaims.see([change.object])
-            rules = self._by_namespace.get(change.key.partition("/")[0])
-            if not rules:
-                continue
-            if isinstance(change, ObjectSet):
+            rules = self._rules.of(change.key.partition("/")[0])
+            if isinstance(change, ObjectSet) and rules:
                 found = change.object
                 queued.update(self._take_in(change.key, found.metadata.uid, found, rules, now_s))
-            elif isinstance(change, ObjectRemoved) and change.key in self._live:
-                uid, last = self._live.pop(change.key)
-                event = deletion_of(uid, change.key, now_s)
-                queued.update(each.id for each in rules if each.take([event], last.spec, uid, change.key))
+            elif isinstance(change, ObjectRemoved):
+                queued.update(self._take_removal(change.key, change.uid, rules, now_s))
         if queued:
             self._outbox.on_queued(queued)
+
+    def _take_removal(self, name: str, uid: str, rules: Sequence[RuleState], now_s: float) -> list[int]:
+        """Take in that the object of a workload is gone; return the rules with new notifications."""
+        queued, live = [], self._live.pop(name, None)
+        if live is not None:
+            event = deletion_of(live[0], name, now_s)
+            queued = [each.id for each in rules if each.take([event], live[1].spec, live[0], name)]
+        for each in rules:
+            each.forget(uid)
+        return queued
 
     def _take_in(
         self, name: str, uid: str, thing: WorkloadObject, rules: Iterable[RuleState], now_s: float

@@ -17,6 +17,8 @@ from weir.notifications.message_texts import SECRET_PREFIX
 from weir.notifications.receiver_address import NoAddress, ReceiverAddress
 
 FORBIDDEN = 403
+SIGNING_BYTES_MIN, SIGNING_BYTES_MAX = 24, 64
+"""Length of a signing secret by Standard Webhooks."""
 
 
 class _SecretView(ApiStruct):
@@ -74,8 +76,13 @@ def _text(data: dict[str, str], key: str, namespace: str) -> str:
 
 def _check_signing(secret: str, key: str) -> None:
     try:
-        base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error:
+        size = len(base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True))
+    except ValueError:
         raise ValueError(
             f"{key} of the Secret {SECRET} isn't base64; write {SECRET_PREFIX} and base64"
         ) from None
+    if not SIGNING_BYTES_MIN <= size <= SIGNING_BYTES_MAX:
+        raise ValueError(
+            f"{key} of the Secret {SECRET} has {size} bytes; write {SECRET_PREFIX} and base64 of "
+            f"{SIGNING_BYTES_MIN} to {SIGNING_BYTES_MAX} random bytes"
+        )

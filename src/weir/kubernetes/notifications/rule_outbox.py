@@ -63,12 +63,12 @@ class RuleOutbox:
         return self._change(message, lambda state: state.conclude(message.key, at_s, error))
 
     def get(self, key: str) -> ReceiverAddress | NoAddress:
-        """Return the address of the rule with this namespace and name.
+        """Return the address of the rule with this number.
 
         Raises:
             OSError: the API server doesn't answer now.
         """
-        return self._result(self._address(key))
+        return self._result(self._address(int(key)))
 
     def _result(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of work on the event loop."""
@@ -106,6 +106,6 @@ class RuleOutbox:
         except ApiError as error:
             raise OSError(str(error)) from None
 
-    async def _address(self, key: str) -> ReceiverAddress | NoAddress:
-        state = next((each for each in self.rules.values() if each.key == key), None)
+    async def _address(self, id_: int) -> ReceiverAddress | NoAddress:
+        state = self.rules.get(id_)
         return GONE if state is None else await self._addresses.read(state.namespace, state.spec)

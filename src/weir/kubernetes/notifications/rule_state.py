@@ -1,5 +1,6 @@
 """The outbox of one rule: its status in memory, and every change of it."""
 
+import asyncio
 import secrets
 from bisect import insort
 from collections.abc import Iterable
@@ -42,11 +43,17 @@ RECEIVER_MAX = 253
 
 
 class RuleState:
-    """A rule and its outbox. `is_changed`: the status has changes that aren't written."""
+    """A rule and its outbox.
 
-    def __init__(self, thing: NotificationRuleObject, now_s: float, surplus: str = "") -> None:
-        """Read a rule. `surplus` is why it isn't used, if there are too many."""
-        self._surplus = surplus
+    `is_changed`: the status has changes that aren't written; `writing` is held while they are, and none is
+    begun before `write_after_s` of the monotonic clock. `surplus`: why the rule isn't used, if there are too
+    many.
+    """
+
+    def __init__(self, thing: NotificationRuleObject, now_s: float) -> None:
+        self.surplus = ""
+        self.writing = asyncio.Lock()
+        self.write_after_s = 0.0
         self.uid = thing.metadata.uid
         self.id = number_of(thing.metadata.uid)
         self.namespace, self.name = thing.metadata.namespace, thing.metadata.name
@@ -54,7 +61,8 @@ class RuleState:
         self.is_changed = False
         if self.status.told_until is None:
             self.status.told_until = thing.metadata.creation_timestamp or moment(now_s)
-        self._told = {each.rpartition("-")[2] for each in self.status.told}
+        self._told_before = {each.rpartition("-")[2] for each in self.status.told}
+        self._told: dict[str, set[str]] = {}  # in this term, by the uid of the workload
         self.status.pending = len(self.status.queued) + sum(
             len(each.notifications) for each in self.status.messages
         )
@@ -68,6 +76,16 @@ class RuleState:
         """Namespace and name."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def unreadable(self) -> str:
+        """Return why the rule can't be used; empty if it can."""
+        return self.surplus or self._invalid
+
+    def admit(self, now_s: float) -> None:
+        """Use a rule that was one too many, for events from now on."""
+        self.surplus = ""
+        self._begin_at(now_s)
+
     def respecify(self, thing: NotificationRuleObject, now_s: float) -> bool:
         """Take in a spec if it is newer. It counts for events from now on; pending notifications stay."""
         if thing.metadata.generation <= self.status.observed_generation:
@@ -80,6 +98,7 @@ class RuleState:
         self.since_s = now_s
         self.status.told_until, self.status.told = moment(now_s), []
         self._told.clear()
+        self._told_before.clear()
 
     def _take_spec(self, thing: NotificationRuleObject) -> NotificationRule:
         """Return the spec as the sender reads it."""
@@ -88,16 +107,16 @@ class RuleState:
             self.status.observed_generation = thing.metadata.generation
             self.is_changed = True
         spec, channel = thing.spec, _CHANNELS.get(thing.spec.channel)
-        self.unreadable, digest_s = self._surplus, 0.0
+        self._invalid, digest_s = "", 0.0
         try:
             digest_s = seconds(spec.digest) if spec.digest else 0.0
             read_quiet_hours(spec.quiet)
         except ValueError as error:
-            self.unreadable = str(error)
+            self._invalid = str(error)
         if channel is None:
-            self.unreadable = f"{spec.channel[:40]!r} is no channel; write mail, slack or webhook"
+            self._invalid = f"{spec.channel[:40]!r} is no channel; write mail, slack or webhook"
         if channel == "mail" and ADDRESS.fullmatch(spec.address) is None:
-            self.unreadable = f"{spec.address[:80]!r} is no mail address; write one such as mia@lab.example"
+            self._invalid = f"{spec.address[:80]!r} is no mail address; write one such as mia@lab.example"
         return NotificationRule(
             id=self.id,
             user=spec.user,
@@ -105,7 +124,7 @@ class RuleState:
             channel=channel or "mail",
             topics=tuple(_TOPICS[each] for each in spec.topics if each in _TOPICS),
             target=spec.address,
-            address_key="" if channel == "mail" else self.key,
+            address_key="" if channel == "mail" else str(self.id),
             quiet=spec.quiet,
             digest_s=digest_s,
         )
@@ -114,16 +133,16 @@ class RuleState:
 
     def take(self, events: Iterable[WorkloadEvent], workload: WorkloadSpec, uid: str, name: str) -> bool:
         """Queue the events that are new and match; return True if there are any."""
-        spec, queued = self.spec, False
-        if (spec.user and spec.user != workload.user) or (spec.project and spec.project != workload.project):
+        spec, queued, told = self.spec, False, self._told.get(uid, set())
+        if self.surplus or spec.user not in ("", workload.user) or spec.project not in ("", workload.project):
             return False
         for event in events:
-            if event.key in self._told or event.at_s <= self.since_s:
+            if event.at_s <= self.since_s or event.key in told or event.key in self._told_before:
                 continue
             topic = next((each for each in self.rule.topics if each in event.topics), None)
             if topic is None:
                 continue
-            self._tell(event)
+            self._tell(event, uid)
             if self.status.pending >= QUEUED_MAX:
                 self.status.dropped += 1
                 continue
@@ -141,14 +160,19 @@ class RuleState:
             queued = True
         return queued
 
-    def _tell(self, event: WorkloadEvent) -> None:
-        """Take note that an event is taken in. This term forgets none; the status holds the latest ones."""
+    def forget(self, uid: str) -> None:
+        """Forget the events of a workload whose object is gone: none of them is read again."""
+        self._told.pop(uid, None)
+
+    def _tell(self, event: WorkloadEvent, uid: str) -> None:
+        """Take note that an event is taken in. The status has the latest ones for the next leader."""
         self.is_changed = True
-        self._told.add(event.key)
+        self._told.setdefault(uid, set()).add(event.key)
         told = self.status.told
         insort(told, f"{int(event.at_s):010}-{event.key}")
         if len(told) > TOLD_MAX:
-            self.status.told_until = moment(float(told.pop(0).partition("-")[0]))
+            gone_s = float(told.pop(0).partition("-")[0])
+            self.status.told_until = moment(max(gone_s, seconds_of(self.status.told_until)))
 
     # Messages
 
@@ -192,7 +216,7 @@ class RuleState:
             attempts=message.attempts + 1,
             size=len(message.notifications),
             about=message.notifications[0].sentence if message.notifications else "",
-            error=error,
+            error=printable(error, SENTENCE_MAX),
         )
         self.status.deliveries = [delivery, *self.status.deliveries][:DELIVERIES_MAX]
         self._describe(error)
@@ -202,14 +226,16 @@ class RuleState:
         message = self._message(key)
         if message is not None:
             message.attempts += 1
-            message.due_at, message.error = moment(due_s + 1), error  # whole seconds, never too early
+            message.due_at = moment(due_s + 1)  # whole seconds, never too early
+            message.error = printable(error, SENTENCE_MAX)
             self._describe(error)
 
     def _message(self, key: str) -> RuleMessage | None:
         return next((each for each in self.status.messages if each.key == key), None)
 
     def _describe(self, error: str) -> None:
-        self.status.phase, self.status.message = (FAILING, error) if error else (READY, "")
+        phase = FAILING if error else READY
+        self.status.phase, self.status.message = phase, printable(error, SENTENCE_MAX)
         self.is_changed = True
 
     def check(self, receiver: str, refusal: str) -> None:

@@ -1,15 +1,13 @@
 """Writes the statuses of rules, one write at a time for each rule."""
 
-import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 
 import msgspec
 from structlog import get_logger
 
 from weir.kubernetes.api.client import Patch
-from weir.kubernetes.api.errors import ApiError, Conflict, NotFound
+from weir.kubernetes.api.errors import ApiError, ApiRefused, NotFound, TooManyRequests
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.notification_objects import PLURAL
@@ -18,7 +16,7 @@ from weir.kubernetes.notifications.rule_state import RuleState
 from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
 
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0
-"""Time after a failure: the first one, and at most."""
+"""Time after a failure: the first one, and at most. A status that is refused waits for the longest time."""
 _LOG = get_logger(__name__)
 
 
@@ -27,7 +25,6 @@ class RuleStatusWriter:
 
     def __init__(self, guard: LeaderGuard) -> None:
         self._guard = guard
-        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pause_s, self._not_before_s = PAUSE_S, 0.0
 
     async def save(self, state: RuleState) -> None:
@@ -36,7 +33,7 @@ class RuleStatusWriter:
         Raises:
             ApiError: it can't be written now; it stays changed.
         """
-        async with self._locks[state.uid]:
+        async with state.writing:
             if not state.is_changed:
                 return
             state.is_changed = False
@@ -44,24 +41,34 @@ class RuleStatusWriter:
             path = path_of(API_VERSION, PLURAL, state.namespace, state.name, "status")
             try:
                 await self._guard.patch(path, body, Patch.MERGE, ApiObject)
-            except (NotFound, Conflict):
-                pass  # it is gone, or another one has its name: the watch drops it
+            except NotFound:
+                pass  # it is gone: the watch drops it
             except BaseException:
                 state.is_changed = True
                 raise
 
     async def save_changed(self, states: Iterable[RuleState]) -> None:
         """Write all changed statuses; those that can't be written now are tried again later."""
-        if time.monotonic() < self._not_before_s:
+        now_s = time.monotonic()
+        if now_s < self._not_before_s:
             return
-        try:
-            for state in states:
+        for state in states:
+            if state.write_after_s > now_s:
+                continue
+            try:
                 await self.save(state)
-        except NotLeading:
-            return
-        except ApiError as error:
-            _LOG.warning("notification_status_not_written", why=str(error))
-            self._not_before_s = time.monotonic() + self._pause_s
-            self._pause_s = min(PAUSE_S_MAX, 2 * self._pause_s)
-            return
+            except NotLeading:
+                return
+            except ApiError as error:
+                _LOG.warning("notification_status_not_written", rule=state.key, why=str(error))
+                if not _is_of_one_object(error):
+                    self._not_before_s = time.monotonic() + self._pause_s
+                    self._pause_s = min(PAUSE_S_MAX, 2 * self._pause_s)
+                    return
+                state.write_after_s = time.monotonic() + PAUSE_S_MAX
         self._pause_s = PAUSE_S
+
+
+def _is_of_one_object(error: ApiError) -> bool:
+    """Return True if the server refused this write, and may carry out others."""
+    return isinstance(error, ApiRefused) and error.status < 500 and not isinstance(error, TooManyRequests)

@@ -2,6 +2,7 @@
 
 import base64
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -75,6 +76,8 @@ class RuleServer:
         self.secret: dict[str, str] | None = {}
         self.is_forbidden = False
         self.is_away = False
+        self.refusals: dict[str, ApiRefused] = {}  # of writes, by the name of the rule
+        self.while_listed: Callable[[], None] = lambda: None
         self.writes: Counter[str] = Counter()
 
     def address(self, key: str, value: str) -> None:
@@ -92,10 +95,12 @@ class RuleServer:
     async def list_all(self, path: str, of: Any) -> list[Any]:
         self._check()
         assert path == "/apis/weir.dev/v1alpha1/notificationrules"
-        return [
+        listed = [
             msgspec.convert(msgspec.json.decode(msgspec.json.encode(each)), of)
             for each in self.rules.values()
         ]
+        self.while_listed()
+        return listed
 
     async def get(self, path: str, of: Any) -> Any:
         self._check()
@@ -112,6 +117,8 @@ class RuleServer:
         assert subresource == "status", "the spec is the person's"
         if name not in self.rules or self.rules[name]["metadata"]["uid"] != body["metadata"]["uid"]:
             raise NotFound(404, "NotFound", "it is gone")
+        if name in self.refusals:
+            raise self.refusals[name]
         self.rules[name]["status"] = msgspec.json.decode(msgspec.json.encode(body["status"]))
         self.writes[name] += 1
         return msgspec.convert({"metadata": self.rules[name]["metadata"]}, of)

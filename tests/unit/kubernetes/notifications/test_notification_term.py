@@ -150,7 +150,14 @@ async def test_nothing_is_sent_while_the_status_cant_be_written(
         ({"url": "https://hooks.example/T0/B0"}, "isn't allowed; the administrator allows"),
         ({"url": "http://169.254.169.254/latest"}, "isn't allowed; the administrator allows"),
         ({"url": "http://localhost:1/"}, "isn't allowed; the administrator allows"),
+        ({"url": "https://kubernetes.default.svc/api/v1/secrets"}, "isn't allowed; the administrator allows"),
+        ({"url": f"https://a.lab.example/{'T0' * 1000}"}, "is longer than 2000 characters"),
+        ({"url": "T0" * 500_000}, "is longer than 2000 characters"),
         ({"sign": "whsec_%%%"}, "isn't base64"),
+        ({"sign": "whsec_\u00e9"}, "isn't base64"),
+        ({"sign": "whsec_"}, "has 0 bytes; write whsec_ and base64 of 24 to 64 random bytes"),
+        ({"sign": "whsec_" + b64encode(b"k" * 23).decode()}, "has 23 bytes"),
+        ({"sign": "whsec_" + b64encode(b"k" * 500_000).decode()}, "has 500000 bytes"),
     ],
 )
 async def test_a_receiver_that_cant_be_used_is_said_on_the_rule_with_the_way_to_fix_it(
@@ -165,6 +172,7 @@ async def test_a_receiver_that_cant_be_used_is_said_on_the_rule_with_the_way_to_
         await until(lambda: server.status().get("phase"))
     assert server.status()["phase"] == "Refused"
     assert sentence in server.status()["message"]
+    assert len(server.status()["message"]) < 1000
     assert "T0" not in str(server.status()), "no secret part of a URL"
 
 

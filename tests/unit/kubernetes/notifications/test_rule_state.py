@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from weir.kubernetes.crd.notification_objects import DELIVERIES_MAX, QUEUED_MAX, TOLD_MAX
+from weir.kubernetes.crd.notification_objects import DELIVERIES_MAX, QUEUED_MAX, SENTENCE_MAX, TOLD_MAX
 from weir.kubernetes.notifications.rule_state import TRIED_MAX, RuleState
 from weir.kubernetes.notifications.workload_events import WorkloadEvent, events_of
 from weir.kubernetes.writes.status_values import moment
@@ -130,6 +130,49 @@ def test_a_message_that_is_given_up_is_listed_with_its_error() -> None:
 )
 def test_a_rule_that_cant_be_read_says_what_to_write(spec: dict[str, Any], sentence: str) -> None:
     assert sentence in state_of(rule(**spec)).unreadable
+
+
+def test_ten_thousand_events_leave_a_bounded_status() -> None:
+    state = state_of(rule())
+    for number in range(10_000):
+        state.take([event(number, NOW_S + number)], SPEC, "u", f"vision/job-{number}")
+    status = state.status
+    assert (status.pending, status.dropped) == (QUEUED_MAX, 10_000 - QUEUED_MAX)
+    assert len(msgspec.json.encode(status)) < 300_000
+
+
+def test_the_error_of_an_attempt_is_shortened() -> None:
+    state = state_of(rule())
+    take(state, running())
+    key = claimed(state).key
+    state.retry(key, NOW_S, "x" * 100_000)
+    (message,) = state.status.messages
+    assert len(state.status.message) == len(message.error) == SENTENCE_MAX
+    state.conclude(key, NOW_S, "x" * 100_000)
+    (delivery,) = state.status.deliveries
+    assert len(state.status.message) == len(delivery.error) == SENTENCE_MAX
+
+
+def test_a_late_event_tells_the_next_leader_nothing_twice() -> None:
+    written = rule()
+    state = state_of(written)
+    events = [event(number, NOW_S + number) for number in range(TOLD_MAX + 100)]
+    state.take(events, SPEC, "u", "vision/a")
+    state.take([event(10**6, NOW_S - 60)], SPEC, "u", "vision/late")
+    following = reread(state, written)
+    following.take(events, SPEC, "u", "vision/a")
+    assert (following.status.pending, following.status.dropped) == (
+        state.status.pending,
+        state.status.dropped,
+    )
+
+
+def test_a_term_remembers_only_workloads_that_exist() -> None:
+    state = state_of(rule())
+    take(state, running())
+    assert not take(state, running())
+    state.forget("uid-train")
+    assert not state._told
 
 
 @given(some.lists(some.sampled_from(["burst", "send", "crash", "refuse"]), max_size=30))
