@@ -95,6 +95,15 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
         lambda: status(cluster).get("phase") == "Ready", 120, lambda: f"readiness; {status(cluster)}"
     )
 
+    rule = f"notificationrules.weir.dev/{name.removeprefix('team-a/')}"
+    forged = ("--subresource=status", "--type=merge", "-p", '{"status":{"told":[]}}')
+    for person in (mia, eve):
+        with pytest.raises(RuntimeError, match="forbidden"):
+            plane.kubectl("patch", rule, "-n", "team-a", *forged, kubeconfig=person)
+    for read in ("notificationrules.weir.dev", "secrets"):
+        with pytest.raises(RuntimeError, match="forbidden"):
+            plane.kubectl("get", read, "-n", "team-a", kubeconfig=eve)
+
     cluster.api.create(job("team-a", "train", 1))
     cluster.until(lambda: receiver.attempts["/hanging?token=s3cret"] == 1, 120, "the first attempt")
     (message,) = status(cluster)["messages"]
