@@ -89,6 +89,19 @@ async def test_a_rule_that_fails_keeps_no_other_from_being_sent(
         service._see_rules([ObjectSet("vision/bad", read_rule(rule("bad", uid=uid(0))))])
 
 
+async def test_a_fault_in_notifications_keeps_the_control_from_nothing(
+    receiver: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError
+
+    index = WorkloadIndex()
+    async with leading(of_url("", "hook"), settings(receiver.origin), index) as service:
+        monkeypatch.setattr(notification_term.NotificationTerm, "see_workloads", fails)
+        service.see_workloads(changes(running()))
+    assert [each.key for each in index.all()] == ["vision/train"]
+
+
 async def test_a_status_that_is_refused_keeps_no_other_from_being_written(receiver: Receivers) -> None:
     server = of_url(f"{receiver.origin}/ok", "bad", "hook", digest="1h")
     server.refusals["bad"] = ApiRefused(422, "Invalid", "status: Too long")

@@ -60,7 +60,7 @@ async def leading(
     clock = Clock(starts_s=NOW_S)
     api, of_account = cast("ApiClient", server), "weir-system:weir"
     service = ClusterNotifications(
-        api, leader or Leader(), allowed, index or WorkloadIndex(), clock, of_account
+        api, leader or Leader(), allowed, WorkloadIndex() if index is None else index, clock, of_account
     )
     service.lead()
     try:

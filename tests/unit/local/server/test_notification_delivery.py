@@ -138,6 +138,19 @@ async def test_a_message_that_no_one_confirms_is_given_up_and_listed(
             assert page.items[0].notifications[0].sentence == "Event."
 
 
+async def test_an_address_that_no_request_can_be_made_of_is_recorded(
+    tmp_path: Path, hooks: Receivers
+) -> None:
+    with sending(tmp_path, settings(hooks.origin)) as run:
+        rule = run.rule(f"{hooks.origin}/ok")
+        run.addresses.put(rule.address_key, ReceiverAddress(f"{hooks.origin}/ok", "whsec_a"))
+        run.tell("Event.")
+        async with asyncio.timeout(60):
+            while not (found := run.store.outbox.messages([rule.id]).items) or not found[0].attempts:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    assert found[0].error.startswith("its address can't be used")
+
+
 async def test_a_refused_message_keeps_later_ones_from_nothing(tmp_path: Path, hooks: Receivers) -> None:
     chosen = settings(hooks.origin, retry_first=3600, retry_most=3600)
     with sending(tmp_path, chosen) as run:
