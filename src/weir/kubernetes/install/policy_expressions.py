@@ -88,7 +88,7 @@ def quoted_list(values: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A rule of a policy: an expression that is true of refused requests, and what they are told.
+    """A rule of a policy: its expression is true of the requests it refuses, and its message answers them.
 
     `message_expression` may use the variables. It is evaluated for refused requests alone.
     """
@@ -102,7 +102,7 @@ class Refusal:
 def refusing_policy(
     name: str, rules: list[dict[str, Any]], *refusals: Refusal, exempt: Sequence[str] = ()
 ) -> Policy:
-    """Return a policy that refuses what any of these rules refuses.
+    """Return a policy of several rules, each of which refuses requests.
 
     The API server converts the object and the old object once for the conditions of a policy, and again for
     its validations. So all rules about the same resources are one policy with one condition: a request that
