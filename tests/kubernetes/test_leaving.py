@@ -17,11 +17,13 @@ from weir.kubernetes.writes.queue_finalizers import FINALIZER
 QUEUES = "/apis/weir.dev/v1alpha1"
 
 
-@pytest.fixture
-def running(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
-    with Installed(plane, namespace=cluster.namespace(), name="leaving") as weir:
+@pytest.fixture(params=["", "bundle"], ids=["default", "bundle"])
+def running(request: pytest.FixtureRequest, cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
+    name = f"leaving{request.param}"
+    with Installed(plane, namespace=cluster.namespace(), name=name, source=request.param) as weir:
         weir.wait_ready()
         yield weir
+        assert "forbidden" not in weir.log_text().lower()
 
 
 def finalizers(cluster: Cluster, path: str) -> list[str]:

@@ -12,75 +12,16 @@ import pytest
 import yaml
 from tools.controlplane.api import ApiError, Object, collection
 from tools.controlplane.cluster import Cluster
-from tools.controlplane.enforcement import wait_for_policies, wait_for_rights, wait_for_webhooks
+from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.ports import free_port
-from tools.controlplane.queries import on_loopback, wait_for_queries, withdraw
-from tools.controlplane.weir import Weir, install_kinds, project
+from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.install.manifests import Installation
 from weir.kubernetes.install.olm_bundle import BundleOptions, bundle
 
-RBAC = "rbac.authorization.k8s.io"
 QUERY_ROOT = "/apis/query.weir.dev/v1"
 WAITS_S = 120
-_OF_THE_CLUSTER = ("ClusterRole", "ClusterRoleBinding", "PriorityClass")
-
-
-def created_by_olm(files: dict[str, str], namespace: str) -> list[Object]:
-    """The objects that OLM makes of a bundle which it installs in this namespace."""
-    bundled = [yaml.safe_load(text) for path, text in files.items() if path.startswith("bundle/manifests/")]
-    (csv,) = (each for each in bundled if each["kind"] == "ClusterServiceVersion")
-    found = [*_of_csv(csv, namespace)]
-    for each in bundled:
-        if each["kind"] in ("ClusterServiceVersion", "CustomResourceDefinition"):
-            continue
-        if each["kind"] not in _OF_THE_CLUSTER:
-            each["metadata"]["namespace"] = namespace
-        found.append(each)
-    return found
-
-
-def _of_csv(csv: Object, namespace: str) -> Iterator[Object]:
-    install = csv["spec"]["install"]["spec"]
-    inside = {"namespace": namespace}
-    for kind, permissions in (
-        ("ClusterRole", install["clusterPermissions"]),
-        ("Role", install["permissions"]),
-    ):
-        for each in permissions:
-            account = each["serviceAccountName"]
-            name = f"{csv['metadata']['name']}-{account}"
-            metadata = {"name": name} if kind == "ClusterRole" else {"name": name, **inside}
-            subject = {"kind": "ServiceAccount", "name": account, **inside}
-            reference = {"apiGroup": RBAC, "kind": kind, "name": name}
-            yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, **inside}}
-            yield {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata, "rules": each["rules"]}
-            yield {
-                "apiVersion": f"{RBAC}/v1",
-                "kind": f"{kind}Binding",
-                "metadata": metadata,
-                "roleRef": reference,
-                "subjects": [subject],
-            }
-    for each in install["deployments"]:
-        metadata = {"name": each["name"], "labels": each["label"], **inside}
-        spec = {**each["spec"], "replicas": 0}  # no pod runs here for real
-        yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
-
-
-class WeirOfBundle(Weir):
-    """The container of the bundle's Deployment as a process."""
-
-    def __init__(self, plane: ControlPlane, namespace: str, args: list[str], port: int) -> None:
-        super().__init__(plane, plane.kubeconfig_of(namespace, "weir"), name="olm")
-        self._words = [*args, "--host", "127.0.0.1", "--namespace", namespace]
-        self._words[self._words.index("--port") + 1] = str(port)
-
-    def command(self) -> list[str]:
-        """Return the command of the container, with a port of this machine."""
-        return [*super().command()[:3], *self._words]
 
 
 @dataclass(frozen=True)
@@ -88,7 +29,7 @@ class Site:
     """Weir as a cluster has it from the bundle and the administrator's files, and a node with 8 GPUs."""
 
     cluster: Cluster
-    weir: WeirOfBundle
+    weir: Installed
     teams: tuple[str, str]
 
     def run(self, team: str, name: str, pods: int, gpus: int = 1, **words: Any) -> None:
@@ -105,49 +46,15 @@ class Site:
 
 
 @pytest.fixture
-def home(cluster: Cluster) -> str:
-    return cluster.namespace()
-
-
-@pytest.fixture
-def files(home: str) -> dict[str, str]:
-    return bundle(BundleOptions(Installation(home, image="registry.example.com/weir:1")))
-
-
-@pytest.fixture
-def site(cluster: Cluster, plane: ControlPlane, home: str, files: dict[str, str]) -> Iterator[Site]:
-    install_kinds(cluster.api)  # those of the bundle are the same, see below
-    port = free_port()
-    made = [*yaml.safe_load_all(files["cluster.yaml"]), *created_by_olm(files, home)]
-    for each in made:
-        for hook in each.get("webhooks", ()):
-            hook["clientConfig"] = {"url": f"https://127.0.0.1:{port}"}
-    made = on_loopback(made, port)
-    cluster.api.apply(*made)
-    wait_for_rights(cluster.api)
-    (deployment,) = (each for each in made if each["kind"] == "Deployment")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+def site(cluster: Cluster, plane: ControlPlane) -> Iterator[Site]:
     teams = cluster.namespace(), cluster.namespace()
     cluster.add_nodes(1, gpus=8)
-    with WeirOfBundle(plane, home, container["args"], port) as weir:
-        wait_for_policies(cluster.api)
-        cluster.api.apply(*on_loopback([yaml.safe_load(files["query-api.yaml"])], port))
-        try:
-            wait_for_queries(cluster.api)
-            cluster.until(lambda: webhook_refuses(cluster), WAITS_S, "the webhooks to be called")
-            wait_for_webhooks(cluster.api)
-            cluster.api.create(*(project(team, 4) for team in teams))
-            yield Site(cluster, weir, teams)
-        finally:
-            withdraw(cluster.api)
+    with Installed(plane, namespace=cluster.namespace(), name="olm", source="bundle") as weir:
+        weir.wait_ready()
+        weir.create_queues(*(project(team, 4) for team in teams))
+        yield Site(cluster, weir, teams)
         weir.check()
         assert "forbidden" not in weir.log_text().lower()
-
-
-def webhook_refuses(cluster: Cluster) -> bool:
-    """Return True if a webhook refuses a project whose department doesn't exist."""
-    lost = project("probe", 0, department="none")
-    return "admission webhook" in refusal(lambda: cluster.api.post(f"{collection(lost)}?dryRun=All", lost))
 
 
 def refusal(act: Callable[[], object]) -> str:
@@ -207,9 +114,11 @@ def test_a_cluster_installed_from_the_bundle_does_what_other_installations_do(si
 
 
 def test_the_api_server_takes_the_kinds_the_examples_and_the_rest(
-    cluster: Cluster, plane: ControlPlane, home: str, files: dict[str, str]
+    cluster: Cluster, plane: ControlPlane
 ) -> None:
     install_kinds(cluster.api)
+    image = "registry.example.com/weir:1"
+    files = bundle(BundleOptions(Installation(cluster.namespace(), image=image)))
     dry = ("apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", "-")
     definitions = [text for path, text in files.items() if path.endswith(".crd.yaml")]
     assert "unchanged" not in plane.kubectl(*dry, stdin="---\n".join(definitions))

@@ -4,9 +4,11 @@
         ...
 
 The Deployment has no replicas, because no pod runs here for real: a process with the arguments of its
-container runs instead. The API server reaches the webhooks on loopback.
+container runs instead. The API server reaches the webhooks on loopback. WEIR_INSTALL=bundle installs it
+from the OLM bundle instead: what OLM creates, and the administrator's files.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,10 +24,11 @@ from tools.controlplane.weir import Weir, install_kinds, project
 
 _CONFIGURED_S = 120.0
 _LOOK_AGAIN_S = 15.0
+_SOURCES = ("manifests", "bundle")
 
 
 class Installed(Weir):
-    """An installation of `weir kube manifests`, and its first instance as a process.
+    """An installation of `weir kube manifests` or of the OLM bundle, and its first instance as a process.
 
     Args:
         plane: the control plane.
@@ -35,6 +38,7 @@ class Installed(Weir):
         kubeconfig: to use instead of one of the account, such as that of a proxy in front of it.
         extra: arguments beside those of the manifests.
         aloud: whether the log goes to the terminal.
+        source: `manifests` or `bundle`; by default that of WEIR_INSTALL.
         options: of the installation, as `Installation` takes them.
     """
 
@@ -48,8 +52,12 @@ class Installed(Weir):
         kubeconfig: Path | None = None,
         extra: Sequence[str] = (),
         aloud: bool = False,
+        source: str = "",
         **options: Any,
     ) -> None:
+        self._source = source or os.environ.get("WEIR_INSTALL") or _SOURCES[0]
+        if self._source not in _SOURCES:
+            raise ValueError(f"WEIR_INSTALL is {self._source}; it can be {' or '.join(_SOURCES)}")
         self.namespace = namespace
         self.port = free_port()
         self._webhooks = webhooks
@@ -71,6 +79,7 @@ class Installed(Weir):
         """Run it, and return when the API server enforces its policies."""
         super().start()
         if not self._is_enforced:
+            self._plane.api.apply(*self._when_it_runs)  # at once: Weir looks for them each half minute
             wait_for_policies(self._plane.api)  # while it starts
             self._is_enforced = True
 
@@ -120,11 +129,14 @@ class Installed(Weir):
         return ""
 
     def objects(self) -> list[Object]:
-        """Return the manifests, without pods, and with webhooks that are reached on loopback."""
+        """Return the objects, without pods, and with webhooks that are reached on loopback."""
+        from tools.controlplane.olm import bundle_objects
+
         from weir.kubernetes.install.manifests import Installation, manifests
 
+        read = bundle_objects if self._source == "bundle" else manifests
         found = []
-        for each in manifests(Installation(self.namespace, **self._options)):
+        for each in read(Installation(self.namespace, **self._options)):
             if "WebhookConfiguration" in each["kind"]:
                 if not self._webhooks:
                     continue
@@ -139,7 +151,9 @@ class Installed(Weir):
         install_kinds(plane.api)
         self._wait_for_namespace(plane)
         objects = [each for each in self.objects() if each["kind"] != "CustomResourceDefinition"]
-        plane.api.apply(*objects)
+        late = "APIService" if self._source == "bundle" else ""
+        self._when_it_runs = [each for each in objects if each["kind"] == late]
+        plane.api.apply(*(each for each in objects if each not in self._when_it_runs))
         wait_for_rights(plane.api)
         (deployment,) = (each for each in objects if each["kind"] == "Deployment")
         (self._container,) = deployment["spec"]["template"]["spec"]["containers"]

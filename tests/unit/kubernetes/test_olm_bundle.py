@@ -173,13 +173,16 @@ def test_objects_of_another_namespace_are_in_the_other_file_with_it() -> None:
     assert elsewhere["metadata"]["name"] not in {each["metadata"]["name"] for each in objects(files)}
 
 
-def test_rights_and_deployment_are_those_of_the_manifests() -> None:
+def test_rights_deployment_and_kinds_are_those_of_the_manifests() -> None:
     chosen = options()
-    install = read(bundle(chosen)[CSV])["spec"]["install"]["spec"]
+    files = bundle(chosen)
+    install = read(files[CSV])["spec"]["install"]["spec"]
     made = {(each["kind"], each["metadata"]["name"]): each for each in manifests(chosen.installation)}
     assert install["clusterPermissions"][0]["rules"] == made["ClusterRole", "weir"]["rules"]
     assert install["permissions"][0]["rules"] == made["Role", "weir"]["rules"]
     assert install["deployments"][0]["spec"] == made["Deployment", "weir"]["spec"]
+    kinds = {name: each for (kind, name), each in made.items() if kind == "CustomResourceDefinition"}
+    assert definitions(files) == kinds
 
 
 def test_annotations_and_labels_of_the_image_are_the_same() -> None:
