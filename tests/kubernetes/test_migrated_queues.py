@@ -1,13 +1,14 @@
 """The API server accepts converted queues, and those of the examples, and refuses no amount of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.weir import install_kinds
 
-from weir.kubernetes.migrate import kai, kueue
+from weir.kubernetes.migrate import kai, kueue, runai
 from weir.kubernetes.migrate.queue_objects import Conversion
 from weir.kubernetes.translate.device_resources import DeviceResources
 
@@ -45,7 +46,30 @@ def from_kueue() -> Conversion:
     return kueue.convert(things, DeviceResources().names)
 
 
-@pytest.mark.parametrize(("conversion", "objects"), [(from_kai(), 10), (from_kueue(), 6)])
+def from_runai() -> Conversion:
+    """Return a department, and a project of two node pools for each combination of amounts."""
+    things: list[dict[str, Any]] = [{"kind": "Department", "id": 7, "name": "labs", "resources": []}]
+    for index, gpu in enumerate(AMOUNTS):
+        for other, rest in enumerate(AMOUNTS):
+            words = {"gpu": gpu, "cpu": rest, "memory": {**rest, "units": ("GB", "MB", "Mib")[other]}}
+            amounts = {name: _in_words_of_runai(each) for name, each in words.items()}
+            pools = [{"nodePool": {"name": name}, **amounts} for name in ("default", "h100")]
+            rules = {f"{kind}JobTimeLimitSeconds": 3600 * other for kind in ("interactive", "training")}
+            unit = {"name": f"vision-{index}-{other}", "parentId": 7, "schedulingRules": rules}
+            things.append({"kind": "Project", "resources": pools, **unit})
+    return runai.convert(things)
+
+
+def _in_words_of_runai(amounts: dict[str, Any]) -> dict[str, Any]:
+    """Return the amounts of a queue of KAI, which calls the quota by another name."""
+    return {"deserved" if key == "quota" else key: each for key, each in amounts.items()}
+
+
+@pytest.mark.parametrize(
+    ("conversion", "objects"),
+    [(from_kai(), 10), (from_kueue(), 6), (from_runai(), 10)],
+    ids=["kai", "kueue", "runai"],
+)
 def test_converted_queues_are_accepted(cluster: Cluster, conversion: Conversion, objects: int) -> None:
     install_kinds(cluster.api)
     assert len(conversion.objects) == objects
