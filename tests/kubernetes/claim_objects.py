@@ -4,9 +4,18 @@ from typing import Any
 
 from tests.unit.kubernetes.random_claims import API
 from tools.controlplane.api import Object
+from tools.controlplane.binaries import RELEASE
 from tools.controlplane.work import pod
 
 GPU = "gpu.nvidia.com"
+TAINT_RULES_API, TAINT_RULES_FEATURES = {
+    "1.35": ("resource.k8s.io/v1alpha3", ("DRADeviceTaints", "DRADeviceTaintRules")),
+    "1.36": ("resource.k8s.io/v1beta2", ("DRADeviceTaintRules",)),
+    "1.37": (API, ()),
+}[RELEASE]
+"""API version of rules that taint devices, and the features by which a release serves it."""
+TAINT_RULES_SERVED = [f"{TAINT_RULES_API}/devicetaintrules"] if TAINT_RULES_FEATURES else []
+"""APIs to be switched on for these rules."""
 
 
 def gpu_class() -> Object:

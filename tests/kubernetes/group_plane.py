@@ -1,7 +1,7 @@
 """A control plane that serves the pod groups of `scheduling.k8s.io`, which no release serves by default."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -84,10 +84,13 @@ def form_of(binaries: Binaries) -> GroupForm:
 
 
 @contextmanager
-def plane_with_groups(binaries: Binaries) -> Iterator[ControlPlane]:
-    """Run such a control plane."""
+def plane_with_groups(
+    binaries: Binaries, features: Sequence[str] = (), apis: Sequence[str] = ()
+) -> Iterator[ControlPlane]:
+    """Run such a control plane, with further features and APIs."""
     os.environ.setdefault("GOGC", "800")
     form = form_of(binaries)
-    with ControlPlane(binaries, features=form.features, alpha_apis=[form.api]) as running:
+    features, apis = (*form.features, *features), (form.api, *apis)
+    with ControlPlane(binaries, features=features, alpha_apis=apis) as running:
         running.grant_all("weir")
         yield running

@@ -54,6 +54,7 @@ class Hostile:
             ("resourceclaims", self.resource_claim): 4,
             ("resourceslices", self.resource_slice): 3,
             ("deviceclasses", self.device_class): 0.5,
+            ("devicetaintrules", self.taint_rule): 1,
             ("podgroups", self.pod_group): 3,
         }
         chosen = self.chance.choices(list(makers), list(makers.values()), k=count)
@@ -132,7 +133,12 @@ class Hostile:
     # Devices and groups
 
     def device_class(self) -> Object:
-        return self._of_few("DeviceClass", hostile_claims.device_class(self.chance), hostile_claims.CLASSES)
+        made = self._of_few("DeviceClass", hostile_claims.device_class(self.chance), hostile_claims.CLASSES)
+        made["metadata"]["labels"] |= hostile_claims.class_labels(self.chance)
+        return made
+
+    def taint_rule(self) -> Object:
+        return self._of_few("DeviceTaintRule", hostile_claims.taint_rule(self.chance, self.own))
 
     def resource_slice(self) -> Object:
         return self._of_few("ResourceSlice", hostile_claims.resource_slice(self.chance, self.own))
@@ -286,6 +292,8 @@ class Hostile:
         if self._rarely():
             at = self._one(*TIMES[:3])
             status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
+        if self._rarely():
+            status["extendedResourceClaimStatus"] = hostile_claims.extended_claim(self.chance)
         return status
 
     def _workload_status(self, pod: int) -> Object:

@@ -1,10 +1,11 @@
-"""Invalid resource claims, slices, device classes and pod groups that an API server may accept."""
+"""Invalid claims, slices, device classes, taint rules and pod groups that an API server may accept."""
 
 from random import Random
 from typing import Any
 
+from tests.kubernetes.claim_objects import TAINT_RULES_API
 from tests.kubernetes.group_plane import GROUPS_API
-from tests.kubernetes.hostile_values import QUANTITIES
+from tests.kubernetes.hostile_values import DEVICES, LABELS, QUANTITIES
 from tests.unit.kubernetes.random_claims import API, SELECTORS
 
 Object = dict[str, Any]
@@ -23,15 +24,44 @@ VERSIONS = {
     "DeviceClass": API,
     "ResourceSlice": API,
     "ResourceClaim": API,
+    "DeviceTaintRule": TAINT_RULES_API,
     "PodGroup": GROUPS_API,
 }
 """API version of each kind."""
 _DRIVER = "gpu.nvidia.com"
+_ATTRIBUTES = ("example.com/a", "a/b")
+_CONDITIONS = ("example.com/ready", "ready", f"{'x' * 63}/y", "failed")
+_EFFECTS = ("NoSchedule", "NoSchedule", "NoExecute", "NoExecute", "None", "of-a-newer-version")
 
 
 def device_class(chance: Random) -> Object:
-    """Return the spec of a device class."""
-    return {"selectors": [_selector(chance) for _ in range(chance.choice((0, 1, 2)))]}
+    """Return the spec of a device class, which may stand for a resource of device plugins."""
+    spec: Object = {"selectors": [_selector(chance) for _ in range(chance.choice((0, 1, 2)))]}
+    if chance.random() < 0.5:
+        spec["extendedResourceName"] = chance.choice((*DEVICES, "cpu", f"{'x' * 63}/y"))
+    return spec
+
+
+def class_labels(chance: Random) -> dict[str, str]:
+    """Return the labels of a device class, which may make it one for shares of GPUs."""
+    shares = ("true", "true", "auto", "draining", *LABELS)
+    return {"weir.dev/gpu-sharing": chance.choice(shares)} if chance.random() < 0.5 else {}
+
+
+def taint_rule(chance: Random, nodes: list[str]) -> Object:
+    """Return the spec of a rule that taints devices: some, or all that there are."""
+    every = {
+        "driver": chance.choice((_DRIVER, "nothing")),
+        "pool": chance.choice((*nodes, "pool")),
+        "device": chance.choice(("d0", "nothing")),
+        "deviceClassName": chance.choice(CLASSES),
+        "selectors": [_selector(chance)],
+    }
+    chosen = {key: value for key, value in every.items() if chance.random() < 0.3}
+    taint = {"key": chance.choice(("a", "x/y")), "effect": chance.choice(_EFFECTS)}
+    if chance.random() < 0.5:
+        taint["value"] = chance.choice(LABELS)
+    return {"taint": taint, **chance.choice(({}, {"deviceSelector": chosen}, {"deviceSelector": chosen}))}
 
 
 def resource_slice(chance: Random, nodes: list[str]) -> Object:
@@ -44,8 +74,9 @@ def resource_slice(chance: Random, nodes: list[str]) -> Object:
         if chance.random() < 0.2:
             device["allowMultipleAllocations"] = True
         if chance.random() < 0.1:
-            effect = chance.choice(("NoSchedule", "NoExecute", "None"))
-            device["taints"] = [{"key": "a", "value": "b", "effect": effect}]
+            device["taints"] = [{"key": "a", "value": "b", "effect": chance.choice(_EFFECTS)}]
+        if chance.random() < 0.3:
+            device |= _conditions(chance) | {"bindsToNode": chance.choice((True, False))}
         if counted:
             device["consumesCounters"] = [{"counterSet": chance.choice(("c", "no")), "counters": amount}]
         devices.append(device)
@@ -72,16 +103,20 @@ def resource_claim(chance: Random, nodes: list[str]) -> tuple[Object, Object]:
     devices: Object = {"requests": [{"name": "r", "exactly": exactly}]}
     if chance.random() < 0.3:
         devices["requests"] = [{"name": "r", "firstAvailable": [{"name": "s", **exactly}]}]
-    if chance.random() < 0.2:
-        devices["constraints"] = [{"matchAttribute": chance.choice(("example.com/a", "a/b"))}]
-    result = {"request": "r", "driver": _DRIVER, "pool": chance.choice((*nodes, "pool")), "device": "d0"}
+    if chance.random() < 0.4:
+        devices["constraints"] = [_constraint(chance) for _ in range(chance.choice((1, 2)))]
+    device = {"driver": _DRIVER, "pool": chance.choice((*nodes, "pool")), "device": "d0"}
+    result = {"request": "r", **device, **chance.choice(({}, _conditions(chance)))}
     where = {"key": "metadata.name", "operator": "In", "values": [chance.choice((*nodes, "nothing"))]}
     allocation = {
         "devices": {"results": [result] * chance.choice((0, 1, 1))},
         "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [where]}]},
     }
     consumer = {"resource": "pods", "name": "a", "uid": "a"}
-    return {"devices": devices}, chance.choice(({}, {"allocation": allocation, "reservedFor": [consumer]}))
+    status = {"allocation": allocation, "reservedFor": [consumer]}
+    if chance.random() < 0.5:
+        status["devices"] = [{**device, "conditions": [_reported(chance)]}]
+    return {"devices": devices}, chance.choice(({}, status))
 
 
 def pod_group(chance: Random) -> Object:
@@ -104,6 +139,37 @@ def name_them(chance: Random, spec: Object) -> None:
             spec["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
     if chance.random() < 0.1:
         spec["schedulingGroup"] = {"podGroupName": f"podgroup-{chance.randrange(FEW)}"}
+
+
+def extended_claim(chance: Random) -> Object:
+    """Return the part of a pod's status that names the claim for its extended resources."""
+    mapping = {"containerName": chance.choice(("c0", "no")), "requestName": "r", "resourceName": DEVICES[0]}
+    name = f"resourceclaim-{chance.randrange(FEW)}"
+    return {"resourceClaimName": name, "requestMappings": [mapping] * chance.choice((1, 1, 2))}
+
+
+def _constraint(chance: Random) -> Object:
+    """Return a constraint over the devices of a claim, perhaps of a request that it doesn't have."""
+    kind = chance.choice(("matchAttribute", "distinctAttribute", "distinctAttribute"))
+    requests = chance.choice(([], [], ["r"], ["r"], ["r"], ["r/s"], ["nothing"]))
+    return {kind: chance.choice(_ATTRIBUTES), **({"requests": requests} if requests else {})}
+
+
+def _conditions(chance: Random) -> Object:
+    """Return the conditions that a device has to have before its pod is bound, and those it mustn't have.
+
+    An API server takes them together, and none for both; a few are others.
+    """
+    names, count = chance.sample(_CONDITIONS, 4), chance.choice((1, 2, 3))
+    failures = names if chance.random() < 0.1 else names[count:]
+    return {"bindingConditions": names[:count], "bindingFailureConditions": failures}
+
+
+def _reported(chance: Random) -> Object:
+    """Return a condition of a device, as its driver reports it."""
+    status, at = chance.choice(("True", "False", "Unknown")), "2026-01-01T00:00:00Z"
+    reported = {"type": chance.choice(_CONDITIONS), "status": status, "lastTransitionTime": at}
+    return {**reported, "reason": "Reported", "message": chance.choice(("", "a" * 900))}
 
 
 def _selector(chance: Random) -> Object:

@@ -175,5 +175,8 @@ RESOURCES = (
     "example.com/widget",
     "example.com/gadget",
 )
-DEVICES = ("nvidia.com/gpu", "nvidia.com/gpu", "amd.com/gpu")
+DEVICES = (
+    *("nvidia.com/gpu", "nvidia.com/gpu", "nvidia.com/gpu", "amd.com/gpu"),
+    *("example.com/widget", "deviceclass.resource.kubernetes.io/gpu"),
+)
 PHASES = ("Pending", "Running", "Running", "Succeeded", "Failed", "Unknown")

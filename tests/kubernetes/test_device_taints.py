@@ -8,12 +8,21 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.kubernetes.claim_objects import GPU, claiming, gpu_class, gpu_slice, template
+from tests.kubernetes.claim_objects import (
+    GPU,
+    TAINT_RULES_API,
+    TAINT_RULES_FEATURES,
+    TAINT_RULES_SERVED,
+    claiming,
+    gpu_class,
+    gpu_slice,
+    template,
+)
 from tests.kubernetes.claim_verdicts import compare
 from tests.kubernetes.constraints import scheduling
 from tests.unit.kubernetes.random_claims import add_taint_rules, random_case
 from tools.controlplane.api import Object, collection
-from tools.controlplane.binaries import RELEASE, Binaries
+from tools.controlplane.binaries import Binaries
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
@@ -21,18 +30,13 @@ from tools.controlplane.weir import Weir, project
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 CASES = 60 * EFFORT
-API, FEATURES = {
-    "1.35": ("resource.k8s.io/v1alpha3", ("DRADeviceTaints", "DRADeviceTaintRules")),
-    "1.36": ("resource.k8s.io/v1beta2", ("DRADeviceTaintRules",)),
-    "1.37": ("resource.k8s.io/v1", ()),
-}[RELEASE]
 SICK = "example.com/sick"
 
 
 @pytest.fixture(scope="module")
 def tainting(binaries: Binaries) -> Iterator[ControlPlane]:
-    apis = [f"{API}/devicetaintrules"] if FEATURES else []
-    with ControlPlane(binaries, features=FEATURES, alpha_apis=apis) as running:
+    options = {"features": TAINT_RULES_FEATURES, "alpha_apis": TAINT_RULES_SERVED}
+    with ControlPlane(binaries, **options) as running:
         running.grant_all("weir")
         yield running
 
@@ -41,15 +45,15 @@ def tainting(binaries: Binaries) -> Iterator[ControlPlane]:
 def tainted(tainting: ControlPlane) -> Iterator[Cluster]:
     here = Cluster(tainting)
     yield here
-    for each in here.api.items(f"/apis/{API}/devicetaintrules"):
-        here.api.delete(f"/apis/{API}/devicetaintrules/{each['metadata']['name']}")
+    for each in here.api.items(f"/apis/{TAINT_RULES_API}/devicetaintrules"):
+        here.api.delete(f"/apis/{TAINT_RULES_API}/devicetaintrules/{each['metadata']['name']}")
     here.empty()
 
 
 def rule(effect: str = "NoSchedule", **chosen: str) -> Object:
     taint = {"key": SICK, "value": "yes", "effect": effect}
     return {
-        "apiVersion": API,
+        "apiVersion": TAINT_RULES_API,
         "kind": "DeviceTaintRule",
         "metadata": {"name": "sick"},
         "spec": {"deviceSelector": chosen, "taint": taint},
@@ -65,7 +69,7 @@ def test_tainted_devices_fit_where_they_do_for_kube_scheduler(
     for case in cases:
         add_taint_rules(case, chance)
         for each in case.taint_rules:
-            each["apiVersion"] = API
+            each["apiVersion"] = TAINT_RULES_API
     try:
         compare(tainted, tainting, cases)
     finally:

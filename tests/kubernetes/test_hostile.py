@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from tests.kubernetes.claim_objects import TAINT_RULES_FEATURES, TAINT_RULES_SERVED
 from tests.kubernetes.command_line import answering
 from tests.kubernetes.constraints import scheduling
 from tests.kubernetes.group_plane import plane_with_groups
@@ -131,7 +132,7 @@ def _reference(made: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
-    with plane_with_groups(binaries) as running:
+    with plane_with_groups(binaries, TAINT_RULES_FEATURES, TAINT_RULES_SERVED) as running:
         yield running
 
 

@@ -31,6 +31,7 @@ TYPES: dict[str, Any] = {
     "resourceclaims": resource_objects.ResourceClaim,
     "resourceslices": resource_objects.ResourceSlice,
     "deviceclasses": resource_objects.DeviceClass,
+    "devicetaintrules": resource_objects.DeviceTaintRule,
     "podgroups": objects.SchedulingGroupObject,
 }
 OWN, QUIET = ["own-1", "own-2"], ["quiet-1", "quiet-2"]
