@@ -74,6 +74,13 @@ def test_the_newest_class_of_a_name_provides_it_and_of_two_as_new_the_first_by_n
     assert provided({"b": device_class("b", GPU), "a": old})[GPU] == "a"
 
 
+def test_no_class_provides_what_kubernetes_counts_itself() -> None:
+    names = ("cpu", "hugepages-2Mi", "requests.example.com/nic", "deviceclass.resource.kubernetes.io/a")
+    classes = {str(at): device_class(str(at), name) for at, name in enumerate(names)}
+    own = {f"deviceclass.resource.kubernetes.io/{name}": name for name in ("a", *classes)}
+    assert provided({"a": device_class("a"), **classes}) == own
+
+
 def test_each_container_has_a_request_by_its_place_and_that_of_the_resource() -> None:
     made = pod(("a", {"cpu": "1", GPU: "2", NIC: "1"}), ("b", {"cpu": "1"}), ("c", {GPU: 1}))
     assert requests(made) == {

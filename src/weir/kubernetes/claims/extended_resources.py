@@ -259,10 +259,15 @@ def provided(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
     by_name: Sequence[str] = sorted(classes, reverse=True)
     found = {f"{CLASS_PREFIX}{name}": name for name in by_name}
     for name in sorted(by_name, key=lambda each: seconds_of(classes[each].metadata.creation_timestamp)):
-        resource = classes[name].spec.extended_resource_name
-        if resource:
+        resource = classes[name].spec.extended_resource_name or ""
+        if _is_extended(resource):
             found[resource] = name
     return found
+
+
+def _is_extended(resource: str) -> bool:
+    """Return True unless Kubernetes counts a resource itself: a class can't provide CPUs."""
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
 def special_name(pod: KubePod) -> str:
