@@ -235,7 +235,12 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     cluster.until(lambda: aside in refusal(cluster, named), 120, "the list to be written again")
 
     label(cluster, shared, None)
-    cluster.api.create(pod(team, "third", 0, annotations=HALF, **PLAIN))
+    third, pods = pod(team, "third", 0, annotations=HALF, **PLAIN), f"/api/v1/namespaces/{team}/pods"
+    cluster.until(
+        lambda: cluster.api.post(f"{pods}?dryRun=All", third)["spec"]["schedulerName"] == "weir",
+        *(120, "the webhook to be called again"),
+    )
+    cluster.api.create(third)
     cluster.until(lambda: reported in sentence(cluster, team, "third"), 120, "the third to hear of no node")
     assert SHARING in taints(cluster, shared), "shares run on it still"
     for name in ("first", "second"):
