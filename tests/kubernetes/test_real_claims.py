@@ -15,8 +15,10 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.work import pod
-from tools.node.node import RealNode
+from tools.node.node import DRIVER, RealNode
 from tools.node.programs import Programs
+
+from weir.kubernetes.node.pod_resources import given_devices
 
 WHOLE, DIVISIBLE = 4, 1
 """Devices that claims get whole, and those that they share."""
@@ -86,6 +88,17 @@ def seen(node: RealNode, namespace: str, pod: str) -> Given | None:
     return {f"gpu-{number}": amount for number, amount in given.items()}
 
 
+def read_by_agent(node: RealNode, namespace: str) -> dict[str, dict[str, bool]]:
+    """Return the devices that the agent of the node reads for each pod, and whether each is a share."""
+    rows = [each for each in given_devices(node.pod_resources) if each.namespace == namespace]
+    assert len(rows) == len({(each.pod, each.device) for each in rows}), rows
+    assert all((each.is_claimed, each.resource) == (True, DRIVER) for each in rows), rows
+    return {
+        name: {each.device: each.is_share for each in rows if each.pod == name}
+        for name in {each.pod for each in rows}
+    }
+
+
 def until_given(team: Team, node: RealNode, names: set[str]) -> dict[str, Given]:
     """Wait until these pods run, and no others; return what each got, which is what Weir decided."""
     team.until_run(names, node)
@@ -98,6 +111,10 @@ def until_given(team: Team, node: RealNode, names: set[str]) -> dict[str, Given]
     }
     by_kubelet = {name: found for (space, name), found in node.claimed().items() if space == team.namespace}
     assert decided == {name: sorted(found) for name, found in given.items()} == by_kubelet
+    shares = {
+        name: {device: part != "whole" for device, part in found.items()} for name, found in given.items()
+    }
+    assert read_by_agent(node, team.namespace) == shares
     whole = [device for found in given.values() for device, amount in found.items() if amount == "whole"]
     parts = [device for found in given.values() for device, amount in found.items() if amount != "whole"]
     assert len(whole) == len(set(whole)), given
