@@ -17,8 +17,8 @@ from weir.control.port import ActivitySampled
 from weir.local.foreign_usage import ForeignProcess
 from weir.local.gpu_sampling import MachineReading, PodReading
 from weir.local.server.activity import WorkloadActivities, device_activities
-from weir.local.server.metric_series import CPU, GPU, GPU_MEMORY, MEMORY
 from weir.local.server.pool import PoolService
+from weir.local.server.series_store import CPU, GPU, GPU_MEMORY, MEMORY
 from weir.model.resources import span
 from weir.service.queue_rows import DeviceUtilization
 from weir.store import HistoryEvent

@@ -4,8 +4,9 @@ import math
 import sys
 from pathlib import Path
 
+from weir.control.metric_series import NAMES_MAX, POINTS_MAX, MetricSeries
 from weir.local.gpu_sampling import UtilizationSampler
-from weir.local.server.metric_series import NAMES_MAX, POINTS_MAX, MetricSeries, SeriesStore
+from weir.local.server.series_store import SeriesStore
 from weir.local.server.utilization import UtilizationTask
 
 from .in_process_server import Standing

@@ -24,7 +24,6 @@ from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
 from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
 from weir.local.server.idle_extensions import extend as extend_workload
-from weir.local.server.metric_series import REPORTED, UNITS
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
@@ -42,6 +41,7 @@ from weir.local.server.routes.common import (
     takes,
     words,
 )
+from weir.local.server.series_store import REPORTED, UNITS
 from weir.local.server.workload_logs import WorkloadLog
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows, gpus_held

@@ -1,9 +1,8 @@
-"""Series of the reports and the usage of workloads, for curves: bounded, and coarser the longer they run.
+"""Series of the reports and the usage of workloads, for curves.
 
 They are kept in memory while a workload lives, and in a file of the home; a crash loses the last minute.
 """
 
-import math
 import os
 import threading
 import time
@@ -14,10 +13,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 from structlog import get_logger
 
-POINTS_MAX = 400
-"""Points of a series; beyond, pairs of neighbours become one."""
-NAMES_MAX = 40
-"""Series of one workload, the first ones."""
+from weir.control.metric_series import NAMES_MAX, MetricSeries, Point, add_points
+
 LIVE_MAX = 20_000
 """Workloads whose series are in memory; the least recently changed are read from their files."""
 REPORTED = "reported."
@@ -29,37 +26,7 @@ FLUSH_S = 60.0
 _FILE_BYTES_MAX = 8 << 20
 _LOG = get_logger(__name__)
 
-Point = tuple[float, float]
 _FILE = TypeAdapter(dict[str, list[Point]])
-
-
-class MetricSeries:
-    """A series. `every_s` is the least distance of its points."""
-
-    __slots__ = ("every_s", "points")
-
-    def __init__(self, points: Iterable[Point] = ()) -> None:
-        self.every_s = 0.0
-        self.points = list(points)
-
-    def add(self, at_s: float, value: float) -> None:
-        """Add a value that isn't older than the last one."""
-        if not math.isfinite(value) or (self.points and at_s <= self.points[-1][0]):
-            return
-        if self.points and at_s - self.points[-1][0] < self.every_s:
-            last_s, last = self.points[-1]
-            self.points[-1] = (last_s, (last + value) / 2)
-            return
-        self.points.append((at_s, value))
-        if len(self.points) > POINTS_MAX:
-            self._halve()
-
-    def _halve(self) -> None:
-        pairs = zip(self.points[::2], self.points[1::2], strict=False)
-        odd = self.points[-1:] if len(self.points) % 2 else []
-        self.points = [(first[0], (first[1] + second[1]) / 2) for first, second in pairs] + odd
-        spanned_s = self.points[-1][0] - self.points[0][0]
-        self.every_s = spanned_s / (POINTS_MAX / 2)
 
 
 class SeriesStore:
@@ -83,8 +50,7 @@ class SeriesStore:
         with self._lock:
             series = self._series.setdefault(uid, series)
             for name, value in values.items():
-                if name in series or len(series) < NAMES_MAX:
-                    series.setdefault(name, MetricSeries()).add(at_s, value)
+                add_points(series, name, ((at_s, value),))
             self._dirty.add(uid)
 
     def of(self, uid: int) -> dict[str, Sequence[Point]]:
@@ -149,4 +115,4 @@ class SeriesStore:
         except (OSError, ValidationError) as error:
             _LOG.warning("series_unreadable", uid=uid, why=type(error).__name__)
             return {}
-        return {name: MetricSeries(points[-POINTS_MAX:]) for name, points in list(found.items())[:NAMES_MAX]}
+        return {name: MetricSeries(points) for name, points in list(found.items())[:NAMES_MAX]}
