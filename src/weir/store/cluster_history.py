@@ -19,7 +19,7 @@ from weir.api.workload_list import EvictionRow, WorkloadRow
 from weir.control.session_headroom import SessionStart
 from weir.model.resources import span
 from weir.store.cluster_records import GAP, PENDING, ClusterEvent, ClusterHistoryEntry
-from weir.store.cluster_tables import cluster_events, cluster_workloads
+from weir.store.cluster_tables import cluster_events, cluster_series, cluster_workloads
 from weir.store.codec import as_json, mapping_of
 from weir.store.database import Database
 from weir.store.dialects import insert_new, put_all, storable_row
@@ -93,6 +93,16 @@ class ClusterHistory:
         for few in _parts(told):
             self._do(partial(insert_new, table=cluster_events, rows=[_event(each) for each in few]))
 
+    def series(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the stored curves of workloads by number."""
+        wanted = select(cluster_series).where(cluster_series.c.uid.in_(numbers))
+        return {row.uid: row.series for row in self._database.rows(wanted)}
+
+    def write_series(self, series: Mapping[int, str]) -> None:
+        """Store the curves of workloads in place of earlier ones, and return when they are stored."""
+        rows = [{"uid": number, "series": text} for number, text in series.items()]
+        self._do(partial(put_all, table=cluster_series, rows=rows))
+
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Give stored workloads another number: databases had those of their objects, not of their owners."""
         for some in _parts([each for each in numbers.items() if each[0] != each[1]]):
@@ -126,9 +136,10 @@ class ClusterHistory:
         gone = self._uses.tidy(now_s)
         old = cluster_events.c.at_s < now_s - self._retention.events_s
         gone += self._forget(select(cluster_events.c.source).where(old), cluster_events.c.source)
-        number = cluster_workloads.c.uid
-        orphans = select(number).outerjoin(workloads, _uid == number).where(_uid.is_(None))
-        return gone + self._forget(orphans, number)
+        for number in (cluster_workloads.c.uid, cluster_series.c.uid):
+            orphans = select(number).outerjoin(workloads, _uid == number).where(_uid.is_(None))
+            gone += self._forget(orphans, number)
+        return gone
 
     def _forget(self, which: Any, key: Any) -> int:
         gone = 0

@@ -15,7 +15,7 @@ from weir.store.cluster_records import (
     ClusterWorkloadFilter,
     StoredHistoryEntry,
 )
-from weir.store.cluster_tables import cluster_events, cluster_workloads
+from weir.store.cluster_tables import cluster_events, cluster_series, cluster_workloads
 from weir.store.codec import mapping_of
 from weir.store.database import ReadableDatabase
 from weir.store.dialects import address_of, encrypted, limit_statements, open_engine, storable
@@ -92,6 +92,12 @@ class ClusterHistoryReader:
         """Return the newest workload of a name, or whose owner has it, that was submitted since a time."""
         wanted = ClusterWorkloadFilter(namespace=namespace, named=name, since_s=since_s)
         return next(iter(self.workloads(wanted, 0, 1)[1]), None)
+
+    def series(self, number: int) -> str | None:
+        """Return the stored curves of a workload; None if there are none."""
+        wanted = select(cluster_series.c.series).where(cluster_series.c.uid == number)
+        found: str | None = self._read(lambda connection: connection.execute(wanted).scalar())
+        return found
 
     # Events
 

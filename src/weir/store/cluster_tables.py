@@ -1,4 +1,4 @@
-"""Tables of facts that a cluster's API server forgets: stated workloads, and events for people.
+"""Tables of facts that a cluster's API server forgets: stated workloads, their curves, and events for people.
 
 The workloads are also rows of `workloads`, with their namespace. So reports are made of the same tables as
 those of a machine.
@@ -21,6 +21,13 @@ cluster_workloads = Table(
 )
 Index("cluster_workloads_name", cluster_workloads.c.namespace, cluster_workloads.c.name)
 Index("cluster_workloads_owner", cluster_workloads.c.owner)
+
+cluster_series = Table(
+    "cluster_series",
+    metadata,
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),  # as in `workloads`
+    Column("series", Text, nullable=False),  # curves of its reported values; JSON
+)
 
 cluster_events = Table(
     "cluster_events",

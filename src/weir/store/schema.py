@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from weir.store.errors import StoreFailed
 
-HEAD = "0018"
+HEAD = "0019"
 """Newest migration, checked first: Alembic is only imported if there is work to do."""
 
 

@@ -1,14 +1,12 @@
 """The history of a cluster, in SQLite and in PostgreSQL: nothing twice, nothing lost, each namespace by itself."""
 
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
-from tests.postgres_server import private_postgres, programs
+from sqlalchemy import create_engine, text
 
 from weir.api.answers import EventRow
 from weir.api.history import HistoryReport
@@ -32,30 +30,6 @@ from weir.store.dialects import address_of, encrypted
 NOW_S = 1_769_860_800.0
 DAY = 86400.0
 REASON = {"why": "insufficient_capacity", "sentence": "0 of 1 nodes fit", "numbers": {"free": 1}}
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    if programs() is None:
-        pytest.skip("there is no PostgreSQL on this machine: apt-get install postgresql")
-    with private_postgres() as server:
-        yield server.url
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/history.db"
-        return
-    server = request.getfixturevalue("postgres")
-    name = f"weir_{secrets.token_hex(4)}"
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-        yield make_url(server).set(database=name).render_as_string(hide_password=False)
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    engine.dispose()
 
 
 @pytest.fixture
@@ -240,6 +214,7 @@ def test_a_history_with_namespaces_as_users_is_brought_up_to_date(url: str) -> N
             "UPDATE workload_sums SET key = 'ns', ended = 3, submitted = 3 WHERE kind = 'user'",
             "DROP INDEX workloads_namespace",
             "ALTER TABLE workloads DROP COLUMN namespace",
+            "DROP TABLE cluster_series",
             "UPDATE alembic_version SET version_num = '0017'",
         ):
             before.execute(text(statement))
@@ -325,6 +300,19 @@ def test_old_records_are_deleted(history: ClusterHistory, reader: ClusterHistory
     assert names(reader) == ["ns/train"]
     history.tidy(NOW_S + 400 * DAY)
     assert names(reader) == []
+
+
+def test_curves_are_replaced_and_go_with_their_workloads(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    history.write([ended(1), ended(2, name="ns/b", ended_s=NOW_S + 300 * DAY)], [])
+    history.write_series({1: "a", 2: "b"})
+    history.write_series({1: "c"})
+    history.write_series({})
+    assert history.series([1, 2, 3]) == {1: "c", 2: "b"}
+    assert (reader.series(1), reader.series(3)) == ("c", None)
+    history.tidy(NOW_S + 400 * DAY)
+    assert (reader.series(1), reader.series(2)) == (None, "b")
 
 
 def test_gaps_are_told_once(history: ClusterHistory, reader: ClusterHistoryReader) -> None:

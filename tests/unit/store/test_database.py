@@ -302,6 +302,7 @@ def test_stopped_indices_survive_the_change_of_their_list_to_rows(tmp_path: Path
         before.execute("ALTER TABLE arrays ADD COLUMN skipped TEXT NOT NULL DEFAULT '[]'")
         before.execute("UPDATE arrays SET skipped = '[3, 7]'")
         before.execute("DROP TABLE array_skips")
+        before.execute("DROP TABLE cluster_series")
         before.execute("DROP INDEX workloads_namespace")
         before.execute("ALTER TABLE workloads DROP COLUMN namespace")
         before.execute("UPDATE alembic_version SET version_num = '0016'")
@@ -346,7 +347,8 @@ def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
         before.execute("DROP INDEX workloads_namespace")
         for column in ("idle", "sweep", "namespace"):
             before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")
-        for table in ("sweeps", "sweep_trials", "sweep_results", "cluster_workloads", "cluster_events"):
+        clusters = ("cluster_workloads", "cluster_events", "cluster_series")
+        for table in ("sweeps", "sweep_trials", "sweep_results", *clusters):
             before.execute(f"DROP TABLE {table}")
         for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
             before.execute(f"DROP INDEX {index}")
