@@ -12,7 +12,7 @@ from tests.kubernetes.dashboard_site import DashboardProcess, picture
 from tests.kubernetes.test_dashboard import browser, go, opened
 from tests.kubernetes.test_query_api import ROOT, viewer
 from tests.postgres_server import Postgres, private_postgres, programs
-from tools.controlplane.api import ApiError
+from tools.controlplane.api import Api, ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.installed import Installed
@@ -98,6 +98,27 @@ def run(cluster: Cluster, namespace: str, name: str) -> None:
     cluster.until(runs, 120, f"{name} to run")
 
 
+def write_report(cluster: Cluster, plane: ControlPlane, weir: Weir, namespace: str, *values: float) -> None:
+    """Write reported values into the status of the first Job's workload, as a replica does."""
+    account = f"/api/v1/namespaces/{weir.namespace}/serviceaccounts/weir/token"
+    token = cluster.api.post(account, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+    path = f"{WORKLOADS.format(namespace)}/job-first"
+    owner = cluster.api.get(path)["spec"]["owner"]["uid"]
+    points = [[time.time() - 10 * at, value] for at, value in enumerate(values)][::-1]
+    written = {"owner": owner, "recent": [{"name": "loss", "points": points}]}
+    api = Api(plane.url, plane.authority.certificate, token)
+    try:
+        api.patch(path, {"status": {"report": written}})
+    finally:
+        api.close()
+
+
+def reported(cluster: Cluster, namespace: str, name: str) -> list[float]:
+    """Return the reported values of a workload in the order of their times."""
+    series = cluster.api.get(f"{ROOT}/namespaces/{namespace}/workloads/{name}/series")["series"]
+    return [value for each in series for _, value in each["points"]]
+
+
 def restart(weir: Installed, cluster: Cluster) -> None:
     """Start an installation that was killed, and wait until it answers."""
     weir.start()
@@ -147,6 +168,8 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     for within in (a, b):
         run(cluster, within, "first")
     until_told(cluster, weir, a, "first")
+    write_report(cluster, plane, weir, a, 1.0, 2.0)
+    cluster.until(lambda: reported(cluster, a, "first") == [2.0, 1.0], 120, "the curve")
     delete(cluster, a, "first")
     until_ended(cluster, weir, a, "first")
     detail = cluster.until(
@@ -169,6 +192,7 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     restart(weir, cluster)
     until_ended(cluster, weir, b, "first")
     assert ended(cluster, a) == {f"{a}/job-first"}
+    assert reported(cluster, a, "first") == [2.0, 1.0]
 
     # another replica takes over, and writes where the first one stopped
     command = weir.command()
@@ -221,7 +245,8 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
         f"{a}/job-{n}" for n in ("first", "second", "third")
     }
     assert b not in mine + raw(f"namespaces/{a}/events")
-    for path in ("workloads?all=true", "events", "reports/history", f"namespaces/{b}/workloads/first"):
+    first = f"namespaces/{b}/workloads/first"
+    for path in ("workloads?all=true", "events", "reports/history", first, f"{first}/series"):
         assert "forbidden" in raw(path), path
     events = json.loads(raw(f"namespaces/{a}/events?limit=1000"))
     assert events["note"] is None

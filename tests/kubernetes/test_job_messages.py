@@ -1,12 +1,16 @@
 """Messages of pods about themselves on the real API server, with tokens that it binds to the pods."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.kubernetes.test_query_api import ROOT, weir
+from tests.kubernetes.dashboard_site import DashboardProcess, SignedIn
+from tests.kubernetes.test_dashboard import browser, go, opened
+from tests.kubernetes.test_query_api import ROOT, viewer, weir
 from tools.controlplane.api import Api, ApiError, Object
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
@@ -14,7 +18,7 @@ from tools.controlplane.work import job
 
 from weir.client.cluster_messages import ClusterMessages
 
-__all__ = ["weir"]
+__all__ = ["browser", "weir"]
 
 
 def token_of(cluster: Cluster, pod: Object) -> str:
@@ -54,8 +58,8 @@ def refused(api: Api, path: str, body: Object) -> int:
     return error.value.code
 
 
-def test_pod_reports_on_itself_and_on_no_other(
-    weir: Installed, cluster: Cluster, plane: ControlPlane, tmp_path: Path
+def test_pod_reports_on_itself_and_on_no_other_and_the_page_draws_its_curves(
+    weir: Installed, cluster: Cluster, plane: ControlPlane, browser: Any, tmp_path: Path
 ) -> None:
     cluster.add_nodes(1, gpus=4)
     a, b = cluster.namespace(), cluster.namespace()
@@ -112,7 +116,40 @@ def test_pod_reports_on_itself_and_on_no_other(
         with pytest.raises(ApiError) as error:
             api.get(f"{ROOT}/namespaces/{a}/workloads")
         assert error.value.code == 403, "the right to send gives no right to read"
+        with pytest.raises(ApiError) as error:
+            api.get(f"{ROOT}/namespaces/{a}/workloads/own/series")
+        assert error.value.code == 403
+        api.post(path(own), {"report": {"step": 8, "values": {"loss": 0.75}}})
     finally:
         api.close()
+    draws_curves(cluster, plane, browser, a)
     untouched = cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/sibling")
     assert (untouched["step"], untouched["progress"]) == (None, None)
+
+
+def draws_curves(cluster: Cluster, plane: ControlPlane, browser: Any, namespace: str) -> None:
+    """Assert that people with the right to a namespace see the curves of its workload, and others don't."""
+    path = f"{ROOT}/namespaces/{namespace}/workloads/own/series"
+
+    def points() -> dict[str, list[float]]:
+        answer = cluster.api.get(path)
+        return {each["name"]: [value for _, value in each["points"]] for each in answer["series"]}
+
+    cluster.until(lambda: len(points().get("loss", ())) == 2, 120, "the points of both messages")
+    assert points() == {"progress": [0.25], "loss": [1.5, 0.75]}, "each value at its own times"
+    cluster.api.create(viewer(namespace, "ann"))
+    wait_for_rights(cluster.api)
+    config = plane.kubeconfig_for("ann")
+    plane.kubectl("config", "set-context", "--current", f"--namespace={namespace}", kubeconfig=config)
+    wrong: list[str] = []
+    with DashboardProcess(config) as served:
+        page = opened(browser, served, wrong)
+        number = cluster.api.get(f"{ROOT}/namespaces/{namespace}/workloads/own")["uid"]
+        go(page, served, f"workload/{number}")
+        curves = page.get_by_role("region", name="Curves").locator("figcaption")
+        curves.get_by_text("loss").wait_for()
+        curves.get_by_text("progress").wait_for()
+    with DashboardProcess(config) as served, SignedIn(served) as ann:
+        answer = ann.client.get("/api/v1/workloads/default%2Fjob-own/series")
+        assert answer.status_code == 403, "of other namespaces she sees nothing"
+    assert not wrong

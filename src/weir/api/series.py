@@ -15,8 +15,12 @@ class SeriesRow(Answer):
 
 
 class SeriesAnswer(Answer):
-    """The curves of a workload. `stands_in`: the GPUs are virtual, so use is that of processors."""
+    """The curves of a workload. `stands_in`: the GPUs are virtual, so use is that of processors.
+
+    `note`: why the curves don't begin with the workload, if they don't.
+    """
 
     name: str
     stands_in: bool
     series: list[SeriesRow]
+    note: str | None = None

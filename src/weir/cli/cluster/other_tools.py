@@ -47,8 +47,6 @@ def _of_workload(name: str, what: str) -> str:
     if what == "indices":
         pods = f"kubectl get pods {within}-l batch.kubernetes.io/job-name={job}"
         return f"each index of a Job is a pod: {pods}; weir logs {name} --index N prints the output of one"
-    if what == "series":
-        return "a cluster keeps no curves: weir report has the use of its GPUs"
     return f"weir exec {name} -- COMMAND runs a command in its pod, and weir shell {name} opens a shell"
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from weir.api.access import WhoAmI
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
+from weir.api.series import SeriesAnswer
 from weir.cli.cluster.errors import not_here, wrong
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.person import user_of
@@ -60,6 +61,13 @@ class ClusterQueries:
         if found.queued is not None:
             return _encoded(await self._why_queued(found))
         return await self._queries.get(f"{found.path}/why", params)
+
+    async def series(self, name: str) -> bytes:
+        """Return the curves of a workload's reported values."""
+        found = await self.lookup.workload(name)
+        if found.queued is not None:
+            return _encoded(SeriesAnswer(name=found.key, stands_in=False, series=[]))
+        return await self._queries.get(f"{found.path}/series")
 
     async def decision(self, name: str) -> bytes:
         """Return how the nodes score for a workload, and the victims that it may evict."""

@@ -153,6 +153,8 @@ class ClusterRequests:
                 return await queries.workload(name)
             case "GET", [name, "why"]:
                 return await queries.why(name, params)
+            case "GET", [name, "series"]:
+                return await queries.series(name)
             case "GET", [name, "decision"]:
                 return await queries.decision(name)
             case "POST", [name, "extend"]:

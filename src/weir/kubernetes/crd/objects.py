@@ -149,6 +149,13 @@ class AllocationStatus(ApiStruct):
     pod: Needed[str] = ""
 
 
+class ReportedPoints(ApiStruct):
+    """Times of a reported value, in seconds since the epoch, each with the value."""
+
+    name: Needed[str] = ""
+    points: list[list[float]] = field(default_factory=list)
+
+
 class JobReport(ApiStruct):
     """Report of the pods of a workload on themselves. It counts for the owner of this uid alone."""
 
@@ -159,6 +166,7 @@ class JobReport(ApiStruct):
     checkpointed_at: Moment | None = None
     busy_until: Moment | None = None  # the idle rules leave it alone until then
     busy_why: str = ""
+    recent: list[ReportedPoints] = field(default_factory=list)  # since the write before
 
 
 class WorkloadCondition(ApiStruct):

@@ -14,6 +14,7 @@ from weir.kubernetes.history.unstored import UnstoredChanges
 from weir.kubernetes.history.writer import HistoryWriter, SessionsSeen
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.recent_series import RecentSeries
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 
@@ -32,6 +33,7 @@ class HistoryService:
         workloads: WorkloadIndex,
         events: EventIndex,
         usage: RecentUsage,
+        series: RecentSeries,
         queues: Callable[[], Mapping[str, QueueRow]],
         clock: Callable[[], float],
     ) -> None:
@@ -40,6 +42,7 @@ class HistoryService:
         self._workloads = workloads
         self._events = events
         self._usage = usage
+        self._series = series
         self._queues = queues
         self._unstored = UnstoredChanges(workloads, events)
         self._loop = asyncio.get_running_loop()
@@ -84,6 +87,7 @@ class HistoryService:
             self._workloads,
             self._events,
             self._usage,
+            self._series,
             self._recent,
             self._queues,
             self._clock,

@@ -5,6 +5,7 @@ two tries grows. What can't wait that long is counted, and the history says so.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -24,10 +25,12 @@ from weir.kubernetes.history.records import (
     workload_record,
 )
 from weir.kubernetes.history.retention import retention_of
+from weir.kubernetes.history.series_text import joined, text_of
 from weir.kubernetes.history.unstored import Unstored, UnstoredChanges
 from weir.kubernetes.history.usage_samples import STEP_S, sample_periods, usage_samples
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.recent_series import STORED_EVERY_S, RecentSeries
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.store import ClusterHistory, ClusterHistoryEntry
@@ -44,8 +47,11 @@ TIDY_EVERY_S = 3600.0
 LEARN_EVERY_S = 300.0
 LAST_WRITE_S = 2.0
 """Time that the end of a leadership waits for the last write."""
+SERIES_AT_ONCE = 40
+"""Workloads whose curves are written in one round. With more, those of each are written less often."""
 EVENTS_KEPT_S = 3600.0
 """Time for which an API server keeps Events."""
+CURVES = "workloads' older reported values"
 _LOG = get_logger(__name__)
 SessionsSeen = Callable[[Sequence[SessionStart], float], None]
 Recent = Callable[[float], list[UsageHistoryEntry]]
@@ -64,6 +70,7 @@ class HistoryWriter:
         workloads: WorkloadIndex,
         events: EventIndex,
         usage: RecentUsage,
+        series: RecentSeries,
         recent: Recent,
         queues: Callable[[], Mapping[str, QueueRow]],
         clock: Callable[[], float],
@@ -76,6 +83,7 @@ class HistoryWriter:
         self._workloads = workloads
         self._events = events
         self._usage = usage
+        self._series = series
         self._recent = recent
         self._queues = queues
         self._history: ClusterHistory | None = None
@@ -99,6 +107,7 @@ class HistoryWriter:
 
     def start(self) -> None:
         """Begin to write."""
+        self._series.lead()
         self._thread.start()
 
     def close(self) -> None:
@@ -122,6 +131,7 @@ class HistoryWriter:
             history = self._history = self._history or self._open()
             self._write(history, self._unstored.take(time.time()))
             self._sample(history)
+            self._write_series(history)
             self._tell_gap(history)
             self._tidy(history)
             self._learn(history)
@@ -216,6 +226,21 @@ class HistoryWriter:
             history.sample(usage_samples(past, queues, from_s, to_s))
             self._sampled_s = self._usage.unstored_s = to_s
 
+    def _write_series(self, history: ClusterHistory) -> None:
+        """Store new points of curves: of some workloads in a round, at the end of all."""
+        ends = self._closing.is_set()
+        while recent := self._series.unstored(SERIES_AT_ONCE, 0.0 if ends else STORED_EVERY_S):
+            stored = history.series([*recent])
+            texts = {
+                number: text_of(joined(stored.get(number), series)) for number, (series, _) in recent.items()
+            }
+            history.write_series(
+                {number: text for number, text in texts.items() if text != stored.get(number)}
+            )
+            self._series.stored({number: until_s for number, (_, until_s) in recent.items()})
+            if not ends:
+                return
+
     def _tell_clock(self, history: ClusterHistory, stored_s: float, now_s: float) -> None:
         """Store that a clock was ahead: without a new beginning, nothing would be stored until then."""
         sentence = (
@@ -228,6 +253,7 @@ class HistoryWriter:
     def _tell_gap(self, history: ClusterHistory) -> None:
         """Store a gap for changes that were dropped from memory while the database was away."""
         lost = self._unstored.lost()
+        lost += Counter({CURVES: self._series.lost()})
         if lost:
             until_s = time.time()
             since_s = self.written_s or self._usage.began_s

@@ -18,6 +18,7 @@ from weir.kubernetes.query.front_proxy import FrontProxy
 from weir.kubernetes.query.message_route import MessageRoute, ReportSource
 from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.recent_series import RecentSeries
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.report_writer import ReportWriter
 from weir.kubernetes.query.routes import QueryRoutes
@@ -56,7 +57,8 @@ class QueryService:
         self._tasks: set[asyncio.Task[None]] = set()
         self.withdrawal = Withdrawal(api, namespace, self._start)
         self.usage = RecentUsage(time.time())
-        self.workloads.changed = self.usage.changed
+        self.series = RecentSeries(self.usage.began_s)
+        self.workloads.changed = self._changed
         self._ages = NamespaceAges()
         self._reports = ReportWriter(api, self.workloads)
         self.history = None if history is None else self._keep_history(history, clock)
@@ -65,16 +67,18 @@ class QueryService:
     def _keep_history(self, options: "HistoryOptions", clock: Callable[[], float]) -> "HistoryService":
         from weir.kubernetes.history.service import HistoryService
 
-        history = HistoryService(
-            options, self.workloads, self.events, self.usage, self._answers.queues, clock
+        return HistoryService(
+            *(options, self.workloads, self.events, self.usage, self.series),
+            queues=self._answers.queues,
+            clock=clock,
         )
 
-        def changed(key: str, workload: WorkloadIndexEntry | None, at_s: float) -> None:
-            self.usage.changed(key, workload, at_s)
-            history.changed(key, workload, at_s)
-
-        self.workloads.changed = changed
-        return history
+    def _changed(self, key: str, workload: WorkloadIndexEntry | None, at_s: float) -> None:
+        self.usage.changed(key, workload, at_s)
+        if workload is not None:
+            self.series.take(workload, at_s)
+        if self.history is not None:
+            self.history.changed(key, workload, at_s)
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
         """Take in namespaces that are there, changed or gone."""
@@ -94,7 +98,9 @@ class QueryService:
         stored = None if self.history is None else self.history.answers
         messages = MessageRoute(self._proxy, self.find_pod, self._reports, self.busy_s_max, self._clock)
         return messages, QueryRoutes(
-            self._proxy, access, self.workloads, self.events, self.usage, self._ages, self._answers, stored
+            *(self._proxy, access, self.workloads, self.events, self.usage, self.series, self._ages),
+            answers=self._answers,
+            history=stored,
         )
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ class QueryResource:
 RESOURCES = (
     QueryResource("workloads", "Workload", ("get", "list"), namespaced=True),
     QueryResource("workloads/why", "Why", ("get",), namespaced=True),
+    QueryResource("workloads/series", "Series", ("get",), namespaced=True),
     QueryResource("workloads/decision", "Decision", ("get",), namespaced=True),
     QueryResource("events", "Event", ("list",), namespaced=True),
     QueryResource("reports", "Report", ("get",), namespaced=True),

@@ -101,7 +101,7 @@ class MessageRoute:
         now_s = self._clock()
         report = PendingReport(pod.owner, time.monotonic(), now_s)
         if message.report is not None:
-            report.step, report.values = message.report.step, dict(message.report.values)
+            report.state(message.report.step, message.report.values)
         if message.checkpointed is not None:
             report.checkpointed_s = max(now_s - message.checkpointed.age_seconds, min(pod.since_s, now_s))
         if message.busy is not None:

@@ -1,8 +1,8 @@
 """Writer of the reports of jobs into the status of their workloads, at a bounded rate.
 
 Every replica takes messages, whether it leads or not, and every replica sees the status. So the leader, lists
-and a replica that is started later know the same. The newest values wait in memory; a workload is written
-once in some seconds, and all workloads together at a bounded rate.
+and a replica that is started later know the same. The newest values, and a few points of each curve, wait in
+memory; a workload is written once in some seconds, and all workloads together at a bounded rate.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any
 from structlog import get_logger
 
 from weir.api.reported_values import merged_values
+from weir.control.metric_series import MetricSeries, add_points
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.decoding import IgnoredObject
 from weir.kubernetes.api.errors import ApiError, ApiRefused
@@ -30,6 +31,8 @@ WRITES_PER_S = 20.0
 UNMADE_S_MAX = 120.0
 """Time that a message waits for the object of its workload."""
 WORKLOADS_MAX = 20_000
+RECENT_MAX = 8
+"""Points of a curve in one write."""
 _AGAIN_S = 1.0
 _LOG = get_logger(__name__)
 
@@ -46,15 +49,24 @@ class PendingReport:
     checkpointed_s: float | None = None
     busy_until_s: float | None = None
     busy_why: str = ""
+    recent: dict[str, MetricSeries] = field(default_factory=dict)
 
     @property
     def is_urgent(self) -> bool:
         """Return True if decisions depend on it."""
         return self.checkpointed_s is not None or self.busy_until_s is not None
 
+    def state(self, step: int | None, values: Mapping[str, float]) -> None:
+        """Set the step and the values of one message."""
+        self.step, self.values = step, dict(values)
+        for name, value in values.items():
+            add_points(self.recent, name, ((self.at_s, value),), RECENT_MAX)
+
     def add(self, newer: "PendingReport") -> None:
         """Take over a newer report of the same owner."""
         self.at_s = newer.at_s
+        for name, series in newer.recent.items():
+            add_points(self.recent, name, series.points, RECENT_MAX)
         if newer.step is not None:
             self.step = newer.step
         self.values = merged_values(self.values, newer.values)
@@ -154,6 +166,10 @@ def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[
         "at": _moment(report.at_s),
         "step": before.step if report.step is None else report.step,
         "values": {**values, **gone},
+        "recent": [
+            {"name": name, "points": [[round(at_s, 3), value] for at_s, value in series.points]}
+            for name, series in report.recent.items()
+        ],
     }
     checkpointed_s = max(report.checkpointed_s or 0.0, at_s(before.checkpointed_at) or 0.0)
     found["checkpointedAt"] = _moment(checkpointed_s) if checkpointed_s else None

@@ -34,6 +34,7 @@ from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_e
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.http_exchange import refusal, requester
 from weir.kubernetes.query.namespace_ages import NamespaceAges
+from weir.kubernetes.query.recent_series import RecentSeries, missing_note, series_answer
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation, reported_fields
@@ -71,6 +72,7 @@ class QueryRoutes:
         workloads: WorkloadIndex,
         events: EventIndex,
         usage: RecentUsage,
+        series: RecentSeries,
         ages: NamespaceAges,
         answers: ClusterAnswers,
         history: StoredHistory | None = None,
@@ -81,6 +83,7 @@ class QueryRoutes:
         self._workloads = workloads
         self._events = events
         self._usage = usage
+        self._recent_series = series
         self._ages = ages
         self._answers = answers
         self._node_rows = SharedAnswer(self._made_nodes)
@@ -101,6 +104,7 @@ class QueryRoutes:
             (f"{ROOT}/pools/cluster/snapshot", partial(self._one_of_few, self._snapshot)),
             (f"{within}/workloads/{{name}}", self._workload),
             (f"{within}/workloads/{{name}}/why", self._why),
+            (f"{within}/workloads/{{name}}/series", self._series),
             (f"{within}/workloads/{{name}}/decision", partial(self._one_of_few, self._decision)),
         ]
         for start in (ROOT, within):
@@ -209,6 +213,18 @@ class QueryRoutes:
         wait_s = min(SUGGESTIONS_WAIT_S_MAX, max(0.0, number(request.query, "wait", 0.0)))
         all_namespaces = await self._access.may_list(person, "workloads")
         return await self._answers.why(workload, all_namespaces=all_namespaces, wait_s=wait_s)
+
+    async def _series(self, request: web.Request, _person: Identity) -> Answer:
+        workload, history, now_s = await self._present_or_stored(request), self._history, time.time()
+        row = workload.row if isinstance(workload, StoredRow) else workload.row()
+        series, complete_s = self._recent_series.of(row.uid, now_s)
+        note = None
+        stored = None if history is None else await history.series(row.uid, series)
+        if stored is not None:
+            series = stored
+        elif complete_s > row.submitted_s:
+            note = missing_note(complete_s, None if history is None else history.note)
+        return await asyncio.to_thread(series_answer, row.name, series, note)
 
     async def _decision(self, request: web.Request, person: Identity) -> Answer:
         workload = self._found(request)

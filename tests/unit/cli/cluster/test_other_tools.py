@@ -17,7 +17,6 @@ from weir.client.errors import PoolError
         (["priorities"], "kubectl get priorityclasses"),
         (["stream"], "kubectl get workloads.weir.dev -A --watch"),
         (["workloads", "vision/job-a", "logs"], "weir logs vision/job-a -f"),
-        (["workloads", "a", "series"], "weir report"),
         (["workloads", "a", "entry"], "weir exec a"),
         (["previews"], "weir why"),
         (["history", "trace"], "weir report history"),

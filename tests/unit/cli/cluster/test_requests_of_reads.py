@@ -31,6 +31,7 @@ def cluster(fake_cluster: FakeCluster) -> FakeCluster:
     answers: dict[str, Any] = {
         WORKLOAD: {**DETAIL, "name": "vision/job-train", "metadata": METADATA},
         f"{WORKLOAD}/why": {**WHY, "name": "vision/job-train"},
+        f"{WORKLOAD}/series": {"name": "vision/job-train", "stands_in": False, "series": [], "note": "soon"},
         f"{WORKLOAD}/decision": {"rankings": [], "eligible": 0, "protected": 0, "victims": []},
         f"{QUERY}/events": page(*EV),
         f"{QUERY}/namespaces/vision/events": page(*EV),

@@ -15,6 +15,7 @@ from weir.kubernetes.history.unstored import UnstoredChanges
 from weir.kubernetes.history.writer import HistoryWriter
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.objects import EventView, RegardingView
+from weir.kubernetes.query.recent_series import RecentSeries
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex
 from weir.store import (
@@ -35,6 +36,7 @@ class Replica:
         self.workloads = WorkloadIndex()
         self.events = EventIndex(self.workloads)
         self.usage = RecentUsage(time.time())
+        self.series = RecentSeries(self.usage.began_s)
         self.unstored = UnstoredChanges(self.workloads, self.events)
         self.url = url
         self.writers: list[HistoryWriter] = []
@@ -42,6 +44,7 @@ class Replica:
         def changed(key: str, workload: Any, at_s: float) -> None:
             self.usage.changed(key, workload, at_s)
             if workload is not None:
+                self.series.take(workload, at_s)
                 self.unstored.change(workload)
 
         self.workloads.changed = changed
@@ -55,6 +58,7 @@ class Replica:
             self.workloads,
             self.events,
             self.usage,
+            self.series,
             lambda since_s: asyncio.run(self.usage.copied(since_s, since_s)),
             dict,
             lambda: CLOCK_S,

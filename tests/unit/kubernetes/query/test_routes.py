@@ -2,11 +2,12 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import msgspec
@@ -34,8 +35,10 @@ from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity, read_rules
 from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.recent_series import ALONE, RecentSeries, Series
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.routes import QueryRoutes
+from weir.kubernetes.query.stored_history import StoredHistory, StoredRow
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.usage.cluster_use import MeasuredUse
 from weir.model.activity import Activity
@@ -106,7 +109,9 @@ class Answers:
 
 
 @asynccontextmanager
-async def served(tmp_path: Path, api: ApiClient, answers: Answers) -> AsyncIterator[aiohttp.ClientSession]:
+async def served(
+    tmp_path: Path, api: ApiClient, answers: Answers, history: StoredHistory | None = None
+) -> AsyncIterator[aiohttp.ClientSession]:
     """Serve the routes, and yield a client that is the front proxy."""
     theirs, ours = Authority(tmp_path / "front-proxy"), first(["127.0.0.1"], datetime.now(UTC))
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
@@ -144,7 +149,9 @@ async def served(tmp_path: Path, api: ApiClient, answers: Answers) -> AsyncItera
         made = {"metadata": {"name": name, "uid": name, "creationTimestamp": at}}
         ages.see([ObjectSet(name, msgspec.convert(made, Namespace))])
     app = web.Application()
-    routes = QueryRoutes(proxy, AccessReviewer(api), workloads, events, RecentUsage(0.0), ages, answers)
+    usage, series = RecentUsage(0.0), RecentSeries(0.0)
+    series.take(reporting("a"), time.time())
+    routes = QueryRoutes(proxy, AccessReviewer(api), workloads, events, usage, series, ages, answers, history)
     routes.add(app)
     runner = web.AppRunner(app, **header_limit())
     await runner.setup()
@@ -161,6 +168,56 @@ async def served(tmp_path: Path, api: ApiClient, answers: Answers) -> AsyncItera
     finally:
         await runner.cleanup()
         await asyncio.sleep(0.1)
+
+
+def reporting(name: str) -> WorkloadIndexEntry:
+    """Return a workload that reports a loss now."""
+    recent = [{"name": "loss", "points": [[time.time() - 1, 0.5]]}]
+    body = {
+        "metadata": {"name": f"job-{name}", "namespace": "ns", "uid": name},
+        "spec": {"owner": {"name": name}},
+        "status": {"phase": "Running", "report": {"owner": "", "recent": recent}},
+    }
+    return WorkloadIndexEntry.of(msgspec.convert(body, WorkloadObject))
+
+
+class Stored:
+    """A database with the curve of every workload, or one that is away."""
+
+    note: str | None = None
+
+    async def series(self, number: int, recent: Series) -> Series | None:
+        await asyncio.sleep(0)
+        return None if self.note else {"loss": [(1.0, 2.0), *recent.get("loss", ())]}
+
+    async def workload(self, namespace: str, name: str, since_s: float) -> StoredRow | None:
+        await asyncio.sleep(0)
+        row = reporting(name).row().model_copy(update={"uid": 7, "name": f"{namespace}/{name}"})
+        return StoredRow(row, {}, {}) if name == "gone" else None
+
+
+async def test_curves_are_those_of_memory_and_go_on_from_those_of_the_database(tmp_path: Path) -> None:
+    stored = Stored()
+    within = "namespaces/ns/workloads"
+    async with served(tmp_path, Rights(), Answers(), cast("StoredHistory", stored)) as session:
+        status, answer = await got(session, f"{within}/a/series")
+        assert (status, answer["name"], answer["note"]) == (200, "ns/job-a", None)
+        (curve,) = answer["series"]
+        assert (curve["name"], curve["kind"]) == ("loss", "reported")
+        assert [value for _, value in curve["points"]] == [2.0, 0.5]
+        _, answer = await got(session, f"{within}/gone/series")
+        assert answer["series"][0]["points"] == [[1.0, 2.0]]
+        assert (await got(session, f"{within}/none/series"))[0] == 404
+        assert (await got(session, "namespaces/other/workloads/job-a/series"))[0] == 404
+        stored.note = "The database is away."
+        _, answer = await got(session, f"{within}/a/series")
+        assert [value for _, value in answer["series"][0]["points"]] == [0.5]
+        assert answer["note"].endswith(" UTC on. The database is away.")
+    async with served(tmp_path / "alone", Rights(), Answers()) as session:
+        _, answer = await got(session, f"{within}/job-a/series")
+        assert [value for _, value in answer["series"][0]["points"]] == [0.5]
+        assert answer["note"].endswith(ALONE)
+        assert (await got(session, f"{within}/job-b/series"))[1]["series"] == []
 
 
 async def got(
