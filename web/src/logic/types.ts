@@ -245,6 +245,7 @@ export interface Series {
 export interface SeriesAnswer {
   stands_in: boolean
   series: Series[]
+  note: string | null
 }
 
 export interface Page<Item> {
