@@ -35,7 +35,7 @@ def image(places: Path) -> str:
     locked = places / "shadow"
     locked.write_text("root:!:20000:0:99999:7:::\n")
     programs = {"usr/sbin/sshd": Path(SSHD), "etc/shadow": locked}
-    for name in ("bash", "stty", "tty", "uname", "nohup", "setsid", "sleep"):
+    for name in ("bash", "stty", "tty", "uname", "nohup", "setsid", "sleep", "ln"):
         programs[f"bin/{name}"] = Path(str(shutil.which(name)))
     for path in HELPERS.glob("sshd-*"):
         programs[str(path).lstrip("/")] = path
@@ -174,6 +174,20 @@ def test_an_image_without_sshd_is_named_with_the_command_that_installs_it(
         said = output_of(begin_ssh(pool, user, "bare", "true"), code=255)
         assert "the image of bare has no sshd: add `RUN apt-get update && apt-get install" in said
         assert "`weir shell bare` needs none" in said
+
+
+def test_accounts_that_lead_out_of_the_container_are_refused(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[1]
+    with session(pool, user, "leading", image):
+        assert output_of(begin_ssh(pool, user, "leading", "echo in")) == "in\n"
+        script = "rm -f /etc/passwd; ln -s /proc/self/environ /etc/passwd"
+        done = pool.weir(user, "exec", "leading", "--", "sh", "-c", script)
+        assert done.returncode == 0, done.stderr
+        said = output_of(begin_ssh(pool, user, "leading", "cat /etc/passwd"), code=255)
+        assert "accounts of its container can't be read: /etc/passwd is a link" in said
+        assert user.pw_dir not in said
 
 
 @contextmanager

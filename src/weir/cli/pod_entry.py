@@ -24,8 +24,6 @@ BEGUN_S_MAX, BEGUN_LOOK_S = 10.0, 0.02
 CONTAINER_LOOK_S = 0.1
 """Time between two looks for a container that gets its image."""
 _AWAITED = "The container starts once it has its image: `weir logs` shows the output meanwhile."
-_TICKS_AT = 19
-"""Position of the start time of a process in /proc/PID/stat, counted after the name."""
 
 
 class EntryRefused(Exception):
@@ -40,10 +38,11 @@ class EntryRefused(Exception):
 class EnteredLeader:
     """The first process of an entered pod.
 
-    `ends_with_it`: control groups end this process with the pod.
+    `ends_with_it`: control groups end this process with the pod. `ticks`: when the first process began.
     """
 
     pid: int
+    ticks: int
     environment: dict[str, str]
     directory: str
     ends_with_it: bool
@@ -63,7 +62,7 @@ def enter(pool: "Pool", detail: "WorkloadDetail", pod: str | None = None) -> Ent
         record = _running(detail, chosen, local=pool.address.is_loopback)
         leader, ticks = record.leader, record.leader_ticks
         joined = _join(record.cgroups)
-    return EnteredLeader(leader, *_seen(leader, ticks), joined)
+    return EnteredLeader(leader, *_seen(leader, ticks), ends_with_it=joined)
 
 
 def first_process(leader: EnteredLeader, *, awaited: bool = False) -> int:
@@ -72,6 +71,7 @@ def first_process(leader: EnteredLeader, *, awaited: bool = False) -> int:
     Raises:
         EntryRefused: it doesn't run.
     """
+    from weir.local import pod_files
     from weir.local.containers import enter as container
 
     is_said = False
@@ -81,7 +81,7 @@ def first_process(leader: EnteredLeader, *, awaited: bool = False) -> int:
         except container.NotEntered as reason:
             if not awaited:
                 raise EntryRefused(str(reason)) from None
-        if not Path("/proc", str(leader.pid)).exists():
+        if pod_files.started_ticks(leader.pid) != leader.ticks:  # the number may belong to another process
             raise EntryRefused("its container is over: `weir describe` and `weir logs` say why")
         if not is_said:
             print(_AWAITED, file=sys.stderr, flush=True)
@@ -132,20 +132,22 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
     return record
 
 
-def _seen(leader: int, leader_ticks: int | None) -> tuple[dict[str, str], str]:
-    """Return the environment and directory of the pod's process, if its id still belongs to it."""
+def _seen(leader: int, leader_ticks: int | None) -> tuple[int, dict[str, str], str]:
+    """Return the start, environment and directory of the pod's process, if its id still belongs to it."""
+    from weir.local import pod_files
+
     at = Path("/proc") / str(leader)
+    ticks = pod_files.started_ticks(leader)
+    if ticks is None or leader_ticks not in (None, ticks):
+        raise EntryRefused("its process is over")
     try:
-        ticks = (at / "stat").read_text().rpartition(")")[2].split()[_TICKS_AT]
-        if leader_ticks not in (None, int(ticks)):
-            raise EntryRefused("its process is over")
         raw = (at / "environ").read_bytes().decode("utf-8", "surrogateescape")
         directory = str((at / "cwd").readlink())
     except PermissionError:
         raise EntryRefused("its process belongs to someone else: run this as its submitter") from None
-    except (OSError, IndexError, ValueError):
+    except OSError:
         raise EntryRefused("its process is over") from None
-    return dict(each.split("=", 1) for each in raw.split("\0") if "=" in each), directory
+    return ticks, dict(each.split("=", 1) for each in raw.split("\0") if "=" in each), directory
 
 
 def _join(cgroups: Sequence[str]) -> bool:

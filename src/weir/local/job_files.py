@@ -18,6 +18,7 @@ _OPENAT2 = 437
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
 _RESOLVE = _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_PROC, _STATFS_LONGS = 0x9FA0, 64
 _TRIES = 3
 _MODE = 0o600
 _SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR))
@@ -60,7 +61,8 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
 _syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
 
@@ -79,15 +81,7 @@ def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | Unre
         OSError: the machine is short of something.
     """
     fd = _open(directory, name, flags | _SAFE)
-    if not isinstance(fd, int):
-        return fd
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return fd
-    os.close(fd)
-    return UnreadableFile(
-        name, next((why for is_kind, why in _KINDS if is_kind(mode)), "is not a regular file")
-    )
+    return _regular(fd, name) if isinstance(fd, int) else fd
 
 
 def read_whole(directory: str, name: str, most: int) -> bytes | UnreadableFile | None:
@@ -97,8 +91,49 @@ def read_whole(directory: str, name: str, most: int) -> bytes | UnreadableFile |
         OSError: the machine is short of something.
     """
     fd = open_file(directory, name)
-    if not isinstance(fd, int):
+    return _content(fd, name, most) if isinstance(fd, int) else fd
+
+
+def read_at(directory_fd: int | None, name: str, most: int) -> bytes | UnreadableFile | None:
+    """Return the content of a file of an open directory, as `read_whole` does; without one `name` is a path.
+
+    Directories of a path may be links, so a file that the kernel makes in /proc isn't read either: it may say
+    something of this process.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    try:
+        fd = os.open(name, os.O_RDONLY | _SAFE, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        return _unreadable(name, failure)
+    if _is_of_proc(fd):
+        os.close(fd)
+        return UnreadableFile(name, "lies in /proc")
+    regular = _regular(fd, name)
+    return _content(regular, name, most) if isinstance(regular, int) else regular
+
+
+def _regular(fd: int, name: str) -> int | UnreadableFile:
+    """Return the descriptor of a regular file; close it if it is of another kind."""
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
         return fd
+    os.close(fd)
+    return UnreadableFile(
+        name, next((why for is_kind, why in _KINDS if is_kind(mode)), "is not a regular file")
+    )
+
+
+def _is_of_proc(fd: int) -> bool:
+    status = (ctypes.c_long * _STATFS_LONGS)()  # its first member is the kind of the file system
+    return _libc.fstatfs(fd, status) < 0 or status[0] == _PROC
+
+
+def _content(fd: int, name: str, most: int) -> bytes | UnreadableFile:
+    """Return the content of a file, if it has at most `most` bytes, and close it."""
     try:
         text = b""
         while len(text) <= most and (more := os.read(fd, most + 1 - len(text))):

@@ -11,10 +11,18 @@ from contextlib import suppress
 _DEPTH_MOST = 16
 """Levels that are open at a time; a directory below them is moved up to the top of the tree."""
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME_ALONE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags that need no right to the directory."""
 
 
 def remove_tree(above: int, name: str) -> None:
-    """Delete a directory of the open directory `above` with everything in it, as far as that is allowed."""
+    """Delete a directory of the open directory `above` with everything in it, as far as that is allowed.
+
+    Something else of that name, such as a link, is deleted too.
+    """
+    with suppress(OSError):
+        os.unlink(name, dir_fd=above)
+        return
     directory = _entered(above, name)
     if directory is None:
         return
@@ -82,8 +90,12 @@ def _entered(above: int, name: str) -> int | None:
             directory = os.open(name, _OPEN, dir_fd=above)
             _take_rights(directory)
             return directory
-        with suppress(OSError):
-            os.chmod(name, 0o700, dir_fd=above)  # the work directory of a file system has no rights
+        with suppress(OSError):  # the work directory of a file system has no rights
+            directory = os.open(name, _NAME_ALONE, dir_fd=above)
+            try:
+                os.chmod(f"/proc/self/fd/{directory}", 0o700)  # by its name it could follow a link
+            finally:
+                os.close(directory)
     return None
 
 

@@ -13,6 +13,7 @@ from weir.cli.main import main
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, first_process
 from weir.cli.sessions import pipe, ssh_config, ssh_files
 from weir.cli.sessions.commands import refusals_said
+from weir.local import pod_files
 from weir.local.containers import enter
 
 
@@ -158,6 +159,12 @@ def test_terminals_without_the_group_of_sshd_are_named(
         assert why.endswith(f"`sudo mount -o remount,gid={group},mode=620 /dev/pts`")
 
 
+def leader(pid: int, ticks: int | None = None) -> EnteredLeader:
+    """Return the first process of a pod, by default one that began when the process of this number did."""
+    began = pod_files.started_ticks(pid) if ticks is None else ticks
+    return EnteredLeader(pid, began or 0, {}, "/", ends_with_it=True)
+
+
 def test_a_session_awaits_a_container_that_is_about_to_start(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,7 +176,7 @@ def test_a_session_awaits_a_container_that_is_about_to_start(
         return 77
 
     monkeypatch.setattr(enter, "first_process", looked)
-    assert first_process(EnteredLeader(os.getpid(), {}, "/", True), awaited=True) == 77
+    assert first_process(leader(os.getpid()), awaited=True) == 77
     assert capsys.readouterr().err.count("once it has its image") == 1
 
 
@@ -181,6 +188,8 @@ def test_a_container_that_ended_is_not_awaited(monkeypatch: pytest.MonkeyPatch) 
     over = subprocess.Popen(["true"])
     over.wait()
     with pytest.raises(EntryRefused, match="`weir describe` and `weir logs` say why"):
-        first_process(EnteredLeader(over.pid, {}, "/", True), awaited=True)
+        first_process(leader(over.pid), awaited=True)
+    with pytest.raises(EntryRefused, match="`weir describe` and `weir logs` say why"):
+        first_process(leader(os.getpid(), ticks=1), awaited=True)  # its number is used again
     with pytest.raises(EntryRefused, match="its container is over"):
-        first_process(EnteredLeader(os.getpid(), {}, "/", True))
+        first_process(leader(os.getpid()))

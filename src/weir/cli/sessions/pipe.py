@@ -92,9 +92,7 @@ def _entered(pool: "Pool", name: str, key: str | None) -> Callable[[], int]:
 
 def _prepared(leader: EnteredLeader, name: str, environment: Mapping[str, str], key: str | None) -> str:
     """Make the files of a session; return the path of the configuration of sshd."""
-    directory = ssh_files.make(leader.environment["WEIR_POD_DIRECTORY"], name, environment)
-    if key is not None:
-        ssh_files.authorize(directory, key)
+    directory = ssh_files.make(leader.environment["WEIR_POD_DIRECTORY"], name, environment, key)
     return str(directory / SSHD_CONFIG)
 
 
@@ -109,12 +107,17 @@ def _in_container(container: int, config: str, name: str) -> int:
 
     user = ssh_files.user_name()
     try:
-        code = sshd.run(container, config=config, user=user)
+        code = sshd.run(container, config=config, user=user, say=_say)
     except enter.NotEntered as reason:
         raise EntryRefused(str(reason)) from None
     if code == sshd.NO_SSHD:
         raise EntryRefused(str(container_sshd.refusal_of(container_sshd.NO_SSHD, user, name)))
     return code
+
+
+def _say(line: str) -> None:
+    """Print a line of the error output of a container's program."""
+    print(plain(line), file=sys.stderr, flush=True)
 
 
 def _become_ssh(address: "SshAddress", name: str) -> NoReturn:

@@ -7,18 +7,24 @@ A link in the user's state leads the client there by the name of the workload.
 import os
 import pwd
 import re
+import stat
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from weir.cli.pod_entry import EntryRefused
 from weir.client.logins import directory as state_directory
+from weir.local import job_files
 from weir.local.containers.leftovers import SESSION
+from weir.local.tree_removal import remove_tree
 
 CLIENT_KEY, HOST_KEY, KNOWN_HOSTS, SSHD_CONFIG = "client_key", "host_key", "known_hosts", "sshd_config"
 FURTHER_KEYS = "authorized_keys"
 """Keys of clients on other machines."""
+_KEYS_BYTES_MOST = 1 << 16
+_AS_IS = "surrogateescape"
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{60,80}={0,2}", re.ASCII)
 LINKS, REMOTE_KEYS = "sessions", "remote-sessions"
 HOST_PREFIX = "weir-"
@@ -73,43 +79,44 @@ def account(user: str) -> str:
     return user
 
 
-def make(own: str, name: str, environment: Mapping[str, str]) -> Path:
+def make(own: str, name: str, environment: Mapping[str, str], key: str | None = None) -> Path:
     """Make the files of a pod's session unless they exist, and link them; return the directory.
 
-    `own` is the pod's own directory, `environment` that of its process.
+    `own` is the pod's own directory, `environment` that of its process, and `key` that of a client on another
+    machine, which is let in too. A container may change everything in the directory while this runs, so each
+    file is reached by the open directory and through no link.
 
     Raises:
-        EntryRefused: they can't be made.
+        EntryRefused: they can't be made, or the key isn't one.
     """
+    if key is not None and _PUBLIC_KEY.fullmatch(key) is None:
+        raise EntryRefused("--key isn't the public key of a client: it is made by `weir ssh`", 2)
     directory = Path(own) / SESSION
     try:
-        if not (directory / HOST_KEY).is_file():
-            _make_keys(directory, host_alias(name))
-        _write(directory / SSHD_CONFIG, sshd_config(directory, environment))
+        with _opened_pod(own) as pod:
+            if not _has_keys(pod):
+                _make_keys(pod, host_alias(name))
+            with _opened(SESSION, pod) as session:
+                _write(session, SSHD_CONFIG, sshd_config(directory, environment).encode(errors=_AS_IS))
+                if key is not None:
+                    _authorize(session, key)
         _link(name, directory)
     except subprocess.CalledProcessError as error:
         raise EntryRefused(f"ssh-keygen failed: {error.stderr.decode(errors='replace').strip()}") from None
-    except FileNotFoundError as error:
+    except OSError as error:
         if error.filename == "ssh-keygen":
             raise EntryRefused("ssh-keygen isn't installed: run `sudo apt install openssh-client`") from None
-        raise EntryRefused(f"{error.filename}: {error.strerror}") from None
-    except OSError as error:
-        raise EntryRefused(f"{error.filename}: {error.strerror}") from None
+        raise EntryRefused(f"{directory}: {error.filename}: {error.strerror}") from None
     return directory
 
 
-def authorize(directory: Path, key: str) -> None:
-    """Let the key of a client on another machine in to a session.
-
-    Raises:
-        EntryRefused: it isn't a key.
-    """
-    if _PUBLIC_KEY.fullmatch(key) is None:
-        raise EntryRefused("--key isn't the public key of a client: it is made by `weir ssh`", 2)
-    path = directory / FURTHER_KEYS
-    present = path.read_text("ascii").splitlines() if path.exists() else []
+def _authorize(session: int, key: str) -> None:
+    """Let the key of a client on another machine in to a session."""
+    text = job_files.read_at(session, FURTHER_KEYS, _KEYS_BYTES_MOST)
+    lines = text.decode("ascii", "replace").splitlines() if isinstance(text, bytes) else []
+    present = [line for line in lines if _PUBLIC_KEY.fullmatch(line)]
     if key not in present:
-        _write(path, "".join(f"{each}\n" for each in [*present, key]))
+        _write(session, FURTHER_KEYS, "".join(f"{each}\n" for each in [*present, key]).encode())
 
 
 def client_key(name: str) -> str:
@@ -167,7 +174,9 @@ def keep_user(name: str, user: str) -> None:
     Raises:
         EntryRefused: it can't be one.
     """
-    _write(remote_keys() / host_alias(name) / _USER, f"{account(user)}\n")
+    text = f"{account(user)}\n".encode()
+    with _opened(str(remote_keys() / host_alias(name))) as directory:
+        _write(directory, _USER, text)
 
 
 def user_of(name: str) -> str:
@@ -188,25 +197,67 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _make_keys(directory: Path, alias: str) -> None:
-    """Make the keys in a directory of their own, which gets its name when they are complete."""
-    with suppress(FileNotFoundError):
-        directory.rmdir()  # a process that was killed may have left it empty
-    beside = directory.with_name(f"{SESSION}.{os.getpid()}")
-    beside.mkdir(mode=0o700)
-    beside.chmod(0o700)
-    for name in (HOST_KEY, CLIENT_KEY):
-        _make_key(beside / name, alias)
-    public = (beside / f"{HOST_KEY}.pub").read_text("ascii").split()[:2]
-    _write(beside / KNOWN_HOSTS, f"* {' '.join(public)}\n")  # the file is for this host alone
+@contextmanager
+def _opened_pod(own: str) -> Iterator[int]:
+    """Open the directory of a pod until the block ends.
+
+    Raises:
+        EntryRefused: it can't be opened.
+    """
+    pod = job_files.open_directory(own)
+    if not isinstance(pod, int):
+        raise EntryRefused(pod.sentence.rstrip(".") if pod else "its process is over")
     try:
-        beside.rename(directory)
+        yield pod
+    finally:
+        os.close(pod)
+
+
+@contextmanager
+def _opened(path: str, above: int | None = None) -> Iterator[int]:
+    """Open a directory, which is no link, until the block ends."""
+    directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def _has_keys(pod: int) -> bool:
+    """Return True if the files of a session are complete."""
+    try:
+        with _opened(SESSION, pod) as session:
+            return stat.S_ISREG(os.stat(HOST_KEY, dir_fd=session, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _make_keys(pod: int, alias: str) -> None:
+    """Make the keys in a directory of their own, which gets its name when they are complete."""
+    files = _keys(alias)
+    beside = f"{SESSION}.{os.urandom(4).hex()}"
+    os.mkdir(beside, 0o700, dir_fd=pod)
+    try:
+        with _opened(beside, pod) as directory:
+            for name, text in files.items():
+                _write(directory, name, text)
+        os.rename(beside, SESSION, src_dir_fd=pod, dst_dir_fd=pod)  # one that is empty is replaced
     except OSError:
-        if not (directory / HOST_KEY).is_file():
+        remove_tree(pod, beside)
+        if not _has_keys(pod):  # another connection wasn't first
             raise
-        for each in beside.iterdir():  # another connection was first
-            each.unlink()
-        beside.rmdir()
+
+
+def _keys(alias: str) -> dict[str, bytes]:
+    """Return new files of a session; ssh-keygen makes them outside of what the pod's container can change."""
+    state = state_directory()
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f"{SESSION}.", dir=state) as private:
+        for name in (HOST_KEY, CLIENT_KEY):
+            _make_key(Path(private, name), alias)
+        files = {each.name: each.read_bytes() for each in Path(private).iterdir()}
+    public = files[f"{HOST_KEY}.pub"].split()[:2]
+    return {**files, KNOWN_HOSTS: b"* " + b" ".join(public) + b"\n"}  # the file is for this host alone
 
 
 def _make_key(path: Path, comment: str) -> None:
@@ -214,13 +265,13 @@ def _make_key(path: Path, comment: str) -> None:
     subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL)  # noqa: S603
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace a file that only its owner can read."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+def _write(directory: int, name: str, text: bytes) -> None:
+    """Replace a file of an open directory, which only its owner can read."""
+    beside = f"{name}.{os.urandom(4).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(beside, flags, 0o600, dir_fd=directory), "wb") as file:
         file.write(text)
-    beside.replace(path)
+    os.replace(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _link(name: str, directory: Path) -> None:

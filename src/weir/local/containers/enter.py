@@ -6,6 +6,7 @@ capabilities and gains no privileges there, as the container's own processes.
 
 import ctypes
 import os
+import select
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ _NEW_USERS, _NEW_PIDS = 0x1000_0000, 0x2000_0000
 _DROP_FROM_BOUNDS, _NO_NEW_PRIVILEGES, _CAPABILITIES_MOST = 24, 38, 64
 _NOT_FOUND, _NOT_RUNNABLE = 127, 126
 _PID_BYTES_MOST = 20
+_LINE_BYTES_MOST, _SAID_BYTES_MOST = 1 << 10, 1 << 16
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -69,10 +71,17 @@ def run(pid: int, command: Sequence[str]) -> int:
     return inside(pid, become, command[0])
 
 
-def inside(pid: int, act: Callable[[dict[str, str]], NoReturn], program: str) -> int:
+def inside(
+    pid: int,
+    act: Callable[[dict[str, str]], NoReturn],
+    program: str,
+    say: Callable[[str], None] | None = None,
+) -> int:
     """Call a function in the namespaces of a container's first process; return the exit code.
 
-    It gets the environment of that process, and becomes the program, or ends its process.
+    It gets the environment of that process, and becomes the program, or ends its process. Of the caller's
+    open files it gets the standard ones alone. If there is `say`, that gets the lines of the error output, as
+    far as they are few; the program then has no terminal of the caller.
 
     Raises:
         NotEntered: they can't be entered.
@@ -86,10 +95,14 @@ def inside(pid: int, act: Callable[[dict[str, str]], NoReturn], program: str) ->
         directory = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_CLOEXEC)
     except OSError as failure:
         raise NotEntered(f"its container can't be entered: {failure.strerror}") from None
+    errors, errors_there = (None, None) if say is None else os.pipe()
     child = os.fork()  # a process with threads can't change its user namespace
     if child == 0:
-        os._exit(_in_namespaces(spaces, directory, lambda: act(environment), program))
-    return _code_of(child)
+        os._exit(_in_namespaces(spaces, directory, errors_there, lambda: act(environment), program))
+    for each in (*(space for space, _ in spaces), directory, errors_there):
+        if each is not None:
+            os.close(each)
+    return _code_of(child, errors, say)
 
 
 def drop_capabilities(*kept: int) -> None:
@@ -101,8 +114,15 @@ def drop_capabilities(*kept: int) -> None:
 
 
 def _in_namespaces(
-    spaces: Sequence[tuple[int, int]], directory: int, act: Callable[[], NoReturn], program: str
+    spaces: Sequence[tuple[int, int]],
+    directory: int,
+    errors: int | None,
+    act: Callable[[], NoReturn],
+    program: str,
 ) -> int:
+    if errors is not None:
+        os.dup2(errors, 2)
+    opened = [int(name) for name in os.listdir("/proc/self/fd")]
     for space, kind in spaces:
         if _libc.setns(space, kind) < 0:
             os.write(
@@ -115,20 +135,54 @@ def _in_namespaces(
     code = _NOT_RUNNABLE
     try:
         os.fchdir(directory)
+        for each in opened:
+            if each > 2:
+                with suppress(OSError):  # the one of the list itself
+                    os.close(each)
+        if errors is not None:
+            os.setsid()
         act()
     except FileNotFoundError:
         os.write(2, f"weir: {program} isn't in the container.\n".encode(errors="replace"))
         code = _NOT_FOUND
+    except NotEntered as refusal:
+        os.write(2, f"weir: {refusal}.\n".encode(errors="replace"))
     except OSError as failure:
         os.write(2, f"weir: {program} can't be run: {failure.strerror}.\n".encode(errors="replace"))
     finally:
         os._exit(code)
 
 
-def _code_of(child: int) -> int:
+def _pass_on(child: int, errors: int, say: Callable[[str], None]) -> None:
+    """Pass on lines of the error output of a child until it ends: other processes may hold it open longer."""
+    left, line = _SAID_BYTES_MOST, b""
+    with suppress(ChildProcessError):
+        ended = os.pidfd_open(child)
+        while True:
+            ready, _, _ = select.select([errors, ended], [], [])
+            if errors not in ready:
+                break
+            more = os.read(errors, _LINE_BYTES_MOST)
+            if not more:
+                break
+            *lines, line = (line + more[:left]).split(b"\n")
+            left -= len(more[:left])
+            if len(line) > _LINE_BYTES_MOST:
+                lines, line = [*lines, line], b""
+            for each in lines:
+                say(each.decode(errors="replace").rstrip("\r"))
+        os.close(ended)
+    os.close(errors)
+    if line:
+        say(line.decode(errors="replace"))
+
+
+def _code_of(child: int, errors: int | None = None, say: Callable[[str], None] | None = None) -> int:
     """Wait for a child, which gets the signals of the terminal; return its exit code."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
+    if errors is not None and say is not None:
+        _pass_on(child, errors, say)
     status = 0
     with suppress(ChildProcessError):
         _, status = os.waitpid(child, 0)

@@ -8,16 +8,18 @@ Only its processes see these files. It keeps one capability of the namespace, th
 import ctypes
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
+from weir.local import job_files
 from weir.local.containers import enter, user_namespace
 
 NO_SSHD = 81
 """Exit code of an image without sshd."""
 _PLACES = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/usr/local/bin:/bin"
 _PRIVILEGE_SEPARATION = "/run/sshd"
+_ACCOUNT_BYTES_MOST = 1 << 20
 _KEPT = ("PATH", "TZ", "WEIR_POD_ID")
 _SHELLS = ("/bin/bash", "/bin/sh")
 _NO_SHELLS = ("nologin", "false")
@@ -35,11 +37,11 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def run(pid: int, *, config: str, user: str) -> int:
+def run(pid: int, *, config: str, user: str, say: Callable[[str], None]) -> int:
     """Run sshd on the standard input and output in a container; return its exit code.
 
     `pid` is the container's first process, `config` the path of the configuration in it, and `user` the name
-    that logs in.
+    that logs in. `say` gets the lines of its error output. It has no terminal of its caller.
 
     Raises:
         NotEntered: the container can't be entered.
@@ -50,7 +52,7 @@ def run(pid: int, *, config: str, user: str) -> int:
         if program is None:
             os._exit(NO_SSHD)
         user_namespace.enter_own_mounts()
-        _replace_accounts(os.path.dirname(config), user)
+        _replace_accounts(user)
         os.makedirs(_PRIVILEGE_SEPARATION, 0o755, exist_ok=True)
         enter.drop_capabilities(_CHROOT)
         _keep_groups()
@@ -58,7 +60,7 @@ def run(pid: int, *, config: str, user: str) -> int:
         own = {key: value for key, value in environment.items() if key in _KEPT}
         os.execve(program, [program, "-i", "-e", "-f", config], own)  # noqa: S606 - a program of the image
 
-    return enter.inside(pid, become, "sshd")
+    return enter.inside(pid, become, "sshd", say)
 
 
 def accounts(passwd: str, user: str, has_shell: Callable[[str], bool]) -> str:
@@ -81,8 +83,14 @@ def groups(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("tty:"))
 
 
-def _replace_accounts(directory: str, user: str) -> None:
-    """Replace the files of accounts in this mount namespace; `directory` is that of the session."""
+def _replace_accounts(user: str) -> None:
+    """Replace the files of accounts in this mount namespace.
+
+    The container may have made them anything: what isn't a small regular file is refused unread.
+
+    Raises:
+        NotEntered: one of them can't be read.
+    """
 
     def has_shell(path: str) -> bool:
         return os.access(path, os.X_OK)
@@ -92,20 +100,16 @@ def _replace_accounts(directory: str, user: str) -> None:
         "/etc/group": groups,
         "/etc/shadow": lambda _: "",  # sshd refuses accounts that are locked in it
     }
-    if not os.path.exists("/etc/passwd"):
-        os.close(os.open("/etc/passwd", os.O_WRONLY | os.O_CREAT, 0o644))
+    with suppress(FileExistsError):
+        os.close(os.open("/etc/passwd", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    texts = {}
     for path, change in changes.items():
-        if not os.path.exists(path):
-            continue
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = change(file.read())
-        fd, other = tempfile.mkstemp(dir=directory)
-        with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-        try:
-            user_namespace.replace_file(path, other)
-        finally:
-            os.unlink(other)
+        text = job_files.read_at(None, path, _ACCOUNT_BYTES_MOST)
+        if isinstance(text, job_files.UnreadableFile):
+            raise enter.NotEntered(f"accounts of its container can't be read: {text.sentence.rstrip('.')}")
+        if text is not None:
+            texts[path] = change(text.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    user_namespace.replace_files(texts)
 
 
 def _keep_groups() -> None:

@@ -6,10 +6,12 @@ do nothing to the machine that its user couldn't do outside: root in the contain
 
 import ctypes
 import os
+from collections.abc import Mapping
 
 NEW_MOUNTS, _NEW_USERS = 0x0002_0000, 0x1000_0000
 _BIND, _RECURSIVE, _PRIVATE, _READ_ONLY = 4096, 16384, 1 << 18, 1
 _NO_SET_UID, _NO_DEVICES = 2, 4
+_PROC, _DETACH = b"/proc", 2
 RUN = "/run/lock"
 """Mount point of the runtime's state: it is on every system, and no job has its files in it."""
 _HYBRID = "/sys/fs/cgroup/unified"
@@ -47,13 +49,25 @@ def _keep_mounts() -> None:
     _check(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
 
 
-def replace_file(path: str, other: str) -> None:
-    """Show another file at a path in this mount namespace.
+def replace_files(texts: Mapping[str, bytes]) -> None:
+    """Show files with these texts at the paths in this mount namespace, which has to be this process's own.
+
+    No other process reaches them while they are made: they lie in a file system over /proc, since that is a
+    mount point in each container, which can't be moved.
 
     Raises:
-        OSError: it can't be mounted.
+        OSError: they can't be made or mounted.
     """
-    _check(_libc.mount(os.fsencode(other), path.encode(), None, _BIND, None), path)
+    _check(_libc.mount(b"none", _PROC, b"tmpfs", _NO_SET_UID | _NO_DEVICES, b"mode=755"))
+    try:
+        for number, (path, text) in enumerate(texts.items()):
+            made = _PROC + b"/%d" % number
+            fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            with os.fdopen(fd, "wb") as file:
+                file.write(text)
+            _check(_libc.mount(made, path.encode(), None, _BIND, None), path)
+    finally:
+        _check(_libc.umount2(_PROC, _DETACH))
 
 
 def mount_run_directory() -> None:
