@@ -103,3 +103,34 @@ def test_directories_of_a_user_are_deleted_whatever_they_made_of_them(
     finally:
         os.close(places.jobs)
         os.close(places.checkpoints)
+
+
+def test_a_link_is_deleted_and_what_it_leads_to_keeps_its_mode(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    kept.chmod(0o750)
+    link = tmp_path / "link"
+    link.symlink_to(kept)
+    remove_path(str(link))
+    assert not link.is_symlink()
+    assert kept.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_directory_that_becomes_a_link_gives_no_rights_to_what_it_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    kept.chmod(0o750)
+    (tmp_path / "changing").mkdir()
+    unlink = os.unlink
+
+    def changed(name: str, *, dir_fd: int) -> None:
+        monkeypatch.setattr(os, "unlink", unlink)
+        (tmp_path / "changing").rmdir()
+        (tmp_path / "changing").symlink_to(kept)
+        raise IsADirectoryError
+
+    monkeypatch.setattr(os, "unlink", changed)
+    remove_path(str(tmp_path / "changing"))
+    assert kept.stat().st_mode & 0o777 == 0o750

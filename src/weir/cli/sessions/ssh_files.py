@@ -249,7 +249,7 @@ def _make_keys(pod: int, alias: str) -> None:
 
 
 def _keys(alias: str) -> dict[str, bytes]:
-    """Return new files of a session; ssh-keygen makes them outside of what the pod's container can change."""
+    """Return new files of a session, made outside of the directory of the pod."""
     state = state_directory()
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f"{SESSION}.", dir=state) as private:

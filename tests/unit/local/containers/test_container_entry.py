@@ -1,4 +1,4 @@
-"""What a program that enters a container gets of its caller."""
+"""Entry into a container: files and terminal of the caller that a program gets there."""
 
 import os
 import pty
