@@ -28,6 +28,9 @@ TOLD_MAX = 500
 DELIVERIES_MAX = 20
 """Messages that are over."""
 SENTENCE_MAX = 500
+REFUSAL_MAX = 1000
+WORKLOAD_MAX = 512
+"""Length of NAMESPACE/NAME of a workload, which can exceed that of one name."""
 _SECRET_KEY = {"pattern": "^[-._a-zA-Z0-9]+$"}
 SecretKey = Annotated[str, Meta(extra_json_schema=_SECRET_KEY)]
 
@@ -56,7 +59,7 @@ class QueuedNotification(ApiStruct, omit_defaults=True):
     kind: Needed[str]
     sentence: Needed[str]
     uid: int | None = None
-    workload: str = ""
+    workload: Annotated[str, Meta(max_length=WORKLOAD_MAX)] = ""
     project: str = ""
 
 

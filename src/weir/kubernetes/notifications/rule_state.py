@@ -11,6 +11,7 @@ from weir.kubernetes.crd.notification_objects import (
     FAILING,
     QUEUED_MAX,
     READY,
+    REFUSAL_MAX,
     REFUSED,
     SENTENCE_MAX,
     TOLD_MAX,
@@ -242,7 +243,7 @@ class RuleState:
         """Record the receiver, and why nothing can be sent to it; empty if it can."""
         status = self.status
         if refusal:
-            phase, message = REFUSED, refusal
+            phase, message = REFUSED, printable(refusal, REFUSAL_MAX)
         elif status.phase == FAILING:
             phase, message = FAILING, status.message
         else:

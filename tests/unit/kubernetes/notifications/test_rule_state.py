@@ -1,5 +1,6 @@
 """The outbox of one rule: its events, its messages, and its limits."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -7,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from weir.kubernetes.crd.notification_objects import DELIVERIES_MAX, QUEUED_MAX, SENTENCE_MAX, TOLD_MAX
-from weir.kubernetes.notifications.rule_state import TRIED_MAX, RuleState
+from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.crd.notification_objects import (
+    DELIVERIES_MAX,
+    KIND,
+    QUEUED_MAX,
+    SENTENCE_MAX,
+    TOLD_MAX,
+)
+from weir.kubernetes.notifications.rule_state import MESSAGE_SIZE_MAX, TRIED_MAX, RuleState
 from weir.kubernetes.notifications.workload_events import WorkloadEvent, events_of
+from weir.kubernetes.state.object_names import NAME_MOST
 from weir.kubernetes.writes.status_values import moment
 from weir.model.notifications import OutboxMessage
 
@@ -206,3 +215,36 @@ def test_nothing_is_lost_or_doubled_and_the_status_stays_bounded(steps: list[str
     told = [*delivered, *pending]
     assert len(told) == len(set(told))
     assert len(told) + state.status.dropped >= number
+
+
+# The schema
+
+
+def too_long(value: Any, schema: dict[str, Any], path: str = "") -> list[str]:
+    """Return the paths whose texts or lists are longer than the schema allows."""
+    if isinstance(value, dict):
+        fields = schema["properties"]
+        return [each for key in value for each in too_long(value[key], fields[key], f"{path}.{key}")]
+    if isinstance(value, list):
+        found = [path] if len(value) > schema.get("maxItems", len(value)) else []
+        return found + [each for one in value for each in too_long(one, schema["items"], f"{path}[]")]
+    return [path] if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)) else []
+
+
+def test_the_api_server_takes_the_longest_status() -> None:
+    (kind,) = (each for each in definitions() if each["spec"]["names"]["kind"] == KIND)
+    schema = kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    state, name = state_of(rule()), f"{'n' * 63}/{'w' * NAME_MOST}"
+    spec = workload(project="p" * 253).spec
+    for turn in range(DELIVERIES_MAX + 2):
+        at = range(turn * TOLD_MAX, (turn + 1) * TOLD_MAX)
+        long = [replace(event(number), sentence="s" * 9999) for number in at]
+        state.take(long, spec, "uid-1", name)
+        key = claimed(state).key
+        if turn <= DELIVERIES_MAX:
+            state.conclude(key, NOW_S, "e" * 9999)
+        else:
+            state.retry(key, NOW_S + 60, "e" * 9999)
+    state.check("r" * 9999, "m" * 9999)
+    assert len(state.status.queued) == len(state.status.messages[0].notifications) == MESSAGE_SIZE_MAX
+    assert too_long(msgspec.to_builtins(state.status), schema) == []
