@@ -60,6 +60,33 @@ class Attempt:
     retry_after_s: float = 0.0
 
 
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Return a context that trusts the authorities of a file, or those of the machine.
+
+    Raises:
+        ValueError: the file can't be used.
+    """
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        why = "it has no certificate; write authorities in PEM"
+    except OSError as error:
+        why = str(error.strerror)
+    raise ValueError(f"ca_file {ca_file} can't be used: {why}") from None
+
+
+def unusable_authorities(settings: NotificationSettings) -> list[str]:
+    """Return what is wrong with the files of authorities that the settings name."""
+    files = {settings.webhooks.ca_file, None if settings.mail is None else settings.mail.ca_file}
+    mistakes = []
+    for ca_file in files - {None}:
+        try:
+            tls_context(ca_file)
+        except ValueError as error:
+            mistakes.append(str(error))
+    return mistakes
+
+
 class Channels:
     """Connections to receivers, in one event loop."""
 
@@ -71,8 +98,6 @@ class Channels:
         self._password = password
         self._clock = clock
         self._calls = BlockingCalls(BLOCKING_CALLS_MAX)
-        ca_file = settings.webhooks.ca_file
-        self._tls = None if ca_file is None else ssl.create_default_context(cafile=ca_file)
         self._http: httpx.AsyncClient | None = None
 
     async def close(self) -> None:
@@ -81,10 +106,14 @@ class Channels:
             await self._http.aclose()
 
     def _client(self) -> httpx.AsyncClient:
-        """Return the client of webhooks. Reading the machine's authorities takes long; few pools need it."""
+        """Return the client of webhooks. Reading the machine's authorities takes long; few pools need it.
+
+        Raises:
+            ValueError: the file with authorities can't be used.
+        """
         if self._http is None:
             self._http = httpx.AsyncClient(
-                verify=self._tls or ssl.create_default_context(),
+                verify=tls_context(self._settings.webhooks.ca_file),
                 timeout=self._settings.limits.timeout,
                 trust_env=False,  # a proxy would resolve the name again
                 follow_redirects=False,
@@ -129,7 +158,10 @@ class Channels:
     async def _send(
         self, target: WebhookTarget, addresses: list[Address], body: bytes, headers: dict[str, str]
     ) -> Attempt:
-        client = self._client()
+        try:
+            client = self._client()
+        except ValueError as error:
+            return Attempt(str(error), DeliveryProblem.RECEIVER)
         for at in addresses[:CONNECTS_MAX]:
             request = client.build_request(
                 "POST",
@@ -179,7 +211,7 @@ def _send_mail(
 ) -> None:
     """Hand a mail to the server. It may hang for some timeouts, so it runs in a thread of its own."""
     password = None if settings.password_file is None else read(Path(settings.password_file))
-    context = ssl.create_default_context(cafile=settings.ca_file)
+    context = tls_context(settings.ca_file)
     server: smtplib.SMTP
     if settings.security == "tls":
         server = smtplib.SMTP_SSL(settings.host, settings.port, timeout=timeout_s, context=context)

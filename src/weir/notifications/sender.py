@@ -22,7 +22,7 @@ from weir.control.clock import Clock
 from weir.control.token_bucket import TokenBucket
 from weir.model.notifications import Claim, NotificationRule, OutboxMessage
 from weir.model.resources import span
-from weir.notifications.channels import Attempt, Channels, DeliveryProblem
+from weir.notifications.channels import Attempt, Channels, DeliveryProblem, unusable_authorities
 from weir.notifications.notification_settings import NotificationSettings, read_password
 from weir.notifications.quiet_hours import quiet_for_s
 from weir.notifications.receiver_address import AddressBook, NoAddress, ReceiverAddress
@@ -170,6 +170,8 @@ class NotificationSender:
         self._healthy = asyncio.Semaphore(SENT_TOGETHER_MAX)
         self._failing = asyncio.Semaphore(FAILING_TOGETHER_MAX)
         self._channels = Channels(self._settings, self._clock, self._password)
+        for why in unusable_authorities(self._settings):
+            _LOG.warning("notification_settings_unusable", why=why)
         try:
             self._woken(await asyncio.to_thread(self._outbox.waiting))
             while True:

@@ -40,6 +40,7 @@ class ClusterNotifications:
     ) -> None:
         self._api = api
         self._leadership = leadership
+        self.sends = settings is not None
         self._settings = settings
         self._workloads = WorkloadIndex() if workloads is None else workloads
         self._clock = clock

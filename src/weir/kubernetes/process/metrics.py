@@ -15,6 +15,7 @@ from weir import __version__
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.notifications.notification_service import ClusterNotifications
 from weir.kubernetes.process.api_calls import ApiCalls
 from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.config_watcher import ConfigWatcher
@@ -42,6 +43,7 @@ class MeteredScheduler(Protocol):
     election: LeaderElection | AlwaysLeader
     hooks: ClusterControlHooks
     leaderships: int
+    notifications: ClusterNotifications
     query: "QueryService | None"
     reflectors: dict[str, Reflector[Any]]
     settings: ConfigWatcher
@@ -89,6 +91,7 @@ class ClusterMetrics(Collector):
                 "Time of the last reading of use.",
                 here.usage.reader.read_s or 0.0,
             )
+        yield from self._notifications()
         yield from self._history()
         yield from self._requests()
         counts = here.hooks.counts
@@ -101,6 +104,12 @@ class ClusterMetrics(Collector):
         yield from _passed_by(counts)
         if leads:
             yield from cluster_families(here.hooks.numbers)
+
+    def _notifications(self) -> Iterator[Metric]:
+        notifications = self._instance.notifications
+        if notifications.sends and self._instance.election.may_write():
+            sent = float(not notifications.trouble)
+            yield GaugeMetricFamily("weir_notifications_sent", "1 if notifications are sent.", sent)
 
     def _history(self) -> Iterator[Metric]:
         history = None if self._instance.query is None else self._instance.query.history

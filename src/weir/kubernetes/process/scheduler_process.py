@@ -211,7 +211,7 @@ class SchedulerProcess:
         for resource, each in self.reflectors.items():
             if each.synced.is_set() and now_s - each.heard_s > UNHEARD_S_MOST:
                 return f"The API server hasn't sent {resource} for {span(now_s - each.heard_s)}."
-        return self.notifications.trouble
+        return ""
 
     # From any thread
 

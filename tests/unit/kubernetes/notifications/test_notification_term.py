@@ -6,9 +6,12 @@ import hmac
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
+from tests.oidc.pool import Authority
 from tests.unit.local.server.receivers import Receivers, receivers, settings
 
 from weir.control.clock import Clock
@@ -174,6 +177,31 @@ async def test_a_receiver_that_cant_be_used_is_said_on_the_rule_with_the_way_to_
     assert sentence in server.status()["message"]
     assert len(server.status()["message"]) < 1000
     assert "T0" not in str(server.status()), "no secret part of a URL"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "No such file or directory"), ("no authority", "write authorities in PEM")]
+)
+async def test_a_wrong_file_of_authorities_is_said_on_the_rule_and_can_be_corrected(
+    server: RuleServer, receiver: Receivers, tmp_path: Path, text: str | None, why: str
+) -> None:
+    ca_file = tmp_path / "ca.pem"
+    if text is not None:
+        ca_file.write_text(text)
+    allowed = settings(receiver.origin)
+    webhooks = allowed.webhooks.model_copy(update={"ca_file": str(ca_file)})
+    with capture_logs() as logs:
+        async with leading(server, allowed.model_copy(update={"webhooks": webhooks})) as service:
+            await until(lambda: server.status().get("phase"))
+            service.see_workloads(changes(running()))
+            await until(lambda: server.status()["phase"] == "Failing")
+            assert server.status()["message"].startswith(f"ca_file {ca_file} can't be used: ")
+            assert why in server.status()["message"]
+            assert service.trouble == ""
+            ca_file.write_text(Authority(tmp_path).file.read_text())
+            await until(lambda: receiver.of("/ok"))
+    (warning,) = (each for each in logs if each["event"] == "notification_settings_unusable")
+    assert str(ca_file) in warning["why"]
 
 
 async def test_without_settings_each_rule_says_that_nothing_is_set_up(server: RuleServer) -> None:

@@ -306,6 +306,7 @@ async def test_mail_that_is_refused_or_not_trusted_is_not_delivered(tmp_path: Pa
         for at, change, address, sentence in (
             (0, {}, "refused@lab.example", "550 no such user"),
             (1, {"ca_file": None}, "mia@lab.example", "certificate"),
+            (4, {"ca_file": str(wrong)}, "mia@lab.example", f"ca_file {wrong} can't be used"),
             (2, {"password_file": str(wrong)}, "mia@lab.example", "535"),
             (3, {"domains": ["other.example"]}, "mia@lab.example", "doesn't allow mail"),
         ):
