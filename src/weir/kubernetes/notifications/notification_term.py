@@ -6,7 +6,6 @@ Messages leave in a thread of their own, and no decision waits for one.
 
 import asyncio
 import secrets
-import time
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -77,8 +76,9 @@ class NotificationTerm:
         self._workloads = workloads
         self._clock = clock
         self._addresses = ReceiverSecrets(api, account)
-        self._writer = RuleStatusWriter(LeaderGuard(api, leadership, leadership.term))
-        self._outbox = RuleOutbox(self._writer.save, self._addresses)
+        guard = LeaderGuard(api, leadership, leadership.term)
+        self._writer = RuleStatusWriter(guard)
+        self._outbox = RuleOutbox(self._writer.save, guard.check, self._addresses)
         self._sender: NotificationSender | None = None
         self._rules = NamespaceRules()
         self._reclaims = Reclaims()
@@ -97,6 +97,7 @@ class NotificationTerm:
     def start(self) -> None:
         """Begin."""
         self._spawn(self._run())
+        self._spawn(self._check_often())
 
     async def close(self) -> None:
         """Send no more, and write the outcomes of deliveries if the API server answers at once."""
@@ -108,12 +109,13 @@ class NotificationTerm:
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
-                await self._writer.save_changed(self._outbox.rules.values())
+                await self._writer.save_changed(self._outbox.rules.values(), at_once=True)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -122,15 +124,17 @@ class NotificationTerm:
 
     async def _run(self) -> None:
         await self._begin()
-        checked_s = time.monotonic()
         while True:
             await asyncio.sleep(LOOK_S)
             await self._writer.save_changed(list(self._outbox.rules.values()))
-            if time.monotonic() >= checked_s + CHECK_EVERY_S:
-                checked_s = time.monotonic()
-                for state in list(self._outbox.rules.values()):
-                    if state.status.phase != READY:
-                        await self._check(state)
+
+    async def _check_often(self) -> None:
+        """Check rules that aren't ready, beside the writes of statuses."""
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            rules = [each for each in self._outbox.rules.values() if each.status.phase != READY]
+            if rules:
+                await asyncio.wait([self._spawn(self._check(each)) for each in rules])
 
     async def _begin(self) -> None:
         """Read the rules as the last leader left them; then begin to send."""

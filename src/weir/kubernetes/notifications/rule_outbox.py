@@ -22,12 +22,21 @@ GONE = NoAddress("its rule is gone")
 
 
 class RuleOutbox:
-    """Outbox and addresses of the rules by their numbers. `save` writes the status of a rule."""
+    """Outbox and addresses of the rules by their numbers.
 
-    def __init__(self, save: Callable[[RuleState], Awaitable[None]], addresses: ReceiverSecrets) -> None:
+    `save` writes the status of a rule, and `check` raises ApiError if this replica doesn't lead any more.
+    """
+
+    def __init__(
+        self,
+        save: Callable[[RuleState], Awaitable[None]],
+        check: Callable[[], None],
+        addresses: ReceiverSecrets,
+    ) -> None:
         self.rules: dict[int, RuleState] = {}
         self.on_queued: Callable[[Collection[int]], None] = lambda _: None
         self._save = save
+        self._check = check
         self._addresses = addresses
         self._loop = asyncio.get_running_loop()
 
@@ -46,7 +55,7 @@ class RuleOutbox:
         """Return the message that is due, which is written before it is sent.
 
         Raises:
-            OSError: it can't be written now.
+            OSError: it can't be written now, or this replica doesn't lead any more.
         """
         return self._result(self._claim(rule.id, now_s))
 
@@ -91,6 +100,10 @@ class RuleOutbox:
         claim = state.claim(now_s)
         if claim.message is not None:
             await self._written(state)
+            try:
+                self._check()  # a message that was written before isn't written again
+            except ApiError as error:
+                raise OSError(str(error)) from None
         return claim
 
     async def _changed(self, id_: int, change: Callable[[RuleState], None]) -> None:

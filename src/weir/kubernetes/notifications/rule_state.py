@@ -47,14 +47,16 @@ class RuleState:
     """A rule and its outbox.
 
     `is_changed`: the status has changes that aren't written; `writing` is held while they are, and none is
-    begun before `write_after_s` of the monotonic clock. `surplus`: why the rule isn't used, if there are too
-    many.
+    begun before `write_after_s` of the monotonic clock. After a write the next one isn't due before
+    `rests_until_s`, unless an event of `unwritten` workloads can be read nowhere else.
+    `surplus`: why the rule isn't used, if there are too many.
     """
 
     def __init__(self, thing: NotificationRuleObject, now_s: float) -> None:
         self.surplus = ""
         self.writing = asyncio.Lock()
-        self.write_after_s = 0.0
+        self.write_after_s = self.rests_until_s = 0.0
+        self.unwritten: set[str] = set()  # uids of workloads with events that aren't written
         self.uid = thing.metadata.uid
         self.id = number_of(thing.metadata.uid)
         self.namespace, self.name = thing.metadata.namespace, thing.metadata.name
@@ -162,12 +164,18 @@ class RuleState:
         return queued
 
     def forget(self, uid: str) -> None:
-        """Forget the events of a workload whose object is gone: none of them is read again."""
+        """Forget the events of a workload whose object is gone: none of them is read again.
+
+        The next leader can't read them either, so those that aren't written are written soon.
+        """
         self._told.pop(uid, None)
+        if uid in self.unwritten:
+            self.rests_until_s = 0.0
 
     def _tell(self, event: WorkloadEvent, uid: str) -> None:
         """Take note that an event is taken in. The status has the latest ones for the next leader."""
         self.is_changed = True
+        self.unwritten.add(uid)
         self._told.setdefault(uid, set()).add(event.key)
         told = self.status.told
         insort(told, f"{int(event.at_s):010}-{event.key}")

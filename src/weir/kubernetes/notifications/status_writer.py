@@ -17,6 +17,8 @@ from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
 
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0
 """Time after a failure: the first one, and at most. A status that is refused waits for the longest time."""
+WRITE_EVERY_S = 10.0
+"""Time between two writes of a rule that nothing waits for: each has its whole status."""
 _LOG = get_logger(__name__)
 
 
@@ -37,6 +39,7 @@ class RuleStatusWriter:
             if not state.is_changed:
                 return
             state.is_changed = False
+            unwritten, state.unwritten = state.unwritten, set()
             body = {"metadata": {"uid": state.uid}, "status": msgspec.to_builtins(state.status)}
             path = path_of(API_VERSION, PLURAL, state.namespace, state.name, "status")
             try:
@@ -45,21 +48,28 @@ class RuleStatusWriter:
                 pass  # it is gone: the watch drops it
             except BaseException:
                 state.is_changed = True
+                state.unwritten |= unwritten
                 raise
 
-    async def save_changed(self, states: Iterable[RuleState]) -> None:
-        """Write all changed statuses; those that can't be written now are tried again later."""
+    async def save_changed(self, states: Iterable[RuleState], *, at_once: bool = False) -> None:
+        """Write changed statuses that are due; those that can't be written now are tried again later.
+
+        `at_once`: write those that were written a moment ago too.
+        """
         now_s = time.monotonic()
         if now_s < self._not_before_s:
             return
         for state in states:
-            if state.write_after_s > now_s:
+            rests = state.rests_until_s > now_s and not at_once
+            if not state.is_changed or rests or state.write_after_s > now_s:
                 continue
+            state.rests_until_s = now_s + WRITE_EVERY_S
             try:
                 await self.save(state)
             except NotLeading:
                 return
             except ApiError as error:
+                state.rests_until_s = 0.0
                 _LOG.warning("notification_status_not_written", rule=state.key, why=str(error))
                 if not _is_of_one_object(error):
                     self._not_before_s = time.monotonic() + self._pause_s

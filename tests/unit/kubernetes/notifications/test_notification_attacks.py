@@ -45,6 +45,11 @@ def queued(server: RuleServer, name: str) -> int:
     return len(server.status(name).get("queued", []))
 
 
+def waits(logs: list[Any]) -> list[Any]:
+    """Return the entries that say why a rule waits."""
+    return [each for each in logs if each["event"] == "notifications_wait"]
+
+
 # Other people
 
 
@@ -110,6 +115,32 @@ async def test_a_status_that_is_refused_keeps_no_other_from_being_written(receiv
         service.see_workloads(changes(running()))
         await until(lambda: queued(server, "hook"))
         del server.refusals["bad"]
+
+
+async def test_checks_that_hang_keep_no_status_from_being_written(
+    receiver: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notification_term, "CHECK_EVERY_S", 0.1)
+    server, is_asked, released = of_url(f"{receiver.origin}/ok", "hook"), asyncio.Event(), asyncio.Event()
+    server.rules["bad"] = rule("bad", uid=uid(7), urlKey="missing")
+    read = server.get
+
+    async def hangs(path: str, of: Any) -> Any:
+        is_asked.set()
+        await released.wait()
+        return await read(path, of)
+
+    server.rules["hook"]["spec"]["digest"] = "1h"
+    async with leading(server, settings(receiver.origin)) as service:
+        await until(lambda: all(server.status(name).get("phase") for name in server.rules))
+        monkeypatch.setattr(server, "get", hangs)
+        async with asyncio.timeout(60):
+            await is_asked.wait()
+        try:
+            service.see_workloads(changes(running()))
+            await until(lambda: queued(server, "hook"), within_s=20)
+        finally:
+            released.set()
 
 
 async def test_a_message_is_not_sent_before_a_status_that_conflicts_is_written(receiver: Receivers) -> None:
@@ -223,6 +254,20 @@ async def test_receivers_that_hang_keep_neither_the_loop_nor_other_rules_waiting
         assert not receiver.of("/hanging")
     sizes = [len(msgspec.json.encode(server.status(name))) for name in names]
     assert max(sizes) < 300_000
+
+
+async def test_a_message_is_not_tried_again_by_a_replica_that_leads_no_more(receiver: Receivers) -> None:
+    server, leader = of_url(f"{receiver.origin}/500", "hook"), Leader()
+    allowed = settings(receiver.origin, retry_first=4.0, retry_most=4.0)
+    async with leading(server, allowed, leader=leader) as service:
+        await until(lambda: server.status().get("phase"))
+        service.see_workloads(changes(running()))
+        await until(lambda: server.status()["messages"] and server.status()["messages"][0].get("attempts"))
+        leader.leads = False  # between two attempts, with all changes written
+        with capture_logs() as logs:
+            await until(lambda: waits(logs))
+    assert receiver.attempts == {"/500": 1}
+    assert "lead any more" in waits(logs)[0]["why"]
 
 
 async def test_a_leader_that_loses_the_lease_in_a_delivery_loses_and_doubles_nothing(
