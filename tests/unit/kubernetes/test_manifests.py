@@ -264,6 +264,12 @@ def test_pods_of_weir_are_critical_and_run_on_the_chosen_nodes(capsys: pytest.Ca
     ]
 
 
+def test_names_outside_the_cluster_match_no_pod_of_a_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+    """With Kubernetes' default, hooks.slack.com is first looked up as a pod of the namespace `com`."""
+    pod = by_kind(printed(capsys), "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert {"name": "ndots", "value": "1"} in pod["dnsConfig"]["options"]
+
+
 def test_the_api_is_registered_unless_it_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     registered = [each for each in printed(capsys) if each["kind"] == "APIService"]
     assert [each["spec"]["service"]["name"] for each in registered] == ["weir"]

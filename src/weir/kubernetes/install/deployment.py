@@ -107,6 +107,7 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": 30,
+        "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},  # hooks.slack.com is no pod in `com`
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
         | options.history.security(),
         "topologySpreadConstraints": [spread],
