@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Connection, delete, select, update
+from sqlalchemy import Column, Connection, delete, select, tuple_, update
 
 from weir.api.answers import EventRow, Explanation
 from weir.api.workload_list import EvictionRow, WorkloadRow
@@ -93,14 +93,15 @@ class ClusterHistory:
         for few in _parts(told):
             self._do(partial(insert_new, table=cluster_events, rows=[_event(each) for each in few]))
 
-    def series(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return the stored curves of workloads by number."""
-        wanted = select(cluster_series).where(cluster_series.c.uid.in_(numbers))
-        return {row.uid: row.series for row in self._database.rows(wanted)}
+    def series(self, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """Return the stored curves of workloads by namespace and number."""
+        columns = tuple_(cluster_series.c.namespace, cluster_series.c.uid)
+        wanted = select(cluster_series).where(columns.in_(keys))
+        return {(row.namespace, row.uid): row.series for row in self._database.rows(wanted)}
 
-    def write_series(self, series: Mapping[int, str]) -> None:
+    def write_series(self, series: Mapping[tuple[str, int], str]) -> None:
         """Store the curves of workloads in place of earlier ones, and return when they are stored."""
-        rows = [{"uid": number, "series": text} for number, text in series.items()]
+        rows = [{"namespace": key[0], "uid": key[1], "series": text} for key, text in series.items()]
         self._do(partial(put_all, table=cluster_series, rows=rows))
 
     def renumber(self, numbers: Mapping[int, int]) -> None:

@@ -95,6 +95,23 @@ def _running() -> tuple[WatchProgress, dict[str, Any]]:
     return reported, body
 
 
+def test_the_end_of_a_workload_removes_the_recent_values_of_its_report() -> None:
+    reported, body = _running()
+    report = {"owner": "j1", "values": {"loss": 1.0}, "recent": [{"name": "loss", "points": [[1.0, 2.0]]}]}
+    reported.see("workloads", read({**body, "status": {**body["status"], "report": report}}))
+    statuses = StatusWriter(reported.cluster_state, {})
+    running: dict[str, Any] = {}
+    _write(statuses, reported, running)
+    assert running == {}, "while it runs, its report has another writer"
+    reported.see("owners", job("train", "j1", 1, over="Complete"))
+    reported.see("pods", pod("t-0", owner=("train", "j1"), on="n1", phase="Succeeded"))
+    reported.step()
+    ended: dict[str, Any] = {}
+    _write(statuses, reported, ended)
+    assert ended["status"]["phase"] == "Succeeded"
+    assert ended["status"]["report"] == {"recent": None}
+
+
 def test_a_workload_whose_last_pod_ended_while_none_led_is_pending() -> None:
     """Its Job's controller keeps the failed pod during the pause, and makes the next one afterwards."""
     _, body = _running()

@@ -306,13 +306,16 @@ def test_curves_are_replaced_and_go_with_their_workloads(
     history: ClusterHistory, reader: ClusterHistoryReader
 ) -> None:
     history.write([ended(1), ended(2, name="ns/b", ended_s=NOW_S + 300 * DAY)], [])
-    history.write_series({1: "a", 2: "b"})
-    history.write_series({1: "c"})
+    first, second, forged = ("ns", 1), ("ns", 2), ("other", 1)
+    history.write_series({first: "a", second: "b", forged: "d"})
+    history.write_series({first: "c"})
     history.write_series({})
-    assert history.series([1, 2, 3]) == {1: "c", 2: "b"}
-    assert (reader.series(1), reader.series(3)) == ("c", None)
+    assert history.series([first, second, ("ns", 3)]) == {first: "c", second: "b"}
+    assert history.series([forged]) == {forged: "d"}, "another namespace has curves of its own"
+    assert history.series([]) == {}
+    assert [reader.series(*each) for each in (first, forged, ("ns", 3))] == ["c", "d", None]
     history.tidy(NOW_S + 400 * DAY)
-    assert (reader.series(1), reader.series(2)) == (None, "b")
+    assert [reader.series(*each) for each in (first, second, forged)] == [None, "b", None]
 
 
 def test_gaps_are_told_once(history: ClusterHistory, reader: ClusterHistoryReader) -> None:

@@ -44,7 +44,7 @@ class QueryService:
         history: "HistoryOptions | None" = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Create the service. `clock` decides about deletions from the history."""
+        """Create the service. `clock` decides about deletions from the history, and dates jobs' messages."""
         self._api = api
         self._answers = answers
         self._clock = clock
@@ -57,7 +57,7 @@ class QueryService:
         self._tasks: set[asyncio.Task[None]] = set()
         self.withdrawal = Withdrawal(api, namespace, self._start)
         self.usage = RecentUsage(time.time())
-        self.series = RecentSeries(self.usage.began_s)
+        self.series = RecentSeries(clock())
         self.workloads.changed = self._changed
         self._ages = NamespaceAges()
         self._reports = ReportWriter(api, self.workloads)
@@ -76,7 +76,7 @@ class QueryService:
     def _changed(self, key: str, workload: WorkloadIndexEntry | None, at_s: float) -> None:
         self.usage.changed(key, workload, at_s)
         if workload is not None:
-            self.series.take(workload, at_s)
+            self.series.take(workload, self._clock())
         if self.history is not None:
             self.history.changed(key, workload, at_s)
 
@@ -101,6 +101,7 @@ class QueryService:
             *(self._proxy, access, self.workloads, self.events, self.usage, self.series, self._ages),
             answers=self._answers,
             history=stored,
+            clock=self._clock,
         )
 
     def close(self) -> None:

@@ -26,9 +26,13 @@ SKEW_S_MAX = 300.0
 """Time by which the clock of another replica may be ahead."""
 STORED_EVERY_S = 60.0
 """Least time between two writes of the curves of a workload into the database."""
+POINTS_EACH_MINUTE = 1000
+"""Points of a workload that are written each STORED_EVERY_S. With more, it is written less often."""
 ALONE = "Without a database, Weir keeps those of the last 6 hours, and since it was started."
 Series = Mapping[str, Sequence[Point]]
 """Points of curves by name."""
+SeriesKey = tuple[str, int]
+"""Namespace and number of a workload. A number alone isn't enough: a pod may name any uid as its owner's."""
 
 
 @dataclass(slots=True)
@@ -38,7 +42,9 @@ class WorkloadSeries:
     complete_s: float
     last_s: float = 0.0
     stored_s: float = 0.0
-    tried_s: float = -STORED_EVERY_S  # monotonic time of the last write
+    tried_s: float = -inf  # monotonic time of the last write
+    count: int = 0  # points
+    stored_count: int = 0  # points in the database
     size: int = 0
     series: dict[str, MetricSeries] = field(default_factory=dict)
 
@@ -46,15 +52,25 @@ class WorkloadSeries:
         """Return a copy of the points."""
         return {name: each.points for name, each in self.series.items() if len(each)}
 
+    @property
+    def written_count(self) -> int:
+        """Return the number of points of the next write, about: it has those in the database, too."""
+        return max(self.count, self.stored_count)
+
+    def due_s(self, every_s: float) -> float:
+        """Return the monotonic time of the next write."""
+        return self.tried_s + every_s * max(1.0, self.written_count / POINTS_EACH_MINUTE)
+
 
 class RecentSeries:
-    """Curves of all workloads by their number, bounded in memory. Any thread may call it."""
+    """Curves of all workloads, bounded in memory. Any thread may call it."""
 
     def __init__(self, began_s: float) -> None:
         self._began_s = began_s
-        self._workloads: OrderedDict[int, WorkloadSeries] = OrderedDict()  # the last one reported last
+        self._workloads: OrderedDict[SeriesKey, WorkloadSeries] = OrderedDict()  # the last one reported last
         self._size = 0
         self._lost = 0
+        self._led_s = inf  # since when this replica stores
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -70,51 +86,59 @@ class RecentSeries:
         recent, report = workload.object.report.recent, workload.object.status.report
         if report is not None and report.recent:
             report.recent = []
+        series = {each.name: pairs for each in recent if (pairs := _pairs(each.points, now_s))}
         with self._lock:
-            if recent:
-                self._add(
-                    workload.number, [(each.name, _pairs(each.points, now_s)) for each in recent], now_s
-                )
+            if series:
+                self._add((workload.namespace, workload.number), series, now_s)
             self._bound(now_s)
 
-    def of(self, number: int, now_s: float) -> tuple[Series, float]:
+    def of(self, key: SeriesKey, now_s: float) -> tuple[Series, float]:
         """Return the curves of a workload, and the time before which it may have reported more."""
         with self._lock:
-            found, oldest_s = self._workloads.get(number), now_s - KEPT_S
+            found, oldest_s = self._workloads.get(key), now_s - KEPT_S
             points = {} if found is None else found.points()
             complete_s = self._began_s if found is None else found.complete_s
         within = {name: [each for each in some if each[0] >= oldest_s] for name, some in points.items()}
         return {name: some for name, some in within.items() if some}, max(complete_s, oldest_s)
 
-    def unstored(self, most: int, every_s: float = STORED_EVERY_S) -> dict[int, tuple[Series, float]]:
-        """Return curves with points to store, and the times of the last ones; the longest waiting first."""
+    def unstored(
+        self, most: int, points_max: int, every_s: float = STORED_EVERY_S
+    ) -> dict[SeriesKey, tuple[Series, float]]:
+        """Return curves with points to store, and the times of the last ones; the longest waiting first.
+
+        Those of one workload may have more than `points_max` points.
+        """
         now_s = time.monotonic()
         with self._lock:
             due = [
-                (each.tried_s, number)
-                for number, each in self._workloads.items()
-                if each.last_s > each.stored_s and now_s >= each.tried_s + every_s
+                (each.tried_s, key)
+                for key, each in self._workloads.items()
+                if each.last_s > each.stored_s and now_s >= each.due_s(every_s)
             ]
-            found: dict[int, tuple[Series, float]] = {}
-            for _, number in nsmallest(most, due):
-                each = self._workloads[number]
+            found: dict[SeriesKey, tuple[Series, float]] = {}
+            for _, key in nsmallest(most, due):
+                each = self._workloads[key]
+                points_max -= each.written_count
+                if found and points_max < 0:
+                    break
                 each.tried_s = now_s
-                found[number] = each.points(), each.last_s
+                found[key] = each.points(), each.last_s
         return found
 
-    def stored(self, until_s: Mapping[int, float]) -> None:
-        """Take note of the times up to which curves are stored, by number."""
+    def stored(self, done: Mapping[SeriesKey, tuple[float, int]]) -> None:
+        """Take note of curves that are stored: up to which time, and their points in the database."""
         with self._lock:
-            for number, at_s in until_s.items():
-                if number in self._workloads:
-                    self._workloads[number].stored_s = at_s
+            for key, (until_s, count) in done.items():
+                found = self._workloads.get(key)
+                if found is not None:
+                    found.stored_s, found.stored_count = until_s, count
 
-    def lead(self) -> None:
+    def lead(self, now_s: float) -> None:
         """Begin to store. The leader before may have stored any of the points, and those dropped since."""
         with self._lock:
-            self._lost = 0
+            self._lost, self._led_s = 0, now_s
             for each in self._workloads.values():
-                each.stored_s, each.tried_s = 0.0, -STORED_EVERY_S
+                each.stored_s, each.tried_s = 0.0, -inf
 
     def lost(self) -> int:
         """Return the number of curves that were dropped before they were stored, since the last call."""
@@ -124,50 +148,61 @@ class RecentSeries:
 
     # With the lock
 
-    def _add(self, number: int, recent: Sequence[tuple[str, Sequence[Point]]], now_s: float) -> None:
-        found = self._workloads.get(number)
+    def _add(self, key: SeriesKey, recent: Series, now_s: float) -> None:
+        found = self._workloads.get(key)
         if found is None:
-            found = self._workloads[number] = WorkloadSeries(self._began_s)
-        for name, points in recent:
+            found = self._workloads[key] = WorkloadSeries(self._began_s)
+        for name, points in recent.items():
             add_points(found.series, name, points)
-            found.last_s = max(found.last_s, max((at_s for at_s, _ in points), default=0.0))
-        self._drop(found, now_s - KEPT_S)
+            found.last_s = max(found.last_s, *(at_s for at_s, _ in points))
+        self._expire(found, now_s - KEPT_S)
         self._resize(found)
-        self._workloads.move_to_end(number)
+        self._workloads.move_to_end(key)
 
     def _bound(self, now_s: float) -> None:
         """Forget workloads that reported too long ago, and the oldest points if there are too many."""
         while self._workloads:
-            number, first = next(iter(self._workloads.items()))
-            if first.last_s >= now_s - KEPT_S and self._size <= BYTES_MAX:
+            key, first = next(iter(self._workloads.items()))
+            is_old = first.last_s < now_s - KEPT_S
+            if not is_old and self._size <= BYTES_MAX:
                 return
             middles = [each.middle_s for each in first.series.values() if len(each) > 1]
-            is_over = first.last_s < now_s - KEPT_S or not middles
-            self._drop(first, inf if is_over else min(middles))
-            if is_over:
+            if is_old:
+                self._expire(first, inf)
+            elif middles:
+                _drop(first, min(middles))
+            if is_old or not middles:
                 self._size -= first.size
                 self._began_s = max(self._began_s, first.last_s)
-                del self._workloads[number]
+                del self._workloads[key]
             else:
                 self._resize(first)
-                self._workloads.move_to_end(number)
+                self._workloads.move_to_end(key)
 
-    def _drop(self, workload: WorkloadSeries, before_s: float) -> None:
-        """Drop the points before a time."""
-        dropped = [each.drop_before(before_s) for each in workload.series.values()]
-        if any(dropped):
-            workload.complete_s = max(workload.complete_s, before_s)
-            self._lost += workload.stored_s < min(before_s, workload.last_s)
+    def _expire(self, workload: WorkloadSeries, before_s: float) -> None:
+        """Drop points that are too old; count them if this leader should have stored them."""
+        if _drop(workload, before_s):
+            self._lost += max(workload.stored_s, self._led_s) < min(before_s, workload.last_s)
 
     def _resize(self, workload: WorkloadSeries) -> None:
-        size = sum(SERIES_BYTES + POINT_BYTES * len(each) for each in workload.series.values())
+        workload.count = sum(len(each) for each in workload.series.values())
+        size = SERIES_BYTES * len(workload.series) + POINT_BYTES * workload.count
         self._size += size - workload.size
         workload.size = size
 
 
+def _drop(workload: WorkloadSeries, before_s: float) -> bool:
+    """Drop the points before a time; return True if there were any."""
+    dropped = [each.drop_before(before_s) for each in workload.series.values()]
+    if any(dropped):
+        workload.complete_s = max(workload.complete_s, before_s)
+    return any(dropped)
+
+
 def _pairs(points: Sequence[Sequence[float]], now_s: float) -> list[Point]:
-    """Return the points that aren't of a clock that is far ahead: no later ones could follow them."""
-    return [(each[0], each[1]) for each in points if len(each) == 2 and each[0] <= now_s + SKEW_S_MAX]
+    """Return the points that aren't too old, nor of a clock far ahead: no later ones could follow them."""
+    pairs = [(each[0], each[1]) for each in points if len(each) == 2]
+    return [each for each in pairs if now_s - KEPT_S <= each[0] <= now_s + SKEW_S_MAX]
 
 
 def series_answer(name: str, series: Series, note: str | None) -> bytes:

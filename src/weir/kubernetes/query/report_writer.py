@@ -33,6 +33,8 @@ UNMADE_S_MAX = 120.0
 WORKLOADS_MAX = 20_000
 RECENT_MAX = 8
 """Points of a curve in one write."""
+CURVES_MAX = 100_000
+"""Curves of all reports that wait: with all their points, 55 MB. Beyond, only the newest values are kept."""
 _AGAIN_S = 1.0
 _LOG = get_logger(__name__)
 
@@ -86,6 +88,7 @@ class ReportWriter:
         self._workloads = workloads
         self._now_s = now_s
         self._pending: dict[str, PendingReport] = {}
+        self._curves = 0  # of those
         self._written_s: dict[str, float] = {}
         self._woken = asyncio.Event()
         self.writes = 0
@@ -93,15 +96,27 @@ class ReportWriter:
 
     def add(self, key: str, report: PendingReport) -> bool:
         """Have a report written; return False if too many workloads wait."""
-        known = self._pending.get(key)
+        if key not in self._pending and len(self._pending) >= WORKLOADS_MAX:
+            return False
+        if self._curves >= CURVES_MAX:
+            report.recent.clear()
+        known = self._uncounted(key)
         if known is not None and known.owner == report.owner:
             known.add(report)
-        elif known is None and len(self._pending) >= WORKLOADS_MAX:
-            return False
-        else:
-            self._pending[key] = report
+            report = known
+        self._put(key, report)
         self._woken.set()
         return True
+
+    def _uncounted(self, key: str) -> PendingReport | None:
+        """Return the report that waits, if any, in its place: its curves count again once it is put there."""
+        found = self._pending.get(key)
+        self._curves -= 0 if found is None else len(found.recent)
+        return found
+
+    def _put(self, key: str, report: PendingReport) -> None:
+        self._pending[key] = report
+        self._curves += len(report.recent)
 
     async def run(self) -> None:
         """Write until it is cancelled."""
@@ -123,6 +138,7 @@ class ReportWriter:
 
     async def _write(self, key: str) -> None:
         report, (namespace, _, name) = self._pending.pop(key), key.partition("/")
+        self._curves -= len(report.recent)
         workload = self._workloads.named(namespace, name)
         if workload is None or workload.object.spec.owner.uid != report.owner:
             self._keep(key, report, self._now_s() - EVERY_S + _AGAIN_S)
@@ -144,13 +160,14 @@ class ReportWriter:
     def _keep(self, key: str, report: PendingReport, tried_s: float) -> None:
         """Write a report later, unless its workload has no object for too long."""
         self._written_s[key] = tried_s
-        newer = self._pending.get(key)
+        newer = self._uncounted(key)
         if newer is not None:
-            if newer.owner != report.owner:
-                return
-            report.add(newer)
+            if newer.owner == report.owner:
+                report.add(newer)
+            else:
+                report = newer
         if self._now_s() < report.since_s + UNMADE_S_MAX or newer is not None:
-            self._pending[key] = report
+            self._put(key, report)
 
 
 def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[str, Any]:

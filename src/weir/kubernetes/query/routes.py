@@ -34,7 +34,7 @@ from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_e
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.http_exchange import refusal, requester
 from weir.kubernetes.query.namespace_ages import NamespaceAges
-from weir.kubernetes.query.recent_series import RecentSeries, missing_note, series_answer
+from weir.kubernetes.query.recent_series import RecentSeries, SeriesKey, missing_note, series_answer
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation, reported_fields
@@ -52,7 +52,9 @@ from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEnt
 REQUESTS_MAX = 64
 """Maximum number of requests under way; more are refused for now, and clients repeat them."""
 LARGE_MAX = 4
-"""Reports, and answers about the whole cluster, under way: each may have tens of megabytes."""
+"""Reports, and answers about the whole cluster, under way: each may have tens of megabytes. Answers with
+curves take long to make: as many are made at a time, and others wait.
+"""
 FEW = 2_000
 """Workloads that are filtered on the event loop; more are in a thread, because the loop renews the lease."""
 _EVENTS_SHOWN = 20
@@ -76,7 +78,10 @@ class QueryRoutes:
         ages: NamespaceAges,
         answers: ClusterAnswers,
         history: StoredHistory | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """Create the routes. `clock` is the one by which messages of jobs get their times."""
+        self._clock = clock
         self._history = history
         self._proxy = proxy
         self._access = access
@@ -90,6 +95,7 @@ class QueryRoutes:
         self._pool_status = SharedAnswer(answers.status)
         self._states = ActivityStates(answers.measured)
         self._under_way = self._large = 0
+        self._free_series = asyncio.Semaphore(LARGE_MAX)
 
     def add(self, app: web.Application) -> None:
         """Add the routes to the application of the port."""
@@ -215,11 +221,15 @@ class QueryRoutes:
         return await self._answers.why(workload, all_namespaces=all_namespaces, wait_s=wait_s)
 
     async def _series(self, request: web.Request, _person: Identity) -> Answer:
-        workload, history, now_s = await self._present_or_stored(request), self._history, time.time()
+        workload = await self._present_or_stored(request)
         row = workload.row if isinstance(workload, StoredRow) else workload.row()
-        series, complete_s = self._recent_series.of(row.uid, now_s)
-        note = None
-        stored = None if history is None else await history.series(row.uid, series)
+        async with self._free_series:
+            return await self._series_of(row, (request.match_info["namespace"], row.uid))
+
+    async def _series_of(self, row: WorkloadRow, key: SeriesKey) -> Answer:
+        history, note = self._history, None
+        series, complete_s = self._recent_series.of(key, self._clock())
+        stored = None if history is None else await history.series(key, series)
         if stored is not None:
             series = stored
         elif complete_s > row.submitted_s:

@@ -199,7 +199,15 @@ def status_body(
         "conditions": _conditions(holding, cluster_state),
         "allocations": allocations(holding, granted=gang.granted),
         **({} if gang.life == NO_LIFE else {"life": life_of(gang.life, gang.idle)}),
+        **_final_report(gang, phase, cluster_state),
     }
+
+
+def _final_report(gang: Gang, phase: str, cluster_state: ClusterState) -> Words:
+    """Return the removal of an ended workload's recent values: they are large, and every replica has them."""
+    stated = cluster_state.registry.objects.get(gang.name)
+    is_over = phase in PHASES.values() and stated is not None and stated.status.report is not None
+    return {"report": {"recent": None}} if is_over else {}
 
 
 def _conditions(holding: Sequence[TrackedPod], cluster_state: ClusterState) -> list[Words] | None:

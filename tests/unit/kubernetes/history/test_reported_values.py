@@ -27,7 +27,7 @@ def report(replica: Replica, at_s: float, value: float, phase: str = "Running") 
 
 
 def losses(reader: ClusterHistoryReader, number: int) -> list[float]:
-    found = series_of(reader.series(number))
+    found = series_of(reader.series("ns", number))
     return [value for _, value in found["loss"].points] if found else []
 
 

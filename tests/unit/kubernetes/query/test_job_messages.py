@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -211,6 +212,47 @@ async def test_many_messages_become_one_write_with_the_newest_values(
         now[0] += EVERY_S
         await api.until(2)
         assert api.patches[1][1]["status"]["report"]["step"] == 200, "a failed write is tried again"
+    finally:
+        task.cancel()
+
+
+async def test_curves_that_wait_are_bounded_and_the_newest_values_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(report_writer, "CURVES_MAX", 100)
+    monkeypatch.setattr(report_writer, "WRITES_PER_S", 1000.0)
+    monkeypatch.setattr(report_writer, "_AGAIN_S", 0.01)
+    api, index, now = Patched(), WorkloadIndex(), [0.0]
+    index.deliver([workload()])
+    writer = ReportWriter(api, index, lambda: now[0])
+
+    def add(name: str, values: Mapping[str, float]) -> None:
+        report = PendingReport("o1", now[0], NOW_S + now[0])
+        report.state(1, values)
+        assert writer.add(name, report)
+
+    add("ns/job-a", {"loss": 1.0})
+    for at in range(50):
+        add(f"ns/unmade-{at % 20}", {f"v{each}": float(at) for each in range(10)})
+    assert sum(len(each.recent) for each in writer._pending.values()) == 101
+    now[0] += 1
+    add("ns/job-a", {"loss": 0.5})
+    api.is_away = True
+    task = asyncio.create_task(writer.run())
+    try:
+        await asyncio.sleep(0.1)
+        api.is_away = False
+        now[0] += report_writer.UNMADE_S_MAX
+        await api.until(1)
+        report = api.patches[0][1]["status"]["report"]
+        assert (report["values"], report["recent"][0]["points"]) == ({"loss": 0.5}, [[NOW_S, 1.0]])
+        while writer._pending:
+            now[0] += EVERY_S
+            await asyncio.sleep(0.01)
+        add("ns/job-a", {"loss": 0.25})
+        now[0] += EVERY_S
+        await api.until(2)
+        assert api.patches[1][1]["status"]["report"]["recent"], "those that were written count no more"
     finally:
         task.cancel()
 

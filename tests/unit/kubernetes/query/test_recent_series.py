@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,7 +12,13 @@ from weir.control.metric_series import NAMES_MAX, POINTS_MAX, Point
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query import recent_series
-from weir.kubernetes.query.recent_series import ALONE, RecentSeries, missing_note, series_answer
+from weir.kubernetes.query.recent_series import (
+    ALONE,
+    STORED_EVERY_S,
+    RecentSeries,
+    missing_note,
+    series_answer,
+)
 from weir.kubernetes.query.recent_usage import KEPT_S
 from weir.kubernetes.query.report_writer import RECENT_MAX, PendingReport, changed_fields
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
@@ -20,16 +27,23 @@ NOW_S = 1_769_860_800.0
 
 
 def entry(
-    recent: Sequence[dict[str, Any]] = (), name: str = "a", owner: str = "o1", reporter: str = ""
+    recent: Sequence[dict[str, Any]] = (),
+    name: str = "a",
+    owner: str = "o1",
+    reporter: str = "",
+    namespace: str = "ns",
 ) -> WorkloadIndexEntry:
     """Return a workload whose status has the points of a write."""
     report = {"owner": reporter or owner, "recent": list(recent)}
     body = {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"w-{name}"},
+        "metadata": {"name": name, "namespace": namespace, "uid": f"w-{name}"},
         "spec": {"owner": {"uid": owner}},
         "status": {"phase": "Running", "report": report},
     }
     return WorkloadIndexEntry.of(msgspec.convert(body, WorkloadObject))
+
+
+KEY = ("ns", entry().number)
 
 
 def loss(*points: Point, name: str = "loss") -> list[dict[str, Any]]:
@@ -57,8 +71,7 @@ def test_each_message_becomes_a_point_of_its_own_values_on_every_replica() -> No
                 each.take(entry(fields["recent"]), NOW_S + 30)
             written = PendingReport("o1", 0.0, NOW_S)
     expected = {"loss": [(NOW_S, 3.0), (NOW_S + 10, 2.0), (NOW_S + 20, 1.0)], "accuracy": [(NOW_S, 0.1)]}
-    number = entry().number
-    assert first.of(number, NOW_S + 60)[0] == second.of(number, NOW_S + 60)[0] == expected
+    assert first.of(KEY, NOW_S + 60)[0] == second.of(KEY, NOW_S + 60)[0] == expected
 
 
 def test_write_of_a_report_is_bounded() -> None:
@@ -84,7 +97,7 @@ def test_points_are_taken_out_of_the_object_and_those_of_another_owner_dropped()
     series.take(other, NOW_S)
     assert other.object.status.report is not None
     assert other.object.status.report.recent == []
-    assert series.of(found.number, NOW_S)[0] == {"loss": [(NOW_S, 1.0)]}
+    assert series.of(KEY, NOW_S)[0] == {"loss": [(NOW_S, 1.0)]}
 
 
 def test_odd_points_of_an_object_harm_nothing() -> None:
@@ -92,15 +105,15 @@ def test_odd_points_of_an_object_harm_nothing() -> None:
     points = [[], [NOW_S], [NOW_S, 1.0, 2.0], [NOW_S, 1.0], [NOW_S - 5, 2.0], [NOW_S + 86400, 3.0]]
     series.take(entry([{"name": "loss", "points": points}, {"name": "none", "points": []}]), NOW_S)
     series.take(entry(loss((NOW_S + 10, 0.5))), NOW_S + 10)
-    assert series.of(entry().number, NOW_S)[0] == {"loss": [(NOW_S, 1.0), (NOW_S + 10, 0.5)]}
+    assert series.of(KEY, NOW_S)[0] == {"loss": [(NOW_S, 1.0), (NOW_S + 10, 0.5)]}
 
 
 def test_six_hours_are_kept_and_said_to_be_all() -> None:
-    series, number = RecentSeries(NOW_S), entry().number
+    series = RecentSeries(NOW_S)
     for at_s in range(0, 8 * 3600, 60):
         series.take(entry(loss((NOW_S + at_s, float(at_s)))), NOW_S + at_s)
     end_s = NOW_S + 8 * 3600
-    found, complete_s = series.of(number, end_s)
+    found, complete_s = series.of(KEY, end_s)
     assert complete_s == end_s - KEPT_S
     assert found["loss"][0][0] >= end_s - KEPT_S
     assert len(found["loss"]) <= POINTS_MAX
@@ -123,7 +136,7 @@ def test_memory_of_all_is_bounded_and_the_newest_points_of_each_stay(monkeypatch
             assert series.size <= 40_000
     trimmed = 0
     for each in few:
-        found, complete_s = series.of(each.number, NOW_S + 3000)
+        found, complete_s = series.of(("ns", each.number), NOW_S + 3000)
         assert found["loss"][-1] == (NOW_S + 2990, 299.0)
         trimmed += complete_s > NOW_S
         assert all(at_s >= complete_s for at_s, _ in found["loss"])
@@ -138,23 +151,108 @@ def test_memory_is_bounded_with_as_many_workloads_as_one_may_make(monkeypatch: p
         series.take(entry(names, f"w{at}", f"o{at}"), NOW_S)
         assert series.size <= 40_000
     assert 1 <= len(series) < 20
-    found, complete_s = series.of(entry(name="w0", owner="o0").number, NOW_S)
+    found, complete_s = series.of(("ns", entry(name="w0", owner="o0").number), NOW_S)
     assert (found, complete_s) == ({}, NOW_S)
 
 
 def test_curves_to_store_are_those_with_new_points_and_all_of_them_for_a_new_leader() -> None:
-    series, number = RecentSeries(NOW_S), entry().number
+    series = RecentSeries(NOW_S)
     series.take(entry(loss((NOW_S, 1.0))), NOW_S)
-    assert series.unstored(5) == {number: ({"loss": [(NOW_S, 1.0)]}, NOW_S)}
-    assert series.unstored(5) == {}, "it was tried a moment ago"
-    assert list(series.unstored(5, 0.0)) == [number]
-    series.stored({number: NOW_S, 7: NOW_S})
-    assert series.unstored(5, 0.0) == {}
-    series.lead()
-    assert list(series.unstored(5)) == [number]
-    series.stored({number: NOW_S})
+    assert series.unstored(5, 99) == {KEY: ({"loss": [(NOW_S, 1.0)]}, NOW_S)}
+    assert series.unstored(5, 99) == {}, "it was tried a moment ago"
+    assert list(series.unstored(5, 99, 0.0)) == [KEY]
+    series.stored({KEY: (NOW_S, 1), ("ns", 7): (NOW_S, 1)})
+    assert series.unstored(5, 99, 0.0) == {}
+    series.lead(NOW_S - 1)
+    assert list(series.unstored(5, 99)) == [KEY]
+    series.stored({KEY: (NOW_S, 1)})
     series.take(entry(name="b", owner="o2"), NOW_S + KEPT_S + 1)
     assert series.lost() == 0, "what is stored isn't lost"
     series.take(entry(loss((NOW_S + KEPT_S, 1.0))), NOW_S + KEPT_S + 1)
     series.take(entry(name="b", owner="o2"), NOW_S + 3 * KEPT_S)
     assert (series.lost(), series.lost()) == (1, 0)
+
+
+def test_old_points_that_are_still_in_an_object_are_passed_over() -> None:
+    """The last points of a workload stay in its object, and each change and each relist shows them again."""
+    series = RecentSeries(NOW_S)
+    series.lead(NOW_S - 1)
+    series.take(entry(loss((NOW_S, 1.0))), NOW_S)
+    series.stored({KEY: (NOW_S, 1)})
+    later_s = NOW_S + KEPT_S + 60
+    for again in range(3):
+        series.take(entry(loss((NOW_S, 1.0))), later_s + again)
+        assert (len(series), series.size, series.lost()) == (0, 0, 0)
+    series.take(entry(loss((NOW_S, 1.0), (later_s, 2.0))), later_s)
+    assert series.of(KEY, later_s)[0] == {"loss": [(later_s, 2.0)]}
+    assert series.lost() == 0
+
+
+def test_points_from_before_a_leader_are_not_lost_by_it() -> None:
+    """The leader before has stored them, or has told of the gap."""
+    series, later_s = RecentSeries(NOW_S), NOW_S + KEPT_S + 60
+    for at_s in (NOW_S, later_s - 60):
+        series.take(entry(loss((at_s, 1.0))), at_s)
+    series.lead(later_s - 30)
+    series.take(entry(loss((later_s, 1.0))), later_s)
+    assert series.of(KEY, later_s)[0] == {"loss": [(later_s - 60, 1.0), (later_s, 1.0)]}
+    assert series.lost() == 0
+    series.take(entry(loss((later_s + KEPT_S + 60, 1.0))), later_s + KEPT_S + 60)
+    assert series.lost() == 1, "one of its own was dropped before it was stored"
+
+
+def test_points_dropped_for_memory_are_not_lost_by_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_series, "BYTES_MAX", 4_000)
+    series = RecentSeries(NOW_S)
+    series.lead(NOW_S - 1)
+    for at in range(300):
+        series.take(entry(loss((NOW_S + at, 1.0)), f"w{at % 3}", f"o{at % 3}"), NOW_S + at)
+    assert len(series) == 3
+    assert all(series.of(("ns", entry(owner=f"o{at}").number), NOW_S + 300)[1] > NOW_S for at in range(3))
+    assert series.lost() == 0
+
+
+def test_workloads_that_name_the_same_owner_in_two_namespaces_have_curves_of_their_own() -> None:
+    """A pod's own ownerReferences may name the uid of any object."""
+    series, namespaces = RecentSeries(NOW_S), ("ns", "other")
+    for at, namespace in enumerate(namespaces):
+        series.take(entry(loss((NOW_S + at, float(at))), namespace=namespace), NOW_S + at)
+    number = entry().number
+    assert [series.of((each, number), NOW_S)[0]["loss"] for each in namespaces] == [
+        [(NOW_S, 0.0)],
+        [(NOW_S + 1, 1.0)],
+    ]
+    assert sorted(series.unstored(5, 99)) == [(each, number) for each in namespaces]
+
+
+def test_curves_to_store_at_once_are_bounded_by_their_points() -> None:
+    series = RecentSeries(NOW_S)
+    for at in range(4):
+        points = [(NOW_S + each, 1.0) for each in range(30)]
+        series.take(entry(loss(*points), f"w{at}", f"o{at}"), NOW_S + 30)
+    first = series.unstored(9, 70)
+    assert len(first) == 2
+    series.stored({key: (until_s, 30) for key, (_, until_s) in first.items()})
+    rest = series.unstored(9, 10)
+    assert len(rest) == 1, "a workload with more than that has its turn"
+    assert not {*first} & {*rest}
+    assert len(series.unstored(9, 70)) == 1
+
+
+def test_curves_with_many_points_are_stored_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write has all points of a workload, with those that the database alone has."""
+    now = [0.0]
+    monkeypatch.setattr(recent_series, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    series, counts = RecentSeries(NOW_S), {"small": 900, "large": 3000}
+    keys = {name: ("ns", entry(name=name, owner=name).number) for name in counts}
+    written: dict[str, list[float]] = {name: [] for name in counts}
+    for minute in range(10):
+        now[0] = minute * STORED_EVERY_S
+        for name in counts:
+            series.take(entry(loss((NOW_S + minute, 1.0)), name, name), NOW_S + minute)
+        found = series.unstored(9, 99_999)
+        for name, count in counts.items():
+            if keys[name] in found:
+                written[name].append(minute)
+                series.stored({keys[name]: (found[keys[name]][1], count)})
+    assert written == {"small": [*range(10)], "large": [0, 3, 6, 9]}
