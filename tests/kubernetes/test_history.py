@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, text
 from tests.kubernetes.command_line import runner
 from tests.kubernetes.dashboard_site import DashboardProcess, picture
 from tests.kubernetes.test_dashboard import browser, go, opened
@@ -119,6 +120,16 @@ def reported(cluster: Cluster, namespace: str, name: str) -> list[float]:
     return [value for each in series for _, value in each["points"]]
 
 
+def curve_is_stored(postgres: Postgres) -> bool:
+    """Return True if the database has a curve: a kill loses what isn't stored yet."""
+    engine = create_engine(postgres.url)
+    try:
+        with engine.connect() as connection:
+            return bool(connection.execute(text("SELECT count(*) FROM cluster_series")).scalar())
+    finally:
+        engine.dispose()
+
+
 def restart(weir: Installed, cluster: Cluster) -> None:
     """Start an installation that was killed, and wait until it answers."""
     weir.start()
@@ -184,6 +195,7 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     assert cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/job-first/why")["status"] == detail["status"]
 
     # kill -9, and what ends while nothing of Weir runs
+    cluster.until(lambda: curve_is_stored(postgres), 120, "the curve in the database")
     weir.kill()
     delete_without_weir = f"/apis/batch/v1/namespaces/{b}/jobs/first?propagationPolicy=Background"
     cluster.api.delete(delete_without_weir)

@@ -23,3 +23,10 @@ def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
 @pytest.fixture
 def provider(providers: Providers) -> Provider:
     return providers.start()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for the answers of a provider: it may share few processors with many tests."""
+    monkeypatch.setattr("weir.dashboard.oidc.provider.ANSWER_S_MAX", 60.0)
+    monkeypatch.setattr("weir.dashboard.oidc.provider.CONNECT_S_MAX", 60.0)
