@@ -76,7 +76,7 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
 
 
 def unusable_authorities(settings: NotificationSettings) -> list[str]:
-    """Return what is wrong with the files of authorities that the settings name."""
+    """Return the mistakes in the files of authorities that the settings name."""
     files = {settings.webhooks.ca_file, None if settings.mail is None else settings.mail.ca_file}
     mistakes = []
     for ca_file in files - {None}:
