@@ -132,13 +132,20 @@ class ClusterHistory:
         row = EventRow(id=number, at_s=until_s, kind=GAP, sentence=sentence, numbers=numbers)
         self.write([], [ClusterEvent(source, "", row)])
 
-    def tidy(self, now_s: float) -> int:
-        """Delete rows older than the retention period, in small steps; return their number."""
+    def tidy(self, now_s: float, unstored: Collection[int] = ()) -> int:
+        """Delete rows older than the retention period, in small steps; return their number.
+
+        The `unstored` workloads are stored later. Their curves may be there already, and stay.
+        """
         gone = self._uses.tidy(now_s)
         old = cluster_events.c.at_s < now_s - self._retention.events_s
         gone += self._forget(select(cluster_events.c.source).where(old), cluster_events.c.source)
         for number in (cluster_workloads.c.uid, cluster_series.c.uid):
-            orphans = select(number).outerjoin(workloads, _uid == number).where(_uid.is_(None))
+            orphans = (
+                select(number)
+                .outerjoin(workloads, _uid == number)
+                .where(_uid.is_(None), number.not_in(unstored))
+            )
             gone += self._forget(orphans, number)
         return gone
 

@@ -34,3 +34,17 @@ async def test_a_server_that_never_answers_isnt_waited_for_without_end() -> None
     api: Any = Api(silent=ASKS_MOST)
     clock = await server_clock(api, again_s=0.0)
     assert abs(clock() - time.time()) < 60.0
+
+
+async def test_an_answer_that_took_long_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([0.0, 3.0, 3.0, 3.01])
+    monkeypatch.setattr("weir.kubernetes.api.server_clock.boot_time", lambda: next(readings))
+    api: Any = Api(silent=0)
+    times = iter([NOW_S, NOW_S + 3.0])
+
+    async def time_s() -> float:
+        return next(times)
+
+    api.time_s = time_s
+    clock = await server_clock(api, again_s=0.0)
+    assert clock() >= NOW_S + 3.0

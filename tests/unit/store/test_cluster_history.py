@@ -318,6 +318,14 @@ def test_curves_are_replaced_and_go_with_their_workloads(
     assert [reader.series(*each) for each in (first, second, forged)] == [None, "b", None]
 
 
+def test_curves_of_a_workload_that_is_stored_later_stay(
+    history: ClusterHistory, reader: ClusterHistoryReader
+) -> None:
+    history.write_series({("ns", 1): "a", ("ns", 2): "b"})
+    history.tidy(NOW_S, [1])
+    assert [reader.series("ns", number) for number in (1, 2)] == ["a", None]
+
+
 def test_gaps_are_told_once(history: ClusterHistory, reader: ClusterHistoryReader) -> None:
     for _ in range(2):
         history.tell_gap("Something is missing.", NOW_S, NOW_S + 60)

@@ -133,9 +133,9 @@ class HistoryWriter:
             history = self._history = self._history or self._open()
             self._write(history, self._unstored.take(time.time()))
             self._sample(history)
+            self._tidy(history)  # before the curves: those of a workload that isn't stored yet would go
             self._write_series(history)
             self._tell_gap(history)
-            self._tidy(history)
             self._learn(history)
         except Exception as error:  # noqa: BLE001 - whatever it is, a later round may succeed
             self._let_go()
@@ -281,7 +281,7 @@ class HistoryWriter:
     def _tidy(self, history: ClusterHistory) -> None:
         if time.monotonic() >= self._tidy_s:
             self._tidy_s = time.monotonic() + TIDY_EVERY_S
-            history.tidy(self._clock())
+            history.tidy(self._clock(), [each.number for each in self._unstored.removed()])
 
     def _learn(self, history: ClusterHistory) -> None:
         """Read the sessions of the past weeks again."""

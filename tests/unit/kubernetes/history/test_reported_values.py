@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from weir.control.metric_series import NAMES_MAX, POINTS_MAX
+from weir.kubernetes.history import unstored
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.series_text import joined, series_of, text_of
 from weir.kubernetes.query import recent_series
@@ -56,6 +57,24 @@ def test_curve_goes_on_over_leaders_and_outlasts_the_object(
     writer.close()
     assert losses(reader, number) == [3.0, 2.0, 1.0, 0.5]
     assert [each.row.uid for each in reader.workloads(ClusterWorkloadFilter(), 0, 9)[1]] == [number]
+
+
+def test_curve_of_a_workload_that_is_stored_later_outlasts_the_deletion_of_old_records(
+    make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TIDY_EVERY_S", 0.0)
+    monkeypatch.setattr(unstored, "REWRITTEN_WITHIN_S", 3600.0)
+    replica = make(lambda: url)
+    report(replica, replica.usage.began_s, 3.0)
+    number = replica.workloads.all()[0].number
+    replica.remove("train")  # it may be written again, so it isn't stored as ended yet
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s) and losses(reader, number) == [3.0])
+    stored_s = writer.written_s
+    until(lambda: writer.written_s > stored_s)
+    assert losses(reader, number) == [3.0]
+    assert not reader.workloads(ClusterWorkloadFilter(), 0, 9)[1]
+    writer.close()
 
 
 def test_all_curves_are_stored_at_the_end_of_a_leadership(

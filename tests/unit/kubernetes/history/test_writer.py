@@ -241,7 +241,7 @@ def test_history_goes_on_after_a_leader_whose_clock_was_ahead(
 
 def test_a_wrong_wall_clock_deletes_nothing(make: Make, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[float] = []
-    monkeypatch.setattr(ClusterHistory, "tidy", lambda _, now_s: tidied.append(now_s) or 0)
+    monkeypatch.setattr(ClusterHistory, "tidy", lambda _, now_s, _unstored: tidied.append(now_s) or 0)
     make(lambda: url).lead()
     until(lambda: bool(tidied))
     assert set(tidied) == {CLOCK_S}, "the clock of the process says what is old"
