@@ -1,10 +1,11 @@
-"""The pods and GPUs that the object of an ended workload states: its pods are gone, and its object stays."""
+"""What the object of a workload states while it ends and afterwards: its object outlives its pods."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
+from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.writes.operations import UpsertWorkload
 
@@ -38,6 +39,27 @@ def told(here: Scene) -> dict[str, Any]:
     return found
 
 
+def objects(here: Scene) -> list[UpsertWorkload]:
+    """Return the objects of workloads that are written next."""
+    writes: list[Any] = []
+    for _ in range(2):
+        here.step()
+        here.now_s += 60.0
+        writes += here.reported()
+    return [each for each in writes if isinstance(each, UpsertWorkload)]
+
+
+def stored(made: UpsertWorkload, status: dict[str, Any]) -> WorkloadObject:
+    """Return an object as the API server has it after the write."""
+    metadata = {
+        "name": made.name,
+        "namespace": "team",
+        "uid": "w1",
+        "annotations": made.body["metadata"]["annotations"],
+    }
+    return msgspec.convert({**made.body, "metadata": metadata, "status": status}, WorkloadObject)
+
+
 def test_an_ended_workload_keeps_the_size_that_it_had() -> None:
     here = running(2)
     before = told(here)
@@ -49,6 +71,19 @@ def test_an_ended_workload_keeps_the_size_that_it_had() -> None:
     after = {**before, **told(here)}
     assert (after["phase"], after["running"], after["pods"], after["gpus"]) == ("Succeeded", "0/2", 2, "2")
     assert (after["podsRunning"], after["nodes"], after["allocations"]) == (0, [], [])
+
+
+def test_what_a_deleted_owner_said_stays_until_its_pods_are_gone() -> None:
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    here.hear("owners", job("train", "j1", 1, user="ann"))
+    here.hear("pods", held(0, "Running"))
+    (made,) = objects(here)
+    assert made.body["spec"]["user"] == "ann"
+    here.hear("workloads", stored(made, {"phase": "Running"}))
+    here.backend.deliver_owners()([ObjectRemoved("train", "j1")])
+    assert objects(here) == []
 
 
 def test_one_that_never_started_keeps_what_it_asked_for() -> None:
@@ -68,17 +103,8 @@ def test_one_that_never_started_keeps_what_it_asked_for() -> None:
 @pytest.mark.parametrize(("gpus", "kept"), [("2", "2"), ("many", "0")])
 def test_the_next_leader_takes_the_size_from_the_object(gpus: str, kept: str) -> None:
     here = running(2)
-    here.step()
-    here.now_s += 60.0
-    (made,) = [each for each in here.reported() if isinstance(each, UpsertWorkload)]
-    status = {"phase": "Running", "pods": 2, "podsRunning": 2, "gpus": gpus}
-    metadata = {
-        "name": made.name,
-        "namespace": "team",
-        "uid": "w1",
-        "annotations": made.body["metadata"]["annotations"],
-    }
-    found = msgspec.convert({**made.body, "metadata": metadata, "status": status}, WorkloadObject)
+    (made,) = objects(here)
+    found = stored(made, {"phase": "Running", "pods": 2, "podsRunning": 2, "gpus": gpus})
     after = running(2)  # another replica, which writes nothing as yet
     after.hear("workloads", found)
     after.hear("owners", job("train", "j1", 2, over="Complete"))

@@ -36,6 +36,7 @@ from weir.kubernetes.writes.workload_body import (
     PHASES,
     WrittenStatus,
     goes_with_its_owner,
+    may_change,
     phase_of,
     spec_body,
     status_body,
@@ -250,18 +251,12 @@ class StatusWriter:
             return []  # it is something else in a moment, and one write says it all
         writes: list[Write | EmitEvent] = []
         spec = spec_body(gang, done)
-        if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
+        if (text := digest(spec)) != done.spec and may_change(gang, done, self._cluster_state):
             done.spec = text
             writes.append(upsert(gang, spec, text, self._cluster_state.registry.objects.get(gang.name)))
         gang.note_shortness(now_s)
-        status = status_body(
-            gang,
-            phase,
-            why,
-            self._cluster_state,
-            done=done,
-            eviction=self._evictions.of(gang),
-        )
+        evicted = self._evictions.of(gang)
+        status = status_body(gang, phase, why, self._cluster_state, done=done, eviction=evicted)
         writes += self._patches(gang, status, done, now_s)
         writes += self._groups.take(gang, phase, why, self._stops.get(gang), now_s)
         writes += self._waits(gang, phase, why, done, now_s)

@@ -110,6 +110,11 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
     return has_begun and is_missing and owner_is_gone(gang, state.resolver.owners)
 
 
+def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
+    """Return True if its object may get another spec: what a deleted owner said holds until its pods go."""
+    return not done.spec or (bool(gang.count) and not owner_is_gone(gang, state.resolver.owners))
+
+
 def spec_body(gang: Gang, done: WrittenStatus) -> Words:
     """Return the spec of a workload's object; `done.counts` is brought up to date."""
     key = gang.key
