@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Connection, delete, select, tuple_, update
+from sqlalchemy import Column, Connection, delete, select, update
 
 from weir.api.answers import EventRow, Explanation
 from weir.api.workload_list import EvictionRow, WorkloadRow
@@ -93,20 +93,19 @@ class ClusterHistory:
         for few in _parts(told):
             self._do(partial(insert_new, table=cluster_events, rows=[_event(each) for each in few]))
 
-    def series(self, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
-        """Return the stored curves of workloads by namespace and number."""
-        columns = tuple_(cluster_series.c.namespace, cluster_series.c.uid)
-        wanted = select(cluster_series).where(columns.in_(keys))
-        return {(row.namespace, row.uid): row.series for row in self._database.rows(wanted)}
+    def series(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the stored curves of workloads by number."""
+        wanted = select(cluster_series).where(cluster_series.c.uid.in_(numbers))
+        return {row.uid: row.series for row in self._database.rows(wanted)}
 
-    def write_series(self, series: Mapping[tuple[str, int], str]) -> None:
+    def write_series(self, series: Mapping[int, str]) -> None:
         """Store the curves of workloads in place of earlier ones, and return when they are stored."""
-        rows = [{"namespace": key[0], "uid": key[1], "series": text} for key, text in series.items()]
+        rows = [{"uid": number, "series": text} for number, text in series.items()]
         self._do(partial(put_all, table=cluster_series, rows=rows))
 
-    def renumber(self, numbers: Mapping[int, int]) -> None:
-        """Give stored workloads another number: databases had those of their objects, not of their owners."""
-        for some in _parts([each for each in numbers.items() if each[0] != each[1]]):
+    def renumber(self, numbers: Mapping[tuple[int, str], int]) -> None:
+        """Give stored workloads, by number and name, another number: earlier ones had no namespace in it."""
+        for some in _parts([*numbers.items()]):
             self._do(partial(_renumber, numbers=dict(some)))
 
     def close_vanished(self, present: Collection[int], now_s: float) -> int:
@@ -363,10 +362,12 @@ def _event(event: ClusterEvent) -> dict[str, Any]:
     return storable_row(values)
 
 
-def _renumber(connection: Connection, numbers: Mapping[int, int]) -> None:
-    there = set(connection.execute(select(_uid).where(_uid.in_([*numbers, *numbers.values()]))).scalars())
-    for before, number in numbers.items():
-        if before in there and number not in there:
+def _renumber(connection: Connection, numbers: Mapping[tuple[int, str], int]) -> None:
+    named = select(_uid, workloads.c.name).where(_uid.in_([before for before, _ in numbers]))
+    there = {(uid, name) for uid, name in connection.execute(named)}
+    taken = set(connection.execute(select(_uid).where(_uid.in_(numbers.values()))).scalars())
+    for (before, name), number in numbers.items():
+        if (before, name) in there and number not in taken:
             for column in (_uid, cluster_workloads.c.uid, events.c.uid):
                 connection.execute(update(column.table).where(column == before).values(uid=number))
 

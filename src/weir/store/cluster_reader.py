@@ -93,10 +93,9 @@ class ClusterHistoryReader:
         wanted = ClusterWorkloadFilter(namespace=namespace, named=name, since_s=since_s)
         return next(iter(self.workloads(wanted, 0, 1)[1]), None)
 
-    def series(self, namespace: str, number: int) -> str | None:
+    def series(self, number: int) -> str | None:
         """Return the stored curves of a workload; None if there are none."""
-        mine = cluster_series.c.namespace == namespace, cluster_series.c.uid == number
-        wanted = select(cluster_series.c.series).where(*mine)
+        wanted = select(cluster_series.c.series).where(cluster_series.c.uid == number)
         found: str | None = self._read(lambda connection: connection.execute(wanted).scalar())
         return found
 

@@ -26,7 +26,6 @@ cluster_series = Table(
     "cluster_series",
     metadata,
     Column("uid", NUMBER, primary_key=True, autoincrement=False),  # as in `workloads`
-    Column("namespace", String, primary_key=True),  # pods of another one may name the same owner
     Column("series", Text, nullable=False),  # curves of its reported values; JSON
 )
 

@@ -7,7 +7,7 @@ from weir.api.submissions import Submission
 from weir.api.workload_list import ArrayCounts
 from weir.cli.cluster.lookup import LookupResult
 from weir.cli.cluster.submission_job import gpus_of
-from weir.kubernetes.api.object_numbers import at_s, number_of
+from weir.kubernetes.api.object_numbers import at_s, workload_number
 from weir.kubernetes.api.objects import ApiObject
 from weir.model.array_indices import read_indices
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
@@ -20,7 +20,7 @@ def just_queued(workload: LookupResult) -> WorkloadDetail:
     stated = metadata.labels.get("weir.dev/type", "")
     kind = next((each for each in WorkloadType if each.value == stated), WorkloadType.TRAIN)
     return WorkloadDetail(
-        uid=number_of(metadata.uid),
+        uid=workload_number(metadata.namespace, metadata.uid),
         name=workload.key,
         project=metadata.labels.get("weir.dev/project") or "-",
         user="",
@@ -46,7 +46,7 @@ def queued_row(submission: Submission, namespace: str, job: ApiObject) -> Worklo
         else submission.priority
     )
     return WorkloadDetail(
-        uid=number_of(job.metadata.uid),
+        uid=workload_number(namespace, job.metadata.uid),
         name=f"{namespace}/job-{job.metadata.name}",
         project=submission.project,
         user="",

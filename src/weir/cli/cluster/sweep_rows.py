@@ -6,7 +6,7 @@ from typing import Any
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.api.sweeps import RungRow, RungValue, SweepDetail, SweepRow, SweepState, TrialRow, TrialState
-from weir.kubernetes.api.object_numbers import at_s, number_of
+from weir.kubernetes.api.object_numbers import at_s, workload_number
 from weir.kubernetes.crd.sweep_objects import LIVE, PARKED, STOPPED_TRIAL, SweepObject, SweepTrial
 from weir.kubernetes.sweeps.progress import SweepProgress
 from weir.kubernetes.sweeps.trial_jobs import CHECKPOINTS, checkpoint_path, job_name, read_sweep
@@ -155,7 +155,7 @@ def _trial(
     return TrialRow(
         number=number,
         name=f"{sweep.metadata.namespace}/job-{name}",
-        uid=number_of(trial.job),
+        uid=workload_number(sweep.metadata.namespace, trial.job),
         state=state,
         params=params,
         target=plan.rungs[trial.target],

@@ -23,10 +23,23 @@ def at_s(written: str | None) -> float | None:
     return seconds_of(written) or None
 
 
+def workload_identity(namespace: str, owner_uid: str, gang: str = "") -> str:
+    """Return what a workload is known by; `gang` tells the gangs of one owner apart.
+
+    A pod may name any uid as its owner's, so the namespace is a part of it.
+    """
+    return "/".join((namespace, owner_uid, gang) if gang else (namespace, owner_uid))
+
+
+def workload_number(namespace: str, owner_uid: str, gang: str = "") -> int:
+    """Return the number of a workload in answers and in the history."""
+    return number_of(workload_identity(namespace, owner_uid, gang))
+
+
 def number_of(uid: str) -> int:
     """Return the uid of an object as a number of a pool's answers, which browsers hold exactly.
 
-    Of a part of an object, UID/PART, it is a number of both.
+    Of an identity of several parts, as A/B, it is a number of all of them.
     """
     digits = hashlib.sha256(uid.encode()).hexdigest() if "/" in uid else uid.replace("-", "")
     digits = digits[:_VERSION] + digits[_VERSION + 1 : _UID_DIGITS + 1]

@@ -19,7 +19,7 @@ from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.series_text import joined
 from weir.kubernetes.query.event_index import EventQuery
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
-from weir.kubernetes.query.recent_series import Series, SeriesKey
+from weir.kubernetes.query.recent_series import Series
 from weir.kubernetes.query.stored_history import Listed, StoredRow
 from weir.kubernetes.query.usage_reports import ReportRequest, history_report, usage_report
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry, WorkloadQuery
@@ -109,11 +109,11 @@ class StoredAnswers:
         found = await self._ask(lambda reader: reader.workload(namespace, name, since_s))
         return None if found is None else _row(found)
 
-    async def series(self, key: SeriesKey, recent: Series) -> Series | None:
+    async def series(self, number: int, recent: Series) -> Series | None:
         """Return the curves of a workload, stored ones with the points after them."""
 
         def read(reader: ClusterHistoryReader) -> Series:
-            found = joined(reader.series(*key), recent)
+            found = joined(reader.series(number), recent)
             return {name: each.points for name, each in found.items()}
 
         return await self._ask(read)

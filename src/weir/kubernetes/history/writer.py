@@ -15,7 +15,6 @@ from structlog import get_logger
 
 from weir.api.answers import QueueRow
 from weir.control.session_headroom import WEEK_S, WEEKS_MAX, SessionStart
-from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.records import (
     early_events,
@@ -169,7 +168,7 @@ class HistoryWriter:
                 time.time()
             ).removed  # first: what changes from here on is taken later
             present = self._workloads.all()
-            history.renumber({number_of(each.uid): each.number for each in present})
+            history.renumber({(each.earlier_number, each.key): each.number for each in present})
             self._write(history, Unstored([each.key for each in present], removed, self._events.keys()))
             known = (*present, *self._workloads.all(), *self._unstored.removed())
             numbers = {each.number for each in known}
@@ -234,11 +233,13 @@ class HistoryWriter:
         every_s = 0.0 if ends else STORED_EVERY_S
         while recent := self._series.unstored(SERIES_AT_ONCE, POINTS_AT_ONCE, every_s):
             stored, texts, done = history.series([*recent]), {}, {}
-            for key, (series, until_s) in recent.items():
-                made = joined(stored.get(key), series)
-                done[key] = until_s, sum(len(each) for each in made.values())
-                texts[key] = text_of(made)
-            history.write_series({key: text for key, text in texts.items() if text != stored.get(key)})
+            for number, (series, until_s) in recent.items():
+                made = joined(stored.get(number), series)
+                done[number] = until_s, sum(len(each) for each in made.values())
+                texts[number] = text_of(made)
+            history.write_series(
+                {number: text for number, text in texts.items() if text != stored.get(number)}
+            )
             self._series.stored(done)
             if not ends:
                 return

@@ -31,8 +31,6 @@ POINTS_EACH_MINUTE = 1000
 ALONE = "Without a database, Weir keeps those of the last 6 hours, and since it was started."
 Series = Mapping[str, Sequence[Point]]
 """Points of curves by name."""
-SeriesKey = tuple[str, int]
-"""Namespace and number of a workload. A number alone isn't enough: a pod may name any uid as its owner's."""
 
 
 @dataclass(slots=True)
@@ -67,7 +65,7 @@ class RecentSeries:
 
     def __init__(self, began_s: float) -> None:
         self._began_s = began_s
-        self._workloads: OrderedDict[SeriesKey, WorkloadSeries] = OrderedDict()  # the last one reported last
+        self._workloads: OrderedDict[int, WorkloadSeries] = OrderedDict()  # the last one reported last
         self._size = 0
         self._lost = 0
         self._led_s = inf  # since when this replica stores
@@ -89,13 +87,13 @@ class RecentSeries:
         series = {each.name: pairs for each in recent if (pairs := _pairs(each.points, now_s))}
         with self._lock:
             if series:
-                self._add((workload.namespace, workload.number), series, now_s)
+                self._add(workload.number, series, now_s)
             self._bound(now_s)
 
-    def of(self, key: SeriesKey, now_s: float) -> tuple[Series, float]:
+    def of(self, number: int, now_s: float) -> tuple[Series, float]:
         """Return the curves of a workload, and the time before which it may have reported more."""
         with self._lock:
-            found, oldest_s = self._workloads.get(key), now_s - KEPT_S
+            found, oldest_s = self._workloads.get(number), now_s - KEPT_S
             points = {} if found is None else found.points()
             complete_s = self._began_s if found is None else found.complete_s
         within = {name: [each for each in some if each[0] >= oldest_s] for name, some in points.items()}
@@ -103,7 +101,7 @@ class RecentSeries:
 
     def unstored(
         self, most: int, points_max: int, every_s: float = STORED_EVERY_S
-    ) -> dict[SeriesKey, tuple[Series, float]]:
+    ) -> dict[int, tuple[Series, float]]:
         """Return curves with points to store, and the times of the last ones; the longest waiting first.
 
         Those of one workload may have more than `points_max` points.
@@ -111,25 +109,25 @@ class RecentSeries:
         now_s = time.monotonic()
         with self._lock:
             due = [
-                (each.tried_s, key)
-                for key, each in self._workloads.items()
+                (each.tried_s, number)
+                for number, each in self._workloads.items()
                 if each.last_s > each.stored_s and now_s >= each.due_s(every_s)
             ]
-            found: dict[SeriesKey, tuple[Series, float]] = {}
-            for _, key in nsmallest(most, due):
-                each = self._workloads[key]
+            found: dict[int, tuple[Series, float]] = {}
+            for _, number in nsmallest(most, due):
+                each = self._workloads[number]
                 points_max -= each.written_count
                 if found and points_max < 0:
                     break
                 each.tried_s = now_s
-                found[key] = each.points(), each.last_s
+                found[number] = each.points(), each.last_s
         return found
 
-    def stored(self, done: Mapping[SeriesKey, tuple[float, int]]) -> None:
+    def stored(self, done: Mapping[int, tuple[float, int]]) -> None:
         """Take note of curves that are stored: up to which time, and their points in the database."""
         with self._lock:
-            for key, (until_s, count) in done.items():
-                found = self._workloads.get(key)
+            for number, (until_s, count) in done.items():
+                found = self._workloads.get(number)
                 if found is not None:
                     found.stored_s, found.stored_count = until_s, count
 
@@ -148,21 +146,21 @@ class RecentSeries:
 
     # With the lock
 
-    def _add(self, key: SeriesKey, recent: Series, now_s: float) -> None:
-        found = self._workloads.get(key)
+    def _add(self, number: int, recent: Series, now_s: float) -> None:
+        found = self._workloads.get(number)
         if found is None:
-            found = self._workloads[key] = WorkloadSeries(self._began_s)
+            found = self._workloads[number] = WorkloadSeries(self._began_s)
         for name, points in recent.items():
             add_points(found.series, name, points)
             found.last_s = max(found.last_s, *(at_s for at_s, _ in points))
         self._expire(found, now_s - KEPT_S)
         self._resize(found)
-        self._workloads.move_to_end(key)
+        self._workloads.move_to_end(number)
 
     def _bound(self, now_s: float) -> None:
         """Forget workloads that reported too long ago, and the oldest points if there are too many."""
         while self._workloads:
-            key, first = next(iter(self._workloads.items()))
+            number, first = next(iter(self._workloads.items()))
             is_old = first.last_s < now_s - KEPT_S
             if not is_old and self._size <= BYTES_MAX:
                 return
@@ -174,10 +172,10 @@ class RecentSeries:
             if is_old or not middles:
                 self._size -= first.size
                 self._began_s = max(self._began_s, first.last_s)
-                del self._workloads[key]
+                del self._workloads[number]
             else:
                 self._resize(first)
-                self._workloads.move_to_end(key)
+                self._workloads.move_to_end(number)
 
     def _expire(self, workload: WorkloadSeries, before_s: float) -> None:
         """Drop points that are too old; count them if this leader should have stored them."""

@@ -34,7 +34,7 @@ from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_e
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.http_exchange import refusal, requester
 from weir.kubernetes.query.namespace_ages import NamespaceAges
-from weir.kubernetes.query.recent_series import RecentSeries, SeriesKey, missing_note, series_answer
+from weir.kubernetes.query.recent_series import RecentSeries, missing_note, series_answer
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation, reported_fields
@@ -224,12 +224,12 @@ class QueryRoutes:
         workload = await self._present_or_stored(request)
         row = workload.row if isinstance(workload, StoredRow) else workload.row()
         async with self._free_series:
-            return await self._series_of(row, (request.match_info["namespace"], row.uid))
+            return await self._series_of(row)
 
-    async def _series_of(self, row: WorkloadRow, key: SeriesKey) -> Answer:
+    async def _series_of(self, row: WorkloadRow) -> Answer:
         history, note = self._history, None
-        series, complete_s = self._recent_series.of(key, self._clock())
-        stored = None if history is None else await history.series(key, series)
+        series, complete_s = self._recent_series.of(row.uid, self._clock())
+        stored = None if history is None else await history.series(row.uid, series)
         if stored is not None:
             series = stored
         elif complete_s > row.submitted_s:

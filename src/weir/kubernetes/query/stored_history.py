@@ -9,7 +9,7 @@ from weir.api.history import HistoryReport
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.query.event_index import EventQuery
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
-from weir.kubernetes.query.recent_series import Series, SeriesKey
+from weir.kubernetes.query.recent_series import Series
 from weir.kubernetes.query.usage_reports import ReportRequest
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry, WorkloadQuery
 
@@ -62,7 +62,7 @@ class StoredHistory(Protocol):
         """Return the newest workload of a name, submitted since a time, whose object is gone."""
         ...
 
-    async def series(self, key: SeriesKey, recent: Series) -> Series | None:
+    async def series(self, number: int, recent: Series) -> Series | None:
         """Return the curves of a workload, stored ones with the points after them."""
         ...
 

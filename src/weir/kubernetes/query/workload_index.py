@@ -12,7 +12,7 @@ from typing import Self
 
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
-from weir.kubernetes.api.object_numbers import number_of
+from weir.kubernetes.api.object_numbers import number_of, workload_identity
 from weir.kubernetes.api.paths import key_of
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.rows import phase_status, workload_row
@@ -46,14 +46,20 @@ class WorkloadIndexEntry:
 
     @property
     def identity(self) -> str:
-        """Uid of its owner, with the gang of several: it stays if its object is deleted and written again."""
+        """Its owner, with the gang of several: it stays if its object is deleted and written again."""
         owner = self.object.spec.owner
-        return f"{owner.uid}/{owner.gang}" if owner.uid and owner.gang else owner.uid or self.uid
+        return workload_identity(self.namespace, owner.uid or self.uid, owner.gang if owner.uid else "")
 
     @property
     def number(self) -> int:
         """Number in answers and in the history."""
         return number_of(self.identity)
+
+    @property
+    def earlier_number(self) -> int:
+        """Number in databases of earlier versions."""
+        owner = self.object.spec.owner
+        return number_of(f"{owner.uid}/{owner.gang}" if owner.uid and owner.gang else owner.uid or self.uid)
 
     def row(self) -> WorkloadRow:
         """Return the row of a list."""

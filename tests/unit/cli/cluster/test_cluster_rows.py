@@ -7,7 +7,7 @@ from weir.cli.cluster.dashboard.cluster_rows import ClusterRows
 from weir.cli.cluster.objects import ListedQueue
 from weir.dashboard.live_frames import COLUMNS
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet, ObjectUnreadable
-from weir.kubernetes.api.object_numbers import number_of
+from weir.kubernetes.api.object_numbers import number_of, workload_number
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import WorkloadObject, WorkloadSpec, WorkloadStatus
 
@@ -62,7 +62,7 @@ def test_a_deleted_workload_is_stopped_and_one_that_begins_again_is_live() -> No
     rows.take_workloads([ObjectRemoved("vision/job-1", UID.format(1))])
     changed = json.loads(dict(rows.table.take_changes())["rows"])
     assert [(row[1], row[5]) for row in changed] == [("vision/job-1", "stopped")]
-    assert number_of(UID.format(1)) not in rows.names
+    assert workload_number("vision", UID.format(1)) not in rows.names
     rows.take_workloads([workload(2, "Pending")])
     assert [(row[1], row[5]) for row in shown(rows)["rows"]] == [("vision/job-2", "pending")]
     assert not shown(rows)["ended"]

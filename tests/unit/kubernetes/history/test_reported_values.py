@@ -28,7 +28,7 @@ def report(replica: Replica, at_s: float, value: float, phase: str = "Running") 
 
 
 def losses(reader: ClusterHistoryReader, number: int) -> list[float]:
-    found = series_of(reader.series("ns", number))
+    found = series_of(reader.series(number))
     return [value for _, value in found["loss"].points] if found else []
 
 

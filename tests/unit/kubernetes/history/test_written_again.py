@@ -53,7 +53,7 @@ def test_work_of_the_same_name_ends_what_was_deleted_before_it(
     assert found.row.reason.sentence == DELETED
 
 
-def test_history_with_numbers_of_objects_goes_on_with_those_of_owners(
+def test_history_with_numbers_of_owners_goes_on_with_those_of_their_namespaces(
     make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older, newer = make(lambda: url), make(lambda: url)
@@ -61,7 +61,7 @@ def test_history_with_numbers_of_objects_goes_on_with_those_of_owners(
         each.set("a", "Running", uid="1" * 32, owner="ab" * 16)
         each.set("done", "Succeeded", uid="2" * 32, owner="cd" * 16, endedAt=stamp())
     with monkeypatch.context() as patch:
-        patch.setattr(WorkloadIndexEntry, "identity", property(lambda self: self.uid))
+        patch.setattr(WorkloadIndexEntry, "identity", property(lambda self: self.object.spec.owner.uid))
         writer = older.lead()
         until(lambda: bool(writer.written_s))
         writer.close()

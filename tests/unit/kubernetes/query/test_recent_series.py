@@ -43,7 +43,7 @@ def entry(
     return WorkloadIndexEntry.of(msgspec.convert(body, WorkloadObject))
 
 
-KEY = ("ns", entry().number)
+NUMBER = entry().number
 
 
 def loss(*points: Point, name: str = "loss") -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_each_message_becomes_a_point_of_its_own_values_on_every_replica() -> No
                 each.take(entry(fields["recent"]), NOW_S + 30)
             written = PendingReport("o1", 0.0, NOW_S)
     expected = {"loss": [(NOW_S, 3.0), (NOW_S + 10, 2.0), (NOW_S + 20, 1.0)], "accuracy": [(NOW_S, 0.1)]}
-    assert first.of(KEY, NOW_S + 60)[0] == second.of(KEY, NOW_S + 60)[0] == expected
+    assert first.of(NUMBER, NOW_S + 60)[0] == second.of(NUMBER, NOW_S + 60)[0] == expected
 
 
 def test_write_of_a_report_is_bounded() -> None:
@@ -97,7 +97,7 @@ def test_points_are_taken_out_of_the_object_and_those_of_another_owner_dropped()
     series.take(other, NOW_S)
     assert other.object.status.report is not None
     assert other.object.status.report.recent == []
-    assert series.of(KEY, NOW_S)[0] == {"loss": [(NOW_S, 1.0)]}
+    assert series.of(NUMBER, NOW_S)[0] == {"loss": [(NOW_S, 1.0)]}
 
 
 def test_odd_points_of_an_object_harm_nothing() -> None:
@@ -105,7 +105,7 @@ def test_odd_points_of_an_object_harm_nothing() -> None:
     points = [[], [NOW_S], [NOW_S, 1.0, 2.0], [NOW_S, 1.0], [NOW_S - 5, 2.0], [NOW_S + 86400, 3.0]]
     series.take(entry([{"name": "loss", "points": points}, {"name": "none", "points": []}]), NOW_S)
     series.take(entry(loss((NOW_S + 10, 0.5))), NOW_S + 10)
-    assert series.of(KEY, NOW_S)[0] == {"loss": [(NOW_S, 1.0), (NOW_S + 10, 0.5)]}
+    assert series.of(NUMBER, NOW_S)[0] == {"loss": [(NOW_S, 1.0), (NOW_S + 10, 0.5)]}
 
 
 def test_six_hours_are_kept_and_said_to_be_all() -> None:
@@ -113,7 +113,7 @@ def test_six_hours_are_kept_and_said_to_be_all() -> None:
     for at_s in range(0, 8 * 3600, 60):
         series.take(entry(loss((NOW_S + at_s, float(at_s)))), NOW_S + at_s)
     end_s = NOW_S + 8 * 3600
-    found, complete_s = series.of(KEY, end_s)
+    found, complete_s = series.of(NUMBER, end_s)
     assert complete_s == end_s - KEPT_S
     assert found["loss"][0][0] >= end_s - KEPT_S
     assert len(found["loss"]) <= POINTS_MAX
@@ -136,7 +136,7 @@ def test_memory_of_all_is_bounded_and_the_newest_points_of_each_stay(monkeypatch
             assert series.size <= 40_000
     trimmed = 0
     for each in few:
-        found, complete_s = series.of(("ns", each.number), NOW_S + 3000)
+        found, complete_s = series.of(each.number, NOW_S + 3000)
         assert found["loss"][-1] == (NOW_S + 2990, 299.0)
         trimmed += complete_s > NOW_S
         assert all(at_s >= complete_s for at_s, _ in found["loss"])
@@ -151,21 +151,21 @@ def test_memory_is_bounded_with_as_many_workloads_as_one_may_make(monkeypatch: p
         series.take(entry(names, f"w{at}", f"o{at}"), NOW_S)
         assert series.size <= 40_000
     assert 1 <= len(series) < 20
-    found, complete_s = series.of(("ns", entry(name="w0", owner="o0").number), NOW_S)
+    found, complete_s = series.of(entry(name="w0", owner="o0").number, NOW_S)
     assert (found, complete_s) == ({}, NOW_S)
 
 
 def test_curves_to_store_are_those_with_new_points_and_all_of_them_for_a_new_leader() -> None:
     series = RecentSeries(NOW_S)
     series.take(entry(loss((NOW_S, 1.0))), NOW_S)
-    assert series.unstored(5, 99) == {KEY: ({"loss": [(NOW_S, 1.0)]}, NOW_S)}
+    assert series.unstored(5, 99) == {NUMBER: ({"loss": [(NOW_S, 1.0)]}, NOW_S)}
     assert series.unstored(5, 99) == {}, "it was tried a moment ago"
-    assert list(series.unstored(5, 99, 0.0)) == [KEY]
-    series.stored({KEY: (NOW_S, 1), ("ns", 7): (NOW_S, 1)})
+    assert list(series.unstored(5, 99, 0.0)) == [NUMBER]
+    series.stored({NUMBER: (NOW_S, 1), 7: (NOW_S, 1)})
     assert series.unstored(5, 99, 0.0) == {}
     series.lead(NOW_S - 1)
-    assert list(series.unstored(5, 99)) == [KEY]
-    series.stored({KEY: (NOW_S, 1)})
+    assert list(series.unstored(5, 99)) == [NUMBER]
+    series.stored({NUMBER: (NOW_S, 1)})
     series.take(entry(name="b", owner="o2"), NOW_S + KEPT_S + 1)
     assert series.lost() == 0, "what is stored isn't lost"
     series.take(entry(loss((NOW_S + KEPT_S, 1.0))), NOW_S + KEPT_S + 1)
@@ -178,13 +178,13 @@ def test_old_points_that_are_still_in_an_object_are_passed_over() -> None:
     series = RecentSeries(NOW_S)
     series.lead(NOW_S - 1)
     series.take(entry(loss((NOW_S, 1.0))), NOW_S)
-    series.stored({KEY: (NOW_S, 1)})
+    series.stored({NUMBER: (NOW_S, 1)})
     later_s = NOW_S + KEPT_S + 60
     for again in range(3):
         series.take(entry(loss((NOW_S, 1.0))), later_s + again)
         assert (len(series), series.size, series.lost()) == (0, 0, 0)
     series.take(entry(loss((NOW_S, 1.0), (later_s, 2.0))), later_s)
-    assert series.of(KEY, later_s)[0] == {"loss": [(later_s, 2.0)]}
+    assert series.of(NUMBER, later_s)[0] == {"loss": [(later_s, 2.0)]}
     assert series.lost() == 0
 
 
@@ -195,7 +195,7 @@ def test_points_from_before_a_leader_are_not_lost_by_it() -> None:
         series.take(entry(loss((at_s, 1.0))), at_s)
     series.lead(later_s - 30)
     series.take(entry(loss((later_s, 1.0))), later_s)
-    assert series.of(KEY, later_s)[0] == {"loss": [(later_s - 60, 1.0), (later_s, 1.0)]}
+    assert series.of(NUMBER, later_s)[0] == {"loss": [(later_s - 60, 1.0), (later_s, 1.0)]}
     assert series.lost() == 0
     series.take(entry(loss((later_s + KEPT_S + 60, 1.0))), later_s + KEPT_S + 60)
     assert series.lost() == 1, "one of its own was dropped before it was stored"
@@ -208,7 +208,7 @@ def test_points_dropped_for_memory_are_not_lost_by_the_database(monkeypatch: pyt
     for at in range(300):
         series.take(entry(loss((NOW_S + at, 1.0)), f"w{at % 3}", f"o{at % 3}"), NOW_S + at)
     assert len(series) == 3
-    assert all(series.of(("ns", entry(owner=f"o{at}").number), NOW_S + 300)[1] > NOW_S for at in range(3))
+    assert all(series.of(entry(owner=f"o{at}").number, NOW_S + 300)[1] > NOW_S for at in range(3))
     assert series.lost() == 0
 
 
@@ -217,12 +217,9 @@ def test_workloads_that_name_the_same_owner_in_two_namespaces_have_curves_of_the
     series, namespaces = RecentSeries(NOW_S), ("ns", "other")
     for at, namespace in enumerate(namespaces):
         series.take(entry(loss((NOW_S + at, float(at))), namespace=namespace), NOW_S + at)
-    number = entry().number
-    assert [series.of((each, number), NOW_S)[0]["loss"] for each in namespaces] == [
-        [(NOW_S, 0.0)],
-        [(NOW_S + 1, 1.0)],
-    ]
-    assert sorted(series.unstored(5, 99)) == [(each, number) for each in namespaces]
+    numbers = [entry(namespace=each).number for each in namespaces]
+    assert [series.of(each, NOW_S)[0]["loss"] for each in numbers] == [[(NOW_S, 0.0)], [(NOW_S + 1, 1.0)]]
+    assert set(series.unstored(5, 99)) == set(numbers)
 
 
 def test_curves_to_store_at_once_are_bounded_by_their_points() -> None:
@@ -244,7 +241,7 @@ def test_curves_with_many_points_are_stored_less_often(monkeypatch: pytest.Monke
     now = [0.0]
     monkeypatch.setattr(recent_series, "time", SimpleNamespace(monotonic=lambda: now[0]))
     series, counts = RecentSeries(NOW_S), {"small": 900, "large": 3000}
-    keys = {name: ("ns", entry(name=name, owner=name).number) for name in counts}
+    keys = {name: entry(name=name, owner=name).number for name in counts}
     written: dict[str, list[float]] = {name: [] for name in counts}
     for minute in range(10):
         now[0] = minute * STORED_EVERY_S

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import cast
 
-from weir.kubernetes.query.recent_series import ALONE, Series, SeriesKey
+from weir.kubernetes.query.recent_series import ALONE, Series
 from weir.kubernetes.query.routes import LARGE_MAX
 from weir.kubernetes.query.stored_history import StoredHistory, StoredRow
 
@@ -17,13 +17,13 @@ class Stored:
     note: str | None = None
 
     def __init__(self) -> None:
-        self.asked: list[SeriesKey] = []
+        self.asked: list[int] = []
         self.answers = asyncio.Event()
         self.answers.set()
         self.full = asyncio.Event()
 
-    async def series(self, key: SeriesKey, recent: Series) -> Series | None:
-        self.asked.append(key)
+    async def series(self, number: int, recent: Series) -> Series | None:
+        self.asked.append(number)
         if len(self.asked) >= LARGE_MAX:
             self.full.set()
         await self.answers.wait()
@@ -46,7 +46,7 @@ async def test_curves_are_those_of_memory_and_go_on_from_those_of_the_database(t
         assert [value for _, value in curve["points"]] == [2.0, 0.5]
         _, answer = await got(session, f"{within}/gone/series")
         assert answer["series"][0]["points"] == [[1.0, 2.0]]
-        assert stored.asked == [("ns", reporting("a", 0.0).number), ("ns", 7)]
+        assert stored.asked == [reporting("a", 0.0).number, 7]
         assert (await got(session, f"{within}/none/series"))[0] == 404
         assert (await got(session, "namespaces/other/workloads/job-a/series"))[0] == 404
         stored.note = "The database is away."

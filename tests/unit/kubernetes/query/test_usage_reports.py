@@ -105,6 +105,18 @@ def test_gangs_of_one_owner_are_workloads_of_their_own() -> None:
     assert gangs[0].number != gangs[1].number
 
 
+def test_a_pod_that_names_an_owner_of_another_namespace_is_another_workload() -> None:
+    usage = RecentUsage(T0)
+    mine, forged = workload("a", "Running"), workload("a", "Running", namespace="other")
+    for each in (mine, forged):
+        each.object.spec.owner.uid = "of-a"
+    see(usage, 0, mine, forged)
+    usage.changed("other/a", None, T0 + 10)
+    held = {each.namespace: each.ended_s for each in all_of(usage, T0 + 20)}
+    assert held == {"ns": None, "other": T0 + 10}
+    assert mine.number != forged.number
+
+
 def places(**devices: int) -> list[dict[str, Any]]:
     """Return the places of one pod on each node."""
     return [

@@ -13,6 +13,5 @@ def upgrade() -> None:
     op.create_table(
         "cluster_series",
         sa.Column("uid", number, primary_key=True, autoincrement=False),
-        sa.Column("namespace", sa.String(), primary_key=True),
         sa.Column("series", sa.Text(), nullable=False),
     )
