@@ -303,8 +303,11 @@ class Owners:
         return OwnerChain(tuple(uids), pod_owners, missing, self._telling_of(pod_owners))
 
     def _maker(self, namespace: str, reference: OwnerReference) -> _TrackedOwner | None:
+        """Return an owner; None if it isn't there. One of another namespace is none, as for Kubernetes."""
         if (reference.api_version, reference.kind) != ("v1", _POD):
-            return self._makers.get(reference.uid)
+            found = self._makers.get(reference.uid)
+            is_elsewhere = found is not None and found.metadata.namespace not in ("", namespace)
+            return None if is_elsewhere else found
         body = self._pod_body(namespace, reference)
         return None if body is None else _TrackedOwner(body)
 
