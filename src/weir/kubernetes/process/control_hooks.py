@@ -175,7 +175,8 @@ class ClusterControlHooks:
 
     def _changed(self, cluster: Cluster) -> int:
         """Return a number that grows with everything that statuses of queues depend on."""
-        return cluster.changes + self.backend.cluster_state.quota_objects.changes
+        state = self.backend.cluster_state
+        return cluster.changes + state.quota_objects.changes + state.registry.changes
 
     def on_idle(self, control: Control, now_s: float) -> float | None:
         """Update texts for people between steps."""

@@ -248,6 +248,7 @@ class ClusterState:
         reported = self._each(dirty, self._tell)
         facts += self.quota_objects.facts(used | set(self.registry.projects))
         self.registry.changed.update(dict.fromkeys(dirty))
+        self.registry.changes += len(dirty)
         return facts + reported + self.budgets.facts(dirty)
 
     def _adopt(self) -> None:

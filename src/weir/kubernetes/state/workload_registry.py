@@ -56,6 +56,7 @@ class WorkloadRegistry:
         self.projects: Counter[str] = Counter()  # of the workloads that control knows
         self.users: dict[str, dict[Gang, None]] = {}  # by project: workloads that aren't over
         self.uses_version = 0
+        self.changes = 0  # grows when a workload changes, or its object goes
         self._records: dict[str, AllocationRecords] = {}  # the allocations in them
         self._namesakes: dict[str, list[Gang]] = {}
         self._by_owner: dict[str, list[Gang]] = {}
@@ -65,6 +66,7 @@ class WorkloadRegistry:
     def see(self, name: str, thing: WorkloadObject | None) -> None:
         """Take in a new or changed `Workload` object; None: it is gone."""
         if thing is None:
+            self.changes += 1
             self.objects.pop(name, None)
             self._records.pop(name, None)
         else:
