@@ -1,5 +1,6 @@
 """Run of situations in random order, with the invariants after each, and a log that explains a failure."""
 
+import json
 import sys
 import time
 from collections import Counter
@@ -309,9 +310,20 @@ class Week:
             for pod in gang.pods
         ]
         story = self.audit.story_of(*words, *named, *gangs[:6])
-        text = f"step {self.report.steps}: {violation.invariant}: {violation.sentence}\n{story}"
+        stated = self._stated(violation.about)
+        text = f"step {self.report.steps}: {violation.invariant}: {violation.sentence}\n{story}\n{stated}"
         self.report.failures.append(text)
         self._note(f"FAILURE {text}")
+
+    def _stated(self, about: str) -> str:
+        """Return what the Workloads of a pod, a workload or a project say."""
+        snapshot, found = self.env.snapshot, []
+        gang = snapshot.by_pod.get(about)
+        name = f"{gang.namespace}/{gang.name}" if gang is not None else about.partition(":")[0]
+        for key, workload in snapshot.workloads.items():
+            if name in ("/".join(key), workload["spec"].get("project")):
+                found.append(f"{'/'.join(key)} states {json.dumps(workload.get('status'))[:800]}")
+        return "\n".join(found)
 
     def _note(self, line: str) -> None:
         print(
