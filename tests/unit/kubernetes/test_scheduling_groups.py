@@ -2,6 +2,8 @@
 
 from itertools import permutations
 
+import pytest
+
 from weir.kubernetes.writes.status_fields import notices
 from weir.model.workloads import TopologyRequest
 
@@ -117,6 +119,19 @@ def test_a_job_whose_pods_are_to_come_again_keeps_its_group_alive() -> None:
     assert "team/podgroup-train" in reported.control.cluster.jobs
     reported.gone("owners", "one", "j1")
     reported.step()
+    assert "team/podgroup-train" not in reported.control.cluster.jobs
+
+
+@pytest.mark.parametrize("group_first", [True, False])
+def test_a_deleted_group_without_pods_ends_its_workload_at_once(group_first: bool) -> None:
+    reported = small_cluster()
+    reported.see("podgroups", group(spec=gang_of(1)))
+    reported.see("pods", member("a"))
+    reported.step()
+    deletions = [("podgroups", "team/train", "g-train"), ("pods", "team/a", "u-a")]
+    for each in deletions if group_first else deletions[::-1]:
+        reported.gone(*each)
+        reported.step()
     assert "team/podgroup-train" not in reported.control.cluster.jobs
 
 

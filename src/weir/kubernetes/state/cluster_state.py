@@ -110,6 +110,7 @@ class ClusterState:
         """
         self.pods.advance(now_s)
         self._intake.take(resource, changes)
+        self._look_at_empty(self.resolver.groups.take_gone())
 
     def _beside(self, tracked: TrackedPod) -> list[TrackedPod]:
         """Return the pods with parts of the device of which this one has a part, in a fixed order."""
@@ -121,10 +122,13 @@ class ClusterState:
         self.pods.advance(now_s)
         self._intake.take_owners(changes)
         owners = self.resolver.owners
-        changed = owners.news | self.resolver.groups.made_by(owners.news)
-        empty = (gang for gang in self.registry.owned_by(changed) if not gang.count)
-        self.registry.dirty.update(dict.fromkeys(empty))
+        self._look_at_empty(owners.news | self.resolver.groups.made_by(owners.news))
         owners.news.clear()
+
+    def _look_at_empty(self, uids: set[str]) -> None:
+        """Find out what becomes of the workloads without pods of these owners."""
+        empty = (gang for gang in self.registry.owned_by(uids) if not gang.count)
+        self.registry.dirty.update(dict.fromkeys(empty))
 
     def _node(self, name: str, node: KubeNode | None) -> None:
         if node is None:
@@ -142,16 +146,12 @@ class ClusterState:
             if before is None or now is None or _differ(before, now):
                 self.claims.inventory.set_node(name)
             self.resolver.see_resources(() if now is None else now.capacity)
-            if before is not None and now is not None and before.gpus != now.gpus:
-                self.pods.node_devices_changed(name)
-            if (
-                before is not None
-                and now is not None
-                and limits_memory(before.labels) != limits_memory(now.labels)
-            ):
-                self.registry.changed.update(self._gangs_on(name))
-            for gang in self._unplaced:
-                self.registry.dirty[gang] = None
+            if before is not None and now is not None:
+                if before.gpus != now.gpus:
+                    self.pods.node_devices_changed(name)
+                if limits_memory(before.labels) != limits_memory(now.labels):
+                    self.registry.changed.update(self._gangs_on(name))
+            self.registry.dirty.update(dict.fromkeys(self._unplaced))
             self._unplaced.clear()
 
     def _trial_cost(self, name: str, cost_s: float | None) -> None:
@@ -371,7 +371,8 @@ class ClusterState:
         if gang.count:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
-            see_owner(gang, self.resolver.owners, is_late=self.pods.now_s >= gang.empty_since_s + EMPTY_S)
+            is_late = self.pods.now_s >= gang.empty_since_s + EMPTY_S
+            see_owner(gang, self.resolver.owners, self.resolver.groups, is_late=is_late)
         if not gang.nomination_reported:  # what was nominated before may have gone to others since
             gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
         facts = [*new_facts(gang, self.pods.now_s, self.node_states), *self._start_gates(gang)]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.owners import Owners
 from weir.kubernetes.state.pod_info import GangKey
+from weir.kubernetes.state.scheduling_groups import SchedulingGroups
 from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, OwnerTemplate, WorkloadKinds
 from weir.state.events import WorkloadOutcome
 
@@ -89,9 +90,9 @@ def owner_is_gone(gang: Gang, owners: Owners) -> bool:
     return key.kind != "Pod" and owners.is_watched(key.api_version, key.kind) and owners.body(key.uid) is None
 
 
-def see_owner(gang: Gang, owners: Owners, *, is_late: bool) -> None:
+def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool) -> None:
     """Find out whether a workload without pods is over."""
-    if gang.empty_since_s == NEVER_WAS_S:
+    if gang.empty_since_s == NEVER_WAS_S or groups.is_gone(gang.key.uid):
         gang.left = True
         return
     key = maker_of(gang)

@@ -32,6 +32,8 @@ from weir.model.workloads import TopologyRequest
 
 NODE_LABELS_MOST = 16
 """Node labels by which groups keep together at a time; each is a topology of its own for the engine."""
+GONE_MAX = 10_000
+"""Deleted groups that are remembered; workloads of earlier ones end a minute after their last pod."""
 LABEL_TOPOLOGY = "node-label/"
 Key = tuple[str, GroupReference]
 _Object = tuple[str, str, str]  # namespace, kind and name
@@ -83,6 +85,8 @@ class SchedulingGroups:
         self._by_object: dict[_Object, set[str]] = {}  # pods by the object that they name
         self._groups_of: dict[str, set[str]] = {}  # uids of groups by the uid of what makes their pods
         self._labels: Counter[str] = Counter()  # groups by the node label that they keep to
+        self._gone_uids: dict[str, None] = {}  # of deleted groups, the last ones
+        self._news: set[str] = set()  # those of them that weren't taken yet
 
     # What is seen
 
@@ -120,6 +124,7 @@ class SchedulingGroups:
     def _replace(self, here: _Object, policies: Mapping[str, GroupPolicy]) -> None:
         """Have these policies in place of those that the object stated before."""
         pods, before = self._by_object.get(here, set()), self._policies.pop(here, {})
+        self._note_gone({each.uid for each in before.values()} - {each.uid for each in policies.values()})
         if policies:
             self._policies[here] = policies
         self._labels.update(each.topology_key for each in policies.values() if each.topology_key)
@@ -178,6 +183,21 @@ class SchedulingGroups:
             self._gone.pop(here, None)
 
     # What follows
+
+    def take_gone(self) -> set[str]:
+        """Return the uids of groups that are gone since the last call."""
+        gone, self._news = self._news, set()
+        return gone
+
+    def is_gone(self, uid: str) -> bool:
+        """Return True if a group was deleted; those deleted long ago are forgotten."""
+        return uid in self._gone_uids
+
+    def _note_gone(self, uids: set[str]) -> None:
+        self._news |= uids
+        self._gone_uids.update(dict.fromkeys(uids))
+        while len(self._gone_uids) > GONE_MAX:
+            del self._gone_uids[next(iter(self._gone_uids))]
 
     @property
     def topologies(self) -> tuple[Topology, ...]:
