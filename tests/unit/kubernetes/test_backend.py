@@ -116,17 +116,6 @@ def test_a_pod_is_bound_with_its_devices_and_the_number_of_its_start() -> None:
     assert here.phases() == ["RUNNING"]
 
 
-def test_an_owner_of_another_namespace_is_none() -> None:
-    here = Scene()
-    here.hear("nodes", node("n1"))
-    here.hear("projects", project("team"))
-    here.hear("owners", job("train", "j1", 1, namespace="other", user="ann"))
-    here.hear("pods", pod("train-0", owner=("train", "j1")))
-    assert here.step() == [], "it would be the work of another person"
-    here.hear("owners", job("train", "j1", 1))
-    assert [type(each) for each in here.step()] == [Bind]
-
-
 def test_a_pod_is_not_bound_with_fewer_devices_than_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     here = scene()
     apply = here.backend.apply

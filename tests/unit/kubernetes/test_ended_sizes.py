@@ -1,4 +1,4 @@
-"""What the object of a workload states while it ends and afterwards: its object outlives its pods."""
+"""Statements of a workload's object while the workload ends, and afterwards: it outlives the pods."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ from weir.kubernetes.api.decoding import UndecodedObject, read_object
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
 from weir.kubernetes.writes.operations import Bind, WriteDone
 
-from .small_world import KINDS
+from .small_world import KINDS, job, node, pod, project
 from .test_backend import Scene
 
 TYPES: dict[str, Any] = {
@@ -191,3 +191,14 @@ def test_every_other_pod_is_placed(seed: int) -> None:
     for at in range(0, OBJECTS, 50):
         gang = after.backend.cluster_state.registry.named[f"good/pod-good-{at}"]
         assert [(tracked.holds, bool(tracked.reported_start)) for tracked in gang.pods()] == [(True, True)]
+
+
+def test_an_owner_of_another_namespace_is_none() -> None:
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    here.hear("owners", job("train", "j1", 1, namespace="other", user="ann"))
+    here.hear("pods", pod("train-0", owner=("train", "j1")))
+    assert here.step() == [], "it would be the work of another person"
+    here.hear("owners", job("train", "j1", 1))
+    assert [type(each) for each in here.step()] == [Bind]

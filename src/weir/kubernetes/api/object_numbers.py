@@ -24,7 +24,7 @@ def at_s(written: str | None) -> float | None:
 
 
 def workload_identity(namespace: str, owner_uid: str, gang: str = "") -> str:
-    """Return what a workload is known by; `gang` tells the gangs of one owner apart.
+    """Return the identity of a workload; `gang` tells the gangs of one owner apart.
 
     A pod may name any uid as its owner's, so the namespace is a part of it.
     """

@@ -126,7 +126,7 @@ class ClusterState:
         owners.news.clear()
 
     def _look_at_empty(self, uids: set[str]) -> None:
-        """Find out what becomes of the workloads without pods of these owners."""
+        """Decide again about the workloads without pods of these owners."""
         empty = (gang for gang in self.registry.owned_by(uids) if not gang.count)
         self.registry.dirty.update(dict.fromkeys(empty))
 

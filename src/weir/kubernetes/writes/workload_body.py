@@ -111,7 +111,7 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
 
 
 def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
-    """Return True if its object may get another spec: what a deleted owner said holds until its pods go."""
+    """Return True if its object may get another spec; that of a deleted owner holds until its pods go."""
     return not done.spec or (bool(gang.count) and not owner_is_gone(gang, state.resolver.owners))
 
 
