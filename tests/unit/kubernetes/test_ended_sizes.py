@@ -84,6 +84,9 @@ def test_what_a_deleted_owner_said_stays_until_its_pods_are_gone() -> None:
     here.hear("workloads", stored(made, {"phase": "Running"}))
     here.backend.deliver_owners()([ObjectRemoved("train", "j1")])
     assert objects(here) == []
+    cluster_state = here.backend.cluster_state
+    here.backend.statuses.not_written(cluster_state.registry.named["team/job-train"], here.now_s)
+    assert objects(here) == [], "a refused write changes nothing of that"
 
 
 def test_one_that_never_started_keeps_what_it_asked_for() -> None:

@@ -13,7 +13,9 @@ from tests.properties.budget import EFFORT
 from weir.kubernetes.api import objects, resource_objects, volume_objects
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.decoding import UndecodedObject, read_object
+from weir.kubernetes.api.objects import OwnerReference
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
+from weir.kubernetes.state.owners import Owners
 from weir.kubernetes.writes.operations import Bind, WriteDone
 
 from .small_world import KINDS, job, node, pod, project
@@ -193,12 +195,48 @@ def test_every_other_pod_is_placed(seed: int) -> None:
         assert [(tracked.holds, bool(tracked.reported_start)) for tracked in gang.pods()] == [(True, True)]
 
 
-def test_an_owner_of_another_namespace_is_none() -> None:
+@pytest.mark.parametrize("forged_first", [True, False])
+def test_a_pod_that_names_the_owner_of_another_namespace_gets_nothing_and_takes_nothing(
+    forged_first: bool,
+) -> None:
     here = Scene()
     here.hear("nodes", node("n1"))
-    here.hear("projects", project("team"))
-    here.hear("owners", job("train", "j1", 1, namespace="other", user="ann"))
-    here.hear("pods", pod("train-0", owner=("train", "j1")))
-    assert here.step() == [], "it would be the work of another person"
-    here.hear("owners", job("train", "j1", 1))
-    assert [type(each) for each in here.step()] == [Bind]
+    here.hear("projects", project("team", "team", "other"))
+    here.hear("owners", job("train", "j1", 1, user="ann"))
+    pods = [
+        pod("forged", owner=("train", "j1"), namespace="other", uid="u-forged"),
+        pod("train-0", owner=("train", "j1")),
+    ]
+    for each in pods if forged_first else pods[::-1]:
+        here.hear("pods", each)
+        here.step()
+    here.hear("owners", job("train", "j1", 1, user="ann"))  # its chain is read again
+    here.step()
+    known = here.backend.cluster_state.pods.by_key
+    honest, forged = known["team/train-0"], known["other/forged"]
+    assert honest.bound or honest.assumed
+    assert not forged.bound
+    assert not forged.assumed
+    assert honest.info is not None
+    assert forged.info is not None
+    assert (honest.info.annotations.user, forged.info.annotations.user) == ("ann", None)
+    assert "isn't there" in forged.info.wait
+
+
+def test_an_object_of_another_namespace_keeps_no_workload_alive() -> None:
+    owners = Owners(KINDS)
+    above = OwnerReference("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "s1", controller=True)
+    reference = msgspec.to_builtins(above)
+    for namespace, uid in (("team", "j1"), ("other", "j2")):
+        below = job("train", uid, namespace=namespace)
+        below["metadata"]["ownerReferences"] = [reference]
+        owners.see(below)
+    jobset = {
+        "apiVersion": above.api_version,
+        "kind": "JobSet",
+        "metadata": {"name": "set", "namespace": "team", "uid": "s1"},
+    }
+    owners.see(jobset)
+    assert [each["metadata"]["uid"] for each in owners.below("s1")] == ["j1"]
+    assert owners.body("team", "s1") is not None
+    assert owners.body("other", "s1") is None

@@ -135,6 +135,21 @@ def test_a_deleted_group_without_pods_ends_its_workload_at_once(group_first: boo
     assert "team/podgroup-train" not in reported.control.cluster.jobs
 
 
+def test_a_group_that_was_away_for_a_while_keeps_its_workload() -> None:
+    reported = small_cluster()
+    reported.see("podgroups", group(spec=gang_of(1)))
+    reported.see("owners", job("one", "j1"))
+    reported.see("pods", member("a", owner=("one", "j1")))
+    reported.step()
+    reported.gone("podgroups", "team/train", "g-train")
+    reported.step()
+    reported.see("podgroups", group(spec=gang_of(1)))  # in another version of the API
+    reported.step()
+    reported.gone("pods", "team/a", "u-a")
+    reported.step()
+    assert "team/podgroup-train" in reported.control.cluster.jobs
+
+
 # Missing, late, changed and deleted groups
 
 

@@ -155,7 +155,7 @@ def _trial(
     return TrialRow(
         number=number,
         name=f"{sweep.metadata.namespace}/job-{name}",
-        uid=workload_number(sweep.metadata.namespace, trial.job),
+        uid=workload_number(sweep.metadata.namespace, trial.job) if trial.job else 0,
         state=state,
         params=params,
         target=plan.rungs[trial.target],

@@ -86,26 +86,36 @@ def maker_of(gang: Gang) -> GangKey:
 
 def owner_is_gone(gang: Gang, owners: Owners) -> bool:
     """Return True if the owner of a workload was deleted: its pods and its object go with it."""
-    key = gang.key
-    return key.kind != "Pod" and owners.is_watched(key.api_version, key.kind) and owners.body(key.uid) is None
+    return _is_gone(gang.key, owners)
+
+
+def maker_is_gone(gang: Gang, owners: Owners) -> bool:
+    """Return True if the object that made its pods was deleted: its words can't be read any more."""
+    return _is_gone(maker_of(gang), owners)
+
+
+def _is_gone(key: GangKey, owners: Owners) -> bool:
+    is_watched = key.kind != "Pod" and owners.is_watched(key.api_version, key.kind)
+    return is_watched and owners.body(key.namespace, key.uid) is None
 
 
 def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool) -> None:
     """Find out whether a workload without pods is over."""
-    if gang.empty_since_s == NEVER_WAS_S or groups.is_gone(gang.key.uid):
+    if gang.empty_since_s == NEVER_WAS_S:
         gang.left = True
         return
-    key = maker_of(gang)
+    key, is_gone = maker_of(gang), groups.is_gone(gang.key.uid)
     fate = None
     if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":
-        fate = owner_fate(key, owners.body(key.uid), owners.kinds, owners.below)
+        fate = owner_fate(key, owners.body(key.namespace, key.uid), owners.kinds, owners.below)
     if fate is None:
         suspended = gang.head is not None and gang.head.derived.suspended
-        gang.left = gang.newer or key.kind == "Pod" or (is_late and not suspended)
+        gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not suspended)
         return
     if gang.head is not None and fate.exists:
         derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended)
         gang.head = replace(gang.head, derived=derived)
     waits = fate.exists and (fate.expects_pods or fate.suspended)
-    gang.left = gang.newer or not fate.exists or (is_late and not waits)
-    gang.awaits = gang.backoff.sentence(owners.body(key.uid), gang.needed) if fate.expects_pods else ""
+    gang.left = gang.newer or is_gone or not fate.exists or (is_late and not waits)
+    body = owners.body(key.namespace, key.uid)
+    gang.awaits = gang.backoff.sentence(body, gang.needed) if fate.expects_pods else ""

@@ -39,6 +39,10 @@ class _TrackedOwner:
         self.metadata = msgspec.convert(body["metadata"], Metadata)
         self.above = controller_of(self.metadata.owner_references)
 
+    def is_in(self, namespace: str) -> bool:
+        """Return True if it may own objects of a namespace: its own, or any if it has none."""
+        return self.metadata.namespace in ("", namespace)
+
 
 class OwnerChain:
     """The owners above a pod, lowest first, as far as they are known."""
@@ -157,10 +161,10 @@ class Owners:
         del self._makers[uid]
         return self.changed(uid)
 
-    def body(self, uid: str) -> Body | None:
-        """Return an object that makes pods; None if it isn't there."""
+    def body(self, namespace: str, uid: str) -> Body | None:
+        """Return an object that makes pods in a namespace; None if it isn't there."""
         pod_owner = self._makers.get(uid)
-        return None if pod_owner is None else pod_owner.body
+        return None if pod_owner is None or not pod_owner.is_in(namespace) else pod_owner.body
 
     def controller(self, uid: str) -> OwnerReference | None:
         """Return the controller of an object; None if it has none, or isn't there."""
@@ -168,8 +172,10 @@ class Owners:
         return None if pod_owner is None else pod_owner.above
 
     def below(self, uid: str) -> list[Body]:
-        """Return the objects that one controls."""
-        return [self._makers[each].body for each in sorted(self._below.get(uid, ()))]
+        """Return the objects that one controls, in its own namespace."""
+        above = self._makers.get(uid)
+        below = [self._makers[each] for each in sorted(self._below.get(uid, ()))]
+        return [] if above is None else [each.body for each in below if above.is_in(each.metadata.namespace)]
 
     def is_watched(self, api_version: str, kind: str) -> bool:
         """Return True if objects of a kind are known as soon as they are there."""
@@ -227,7 +233,7 @@ class Owners:
         """Return the objects above a pod with this controller."""
         if reference is None:
             return NO_OWNER
-        lowest = reference.uid if reference.kind != _POD else f"{namespace}/{reference.uid}"
+        lowest = f"{namespace}/{reference.uid}"  # a pod of another namespace may name the same uid
         if lowest not in self._chains and not self._is_read(reference):
             return OwnerChain((), (), None)
         if self._lowest.get(key) != lowest:
@@ -306,8 +312,7 @@ class Owners:
         """Return an owner; None if it isn't there. One of another namespace is none, as for Kubernetes."""
         if (reference.api_version, reference.kind) != ("v1", _POD):
             found = self._makers.get(reference.uid)
-            is_elsewhere = found is not None and found.metadata.namespace not in ("", namespace)
-            return None if is_elsewhere else found
+            return None if found is None or not found.is_in(namespace) else found
         body = self._pod_body(namespace, reference)
         return None if body is None else _TrackedOwner(body)
 

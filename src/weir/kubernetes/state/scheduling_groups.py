@@ -112,7 +112,10 @@ class SchedulingGroups:
         self._refused.pop(here, None)
         policies: Mapping[str, GroupPolicy] = {}
         try:
-            if found is not None:
+            if found is None:
+                self._note_gone({each.uid for each in self._policies.get(here, {}).values()})
+            else:
+                self._gone_uids.pop(found.metadata.uid, None)  # another version of the API was read
                 is_group = kind == POD_GROUP
                 policies = {"": policy_of_pod_group(found)} if is_group else policies_of_workload(found)
         except ValueError as error:
@@ -124,7 +127,6 @@ class SchedulingGroups:
     def _replace(self, here: _Object, policies: Mapping[str, GroupPolicy]) -> None:
         """Have these policies in place of those that the object stated before."""
         pods, before = self._by_object.get(here, set()), self._policies.pop(here, {})
-        self._note_gone({each.uid for each in before.values()} - {each.uid for each in policies.values()})
         if policies:
             self._policies[here] = policies
         self._labels.update(each.topology_key for each in policies.values() if each.topology_key)

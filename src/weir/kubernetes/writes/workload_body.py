@@ -19,7 +19,7 @@ from weir.kubernetes.state.gang_requests import absent_requests, counts_without_
 from weir.kubernetes.state.gang_workload import workload_of
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.owner_fate import owner_is_gone
+from weir.kubernetes.state.owner_fate import maker_is_gone, owner_is_gone
 from weir.kubernetes.writes.operations import UpsertWorkload
 from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods
@@ -111,8 +111,12 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
 
 
 def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
-    """Return True if its object may get another spec; that of a deleted owner holds until its pods go."""
-    return not done.spec or (bool(gang.count) and not owner_is_gone(gang, state.resolver.owners))
+    """Return True if its object may get another spec. That of a deleted owner holds until its pods go."""
+    there = state.registry.objects.get(gang.name)
+    is_its_own = there is not None and there.spec.owner.uid == gang.key.uid
+    if is_its_own and maker_is_gone(gang, state.resolver.owners):
+        return False
+    return bool(gang.count) or not done.spec
 
 
 def spec_body(gang: Gang, done: WrittenStatus) -> Words:
