@@ -5,7 +5,7 @@ import secrets
 from bisect import insort
 from collections.abc import Iterable
 
-from weir.kubernetes.api.object_numbers import number_of, seconds_of
+from weir.kubernetes.api.object_numbers import number_of, seconds_of, workload_number
 from weir.kubernetes.crd.notification_objects import (
     DELIVERIES_MAX,
     FAILING,
@@ -137,6 +137,7 @@ class RuleState:
     def take(self, events: Iterable[WorkloadEvent], workload: WorkloadSpec, uid: str, name: str) -> bool:
         """Queue the events that are new and match; return True if there are any."""
         spec, queued, told = self.spec, False, self._told.get(uid, set())
+        owner = workload.owner
         if self.surplus or spec.user not in ("", workload.user) or spec.project not in ("", workload.project):
             return False
         for event in events:
@@ -154,7 +155,9 @@ class RuleState:
                 topic=topic,
                 kind=event.kind,
                 sentence=printable(event.sentence, SENTENCE_MAX),
-                uid=number_of(uid),
+                uid=workload_number(
+                    name.partition("/")[0], owner.uid or uid, owner.gang if owner.uid else ""
+                ),
                 workload=name,
                 project=workload.project,
             )

@@ -18,6 +18,7 @@ from weir.kubernetes.crd.notification_objects import (
 )
 from weir.kubernetes.notifications.rule_state import MESSAGE_SIZE_MAX, TRIED_MAX, RuleState
 from weir.kubernetes.notifications.workload_events import WorkloadEvent, events_of
+from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.object_names import NAME_MOST
 from weir.kubernetes.writes.status_values import moment
 from weir.model.notifications import OutboxMessage
@@ -63,6 +64,13 @@ def test_an_event_is_queued_once_and_only_if_rule_and_workload_match() -> None:
     assert not take(state, other)
     assert not take(state, running("old", at="2026-01-31T11:59:00Z")), "it is older than the rule"
     assert [each.workload for each in state.status.queued] == ["vision/train"]
+
+
+def test_a_notification_has_the_number_that_lists_have() -> None:
+    state, thing = state_of(rule()), running()
+    thing.spec.owner.uid = "owner-1"
+    take(state, thing)
+    assert [each.uid for each in state.status.queued] == [WorkloadIndexEntry.of(thing).number]
 
 
 def test_the_next_leader_goes_on_with_the_status_alone() -> None:
