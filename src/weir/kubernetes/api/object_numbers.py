@@ -23,17 +23,19 @@ def at_s(written: str | None) -> float | None:
     return seconds_of(written) or None
 
 
-def workload_identity(namespace: str, owner_uid: str, gang: str = "") -> str:
+def workload_identity(namespace: str, owner_uid: str, gang: str = "", *, uid: str = "") -> str:
     """Return the identity of a workload; `gang` tells the gangs of one owner apart.
 
-    A pod may name any uid as its owner's, so the namespace is a part of it.
+    A pod may name any uid as its owner's, so the namespace is a part of it. The `uid` of the workload's
+    object stands for an owner that isn't known.
     """
-    return "/".join((namespace, owner_uid, gang) if gang else (namespace, owner_uid))
+    of_owner = f"{owner_uid}/{gang}" if owner_uid and gang else owner_uid
+    return f"{namespace}/{of_owner or uid}"
 
 
-def workload_number(namespace: str, owner_uid: str, gang: str = "") -> int:
+def workload_number(namespace: str, owner_uid: str, gang: str = "", *, uid: str = "") -> int:
     """Return the number of a workload in answers and in the history."""
-    return number_of(workload_identity(namespace, owner_uid, gang))
+    return number_of(workload_identity(namespace, owner_uid, gang, uid=uid))
 
 
 def number_of(uid: str) -> int:

@@ -155,9 +155,7 @@ class RuleState:
                 topic=topic,
                 kind=event.kind,
                 sentence=printable(event.sentence, SENTENCE_MAX),
-                uid=workload_number(
-                    name.partition("/")[0], owner.uid or uid, owner.gang if owner.uid else ""
-                ),
+                uid=workload_number(name.partition("/")[0], owner.uid, owner.gang, uid=uid),
                 workload=name,
                 project=workload.project,
             )

@@ -48,7 +48,7 @@ class WorkloadIndexEntry:
     def identity(self) -> str:
         """Its owner, with the gang of several: it stays if its object is deleted and written again."""
         owner = self.object.spec.owner
-        return workload_identity(self.namespace, owner.uid or self.uid, owner.gang if owner.uid else "")
+        return workload_identity(self.namespace, owner.uid, owner.gang, uid=self.uid)
 
     @property
     def number(self) -> int:
@@ -58,8 +58,7 @@ class WorkloadIndexEntry:
     @property
     def earlier_number(self) -> int:
         """Number in databases of earlier versions."""
-        owner = self.object.spec.owner
-        return number_of(f"{owner.uid}/{owner.gang}" if owner.uid and owner.gang else owner.uid or self.uid)
+        return number_of(self.identity.partition("/")[2])
 
     def row(self) -> WorkloadRow:
         """Return the row of a list."""
