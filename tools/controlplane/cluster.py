@@ -80,7 +80,7 @@ class Cluster:
         if name is None:
             name = f"{_ONCE}{next(_numbers)}-{time.monotonic_ns() % 10**6}"
         else:
-            self.until(lambda: not self._going(name), 60, f"the namespace {name} to be free")
+            self.until(lambda: not self._going(name), 240, lambda: self._why_going(name))
         metadata = {"name": name, "labels": labels or {}}
         self.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         account = {"apiVersion": "v1", "kind": "ServiceAccount"}
@@ -182,6 +182,12 @@ class Cluster:
     def _going(self, name: str) -> bool:
         there = self.api.maybe(f"/api/v1/namespaces/{name}")
         return there is not None and there["status"]["phase"] == "Terminating"
+
+    def _why_going(self, name: str) -> str:
+        """Return a sentence on what holds up the end of a namespace: its controller tries again once a minute."""
+        there = self.api.maybe(f"/api/v1/namespaces/{name}") or {"status": {}}
+        holds = [one["message"] for one in there["status"].get("conditions", []) if one["status"] == "True"]
+        return f"the namespace {name} to be free: {' '.join(holds)}"
 
     def _no_pods(self) -> bool:
         left = self.pods()

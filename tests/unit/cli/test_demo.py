@@ -219,6 +219,9 @@ def test_going_on_at_another_step_is_noticed(facts: DemoOutcome) -> None:
     assert resumptions(["stops at step 9,", "goes on from step 9\nstops at step 12,"]) == [(9, 9), (12, None)]
     assert resumptions(["stops at step 9,", "", "goes on from step 9"]) == [(9, 9)], "stopped as it began"
     assert resumptions(["stops at step 9,", "", ""]) == [(9, None)]
+    ended = f"goes on from step 400\n{done(0.5)}"
+    assert resumptions([done(0.5), ended]) == [(400, 400)], "stopped just after its last step"
+    assert resumptions(["stops at step 9,", "goes on from step 9\n" + done(0.5)]) == [(9, 9)]
 
 
 def test_the_end_says_what_did_not_come_true_and_how_to_go_on(facts: DemoOutcome) -> None:
@@ -264,4 +267,13 @@ def test_a_stopped_job_ends_as_without_the_stop(
     resumed = run(digits, capsys, tmp_path / "other.npz", 12)
     assert resumed.startswith("goes on from step 5\n")
     assert resumed.split("\n")[1:] == undisturbed.split("\n")[1:]
-    assert [path.name for path in tmp_path.iterdir()] == ["other.npz"]
+    assert {path.name for path in tmp_path.iterdir()} == {"one.npz", "other.npz"}
+
+
+def test_a_job_stopped_after_its_last_step_ends_as_before(
+    digits: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    undisturbed = run(digits, capsys, tmp_path / "one.npz", 12)
+    again = run(digits, capsys, tmp_path / "one.npz", 12)
+    assert again.startswith("goes on from step 12\n")
+    assert again.split("\n")[1:] == undisturbed.split("\n")[1:]

@@ -15,7 +15,8 @@ from weir.cli.formatting import counted, number
 
 _SLACK_S = 0.5
 """Time between a saved state and the pool knowing of it."""
-_STOPS, _GOES_ON = re.compile(r"(?m)^stops at step (\d+)"), re.compile(r"(?m)^goes on from step (\d+)")
+_STOPS = re.compile(r"(?m)^(?:stops at|done after) step (\d+)")
+_GOES_ON = re.compile(r"(?m)^goes on from step (\d+)")
 
 
 class Check(NamedTuple):
@@ -169,13 +170,14 @@ def _ended(seen: Observations) -> Check:
 def resumptions(logs: Sequence[str]) -> list[tuple[int, int | None]]:
     """Return for each stop the step it came at, and the step the job continued from.
 
-    A run may be stopped before it has begun: the one after it continues.
+    A run may be stopped before it has begun: the one after it continues. A run may also be stopped when it has
+    just done its last step: the one after it finds nothing left to do.
     """
     pairs: list[tuple[int, int | None]] = []
-    begun = [log for log in logs if _GOES_ON.search(log) or _STOPS.search(log) or done(log) is not None]
+    begun = [log for log in logs if _GOES_ON.search(log) or _STOPS.search(log)]
     for before, after in pairwise([*begun, ""]):
         stopped = _STOPS.search(before)
-        if stopped:
+        if stopped and (after or done(before) is None):
             went_on = _GOES_ON.search(after)
             pairs.append((int(stopped[1]), int(went_on[1]) if went_on else None))
     return pairs
