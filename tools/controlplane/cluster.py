@@ -184,7 +184,7 @@ class Cluster:
         return there is not None and there["status"]["phase"] == "Terminating"
 
     def _why_going(self, name: str) -> str:
-        """Return a sentence on what holds up the end of a namespace: its controller tries again once a minute."""
+        """Return a sentence with the obstacles of a namespace's end, which is tried again once a minute."""
         there = self.api.maybe(f"/api/v1/namespaces/{name}") or {"status": {}}
         holds = [one["message"] for one in there["status"].get("conditions", []) if one["status"] == "True"]
         return f"the namespace {name} to be free: {' '.join(holds)}"

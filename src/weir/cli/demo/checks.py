@@ -170,8 +170,8 @@ def _ended(seen: Observations) -> Check:
 def resumptions(logs: Sequence[str]) -> list[tuple[int, int | None]]:
     """Return for each stop the step it came at, and the step the job continued from.
 
-
-
+    A run may be stopped before it has begun: the one after it continues. A run may also be stopped when it
+    has just done its last step: the one after it finds nothing left to do.
     """
     pairs: list[tuple[int, int | None]] = []
     begun = [log for log in logs if _GOES_ON.search(log) or _STOPS.search(log)]
