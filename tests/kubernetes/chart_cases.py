@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 from weir.kubernetes.crd.without_project import read_rule
 from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.dashboard_server import DashboardOptions
@@ -16,7 +17,7 @@ from weir.kubernetes.translate.device_list import read_devices
 
 Values = dict[str, Any]
 DIGEST = "registry.example:5000/team/weir:1@sha256:" + "0a" * 32
-_NAMES = ("a", "team-a", "123", "true", "null", "x" * 63)
+NAMES = ("a", "team-a", "123", "true", "null", "x" * 63)
 _DEVICES = ("nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "a.io/card-*", "b.example.io/x.Y_z", "amd.com/gpu")
 _LABELS = {"weir": "yes", "example.com/team": "", "zone.example.com/kind": "A_b.c", "on": "true"}
 _AMOUNTS = (("100m", "64Mi"), ("0.25", "134217728"), ("1", "1Gi"), ("2.5", "1500M"), ("16", "1Ti"))
@@ -90,6 +91,7 @@ def installation(values: Values, namespace: str) -> Installation:
         values.get("image", default.image),
         values.get("replicas", default.replicas),
         values.get("scheduler", default.scheduler),
+        ManagedNamespaces(tuple(sorted(values.get("managedNamespaces", ())))),
         devices.resources if devices else default.devices,
         devices.weights if devices else (),
         tuple(values.get("reachableFrom", ())),
@@ -192,6 +194,7 @@ _KEYS: dict[str, Callable[[random.Random], Any]] = {
     "image": _one(DIGEST, "weir", "localhost:5000/weir:0.1.0"),
     "replicas": lambda rng: rng.randint(1, 9),
     "scheduler": _one("night", "true", "1.2", "weir.example.com"),
+    "managedNamespaces": _some(NAMES),
     "devices": _devices,
     "reachableFrom": _some(_SOURCES),
     "mayCall": _some((*(f"{each}:9090" for each in _SOURCES), "monitoring:65535", "db:5432")),
@@ -206,11 +209,11 @@ _ADMISSION: dict[str, Callable[[random.Random], Any]] = {
     "refuseNodeName": _one(True, False),
     "requireScheduler": _one(True, False),
     "requireSchedulerForClaims": _one(True, False),
-    "daemonSetNamespaces": _some(_NAMES),
-    "exemptNamespaces": _some((*_NAMES, "kube-system")),
+    "daemonSetNamespaces": _some(NAMES),
+    "exemptNamespaces": _some((*NAMES, "kube-system")),
     "withoutProject": _one("ignore", "refuse", "queue:vision", "queue:a.b", "queue:1"),
     "withoutProjectIn": _labels,
-    "withoutProjectExempt": _some(_NAMES),
+    "withoutProjectExempt": _some(NAMES),
 }
 _PODS: dict[str, Callable[[random.Random], Any]] = {
     "priorityClass": _one("", "high", "system-node-critical"),

@@ -73,8 +73,11 @@ def rendered(helm: Helm, chart: Path, values: dict[str, Any] | None = None) -> l
     return [each for each in yaml.load_all(text, LOADER) if each is not None]
 
 
-def by_name(things: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(each["kind"], each["metadata"]["name"]): each for each in things}
+def by_name(things: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in things
+    }
 
 
 def test_kinds_are_those_of_the_manifests_and_kept(helm: Helm, charts: Path) -> None:
@@ -110,6 +113,8 @@ WRONG: tuple[tuple[str, dict[str, Any]], ...] = (
     ("replicas", {"replicas": "two"}),
     ("image", {"image": "weir:1 --privileged"}),
     ("scheduler", {"scheduler": "night'); drop"}),
+    ("managedNamespaces/0", {"managedNamespaces": ["A"]}),
+    ("managedNamespaces", {"managedNamespaces": ["a", "a"]}),
     ("devices", {"devices": []}),
     ("devices/0", {"devices": ["nvidia.com"]}),
     ("devices/0", {"devices": ["nvidia.com/gpu=0"]}),
@@ -166,6 +171,8 @@ def test_api_server_accepts_random_values(helm: Helm, charts: Path, cluster: Clu
     install_kinds(cluster.api)
     values = random_values(seed) | {"monitoring": False}
     namespace = cluster.namespace()
+    for managed in values.get("managedNamespaces", ()):
+        cluster.namespace(managed)
     objects = helm.do("template", "weir", str(charts / "weir"), "--namespace", namespace, values=values)
     cluster.plane.kubectl(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=objects

@@ -67,6 +67,7 @@ class BundleDetails:
                 weir.image_name,
                 weir.replicas,
                 check.one("--scheduler", check.scheduler, weir.scheduler),
+                check.managed_namespaces(weir.managed_namespaces),
                 devices.resources,
                 devices.weights,
                 check.each("--reachable-from", source, weir.reachable_from),

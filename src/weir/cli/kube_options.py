@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
     from weir.kubernetes.crd.without_project import WithoutProject
 
 from weir.cli.option_mistakes import option_mistakes
@@ -33,6 +34,18 @@ def without_project(action: str, selector: str | None, exempt: Sequence[str]) ->
         chosen = {} if selector is None else one("--without-project-in", labels, selector)
         left_out = each("--without-project-exempt", namespace, exempt)
         return one("--without-project", lambda text: read_rule(text, chosen, left_out), action)
+
+
+def managed_namespaces(names: Sequence[str] | None) -> "ManagedNamespaces":
+    """Return the managed namespaces; all of them for None.
+
+    Raises:
+        WrongOption: a name is none.
+    """
+    from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
+
+    with option_mistakes():
+        return ManagedNamespaces(tuple(sorted(each("--managed-namespaces", namespace, names or ()))))
 
 
 def one(flag: str, check: Callable[[str], T], text: str) -> T:

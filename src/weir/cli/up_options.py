@@ -32,6 +32,8 @@ class ClusterOptions:
     """Namespace of the lease for leader election; by default the namespace of this process."""
     scheduler: str = "weir"
     """The schedulerName of the pods that this process schedules."""
+    managed_namespaces: str | None = None
+    """Namespaces in which Weir manages workloads, separated by commas; all by default."""
     devices: str | None = None
     """GPU resources of a cluster, separated by commas. A name may end in *. NAME=1/7 counts each
     device as that part of a GPU in quotas."""
@@ -155,6 +157,9 @@ def process_options(
         context=cluster.context,
         namespace=namespace,
         scheduler=cluster.scheduler,
+        managed=check.managed_namespaces(
+            None if cluster.managed_namespaces is None else cluster.managed_namespaces.split(",")
+        ),
         elects=elects,
         devices=DeviceResources() if devices is None else check.one("--devices", read_devices, devices),
         opening=served,

@@ -221,7 +221,7 @@ def test_the_account_of_weir_alone_writes_its_kinds() -> None:
     writing = {
         each["metadata"]["name"] for each in roles if any(map(writes_own_kinds, each.get("rules", ())))
     }
-    assert writing == {"weir", "weir-edit", "weir-project-admin"}
+    assert writing == {"weir", "weir-namespaces", "weir-edit", "weir-project-admin"}
     writing.remove("weir-project-admin")  # without a binding: it is for people
     (edit,) = (each for each in roles if each["metadata"]["name"] == "weir-edit")
     assert [rule["resources"] for rule in edit["rules"]] == [["sweeps", "notificationrules"]], (
@@ -229,12 +229,46 @@ def test_the_account_of_weir_alone_writes_its_kinds() -> None:
     )
     writing.remove("weir-edit")
     bound = [each["subjects"] for each in bindings if each["roleRef"]["name"] in (*writing, "weir-kinds")]
-    assert len(bound) == 3
+    assert len(bound) == 4
     assert all(subjects == account for subjects in bound)
     for each in roles:
         if each["metadata"]["name"] in writing:
             assert not [name for name in each["metadata"]["labels"] if "aggregate-to" in name]
         assert "*" not in str(each.get("rules", ()))
+
+
+def test_with_managed_namespaces_weir_changes_nothing_in_others(capsys: pytest.CaptureFixture[str]) -> None:
+    things = printed(capsys, "--managed-namespaces", "vision", "speech")
+    account = [{"kind": "ServiceAccount", "name": "weir", "namespace": "weir-system"}]
+    mine = [each for each in things if each.get("subjects") == account]
+    bound = {each["roleRef"]["name"] for each in mine if each["kind"] == "ClusterRoleBinding"}
+    rules = [
+        rule
+        for each in things
+        if each["kind"] == "ClusterRole" and each["metadata"]["name"] in bound
+        for rule in each.get("rules", ())
+    ]
+    changed = {
+        resource
+        for rule in rules
+        if set(rule["verbs"]) - {"get", "list", "watch"}
+        for resource in rule["resources"]
+    }
+    assert not changed & {"pods", "pods/binding", "pods/eviction", "pods/status", "jobs", "workloads"}
+    assert not changed & {"events", "resourceclaims", "persistentvolumeclaims", "secrets", "sweeps/status"}
+    within = {
+        (each["metadata"]["namespace"], each["roleRef"]["name"])
+        for each in mine
+        if each["kind"] == "RoleBinding" and each["roleRef"]["kind"] == "ClusterRole"
+    }
+    assert within == {
+        (namespace, role)
+        for namespace in ("speech", "vision")
+        for role in ("weir-namespaces", "weir-delete-pods")
+    }
+    (deployed,) = (each for each in things if each["kind"] == "Deployment")
+    words = deployed["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert words[words.index("--managed-namespaces") + 1] == "speech,vision"
 
 
 def test_pods_of_weir_are_critical_and_run_on_the_chosen_nodes(capsys: pytest.CaptureFixture[str]) -> None:

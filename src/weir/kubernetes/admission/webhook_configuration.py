@@ -16,6 +16,7 @@ from typing import Any
 from weir.kubernetes.admission.gang_members import NEVER_MEMBERS
 from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER
 from weir.kubernetes.admission.shared_devices import SHARE_KEY
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.schemas import GROUP, VERSION
 from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
@@ -35,14 +36,15 @@ _WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets
 
 
 def registrations(
-    client: dict[str, Any], *, scheduler: str, devices: Sequence[str], but_not_in: Sequence[str]
+    client: dict[str, Any],
+    *,
+    scheduler: str,
+    devices: Sequence[str],
+    but_not_in: Sequence[str],
+    managed: ManagedNamespaces = ALL,
 ) -> list[dict[str, Any]]:
     """Return both configurations. `client` is how the API server reaches us: a service, or a url."""
-    where = {
-        "matchExpressions": [
-            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(but_not_in)}
-        ]
-    }
+    where = namespaces_but(but_not_in, managed)
     pods = [_rule("", "v1", ["pods"], ["CREATE"])]
     debugging = [_rule("", "v1", ["pods/ephemeralcontainers"], ["UPDATE"])]
     has_a_share = [{"name": "has-a-share", "expression": f"'{SHARE_KEY}' in {_ANNOTATIONS}"}]
@@ -94,6 +96,16 @@ def registrations(
             ],
         ),
     ]
+
+
+def namespaces_but(exempt: Sequence[str], managed: ManagedNamespaces = ALL) -> dict[str, Any]:
+    """Return the selector of the managed namespaces without exempt ones."""
+    chosen = [] if managed.are_all else [_by_name("In", managed.names)]
+    return {"matchExpressions": [_by_name("NotIn", exempt), *chosen]}
+
+
+def _by_name(operator: str, names: Sequence[str]) -> dict[str, Any]:
+    return {"key": "kubernetes.io/metadata.name", "operator": operator, "values": list(names)}
 
 
 def _webhook(client: dict[str, Any], name: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

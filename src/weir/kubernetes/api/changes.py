@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 from weir.kubernetes.api.objects import Metadata
 
 
@@ -59,3 +60,10 @@ def to_both(first: Deliver | None, second: Deliver) -> Deliver:
         second(changes)
 
     return deliver
+
+
+def only_in(managed: ManagedNamespaces, see: Deliver) -> Deliver:
+    """Return a callback that hands on the changes to objects of managed namespaces alone."""
+    if managed.are_all:
+        return see
+    return lambda changes: see([each for each in changes if each.key.partition("/")[0] in managed])

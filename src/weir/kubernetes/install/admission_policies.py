@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.admission.webhook_configuration import NAME, namespaces_but
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.claims.extended_resources import EXTENDED_CLAIM
+from weir.kubernetes.crd.notification_objects import PLURAL as NOTIFICATIONS
 from weir.kubernetes.crd.schemas import GROUP
+from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
 from weir.kubernetes.install.person_policies import forged_person, person_policies
 from weir.kubernetes.install.policy_expressions import (
@@ -21,6 +24,7 @@ from weir.kubernetes.install.policy_expressions import (
     NOT_A_KUBELET,
     Policy,
     Refusal,
+    Selector,
     asks_for_gpus,
     binding_object,
     changed_key,
@@ -61,7 +65,12 @@ def account_name(namespace: str) -> str:
 
 
 def policies(
-    *, namespace: str, scheduler: str, devices: Sequence[str], options: OptionalPolicies
+    *,
+    namespace: str,
+    scheduler: str,
+    devices: Sequence[str],
+    options: OptionalPolicies,
+    managed: ManagedNamespaces = ALL,
 ) -> list[Policy]:
     """Return each policy followed by its binding."""
     account = account_name(namespace)
@@ -69,7 +78,8 @@ def policies(
     made += [_finalizers_alone(account), _records(account), _events(account), _claims_of_pods(account)]
     made += person_policies()
     made += share_policies(account, devices=devices, exempt=_exempt(options))
-    made += _optional(scheduler, devices, options)
+    made += _unmanaged(scheduler, managed)
+    made += _optional(scheduler, devices, options, managed)
     return [each for policy in made for each in (policy, binding_object(policy))]
 
 
@@ -247,6 +257,28 @@ def _events(account: str) -> Policy:
 # Options
 
 
+def _unmanaged(scheduler: str, managed: ManagedNamespaces) -> Iterator[Policy]:
+    """Refuse pods and Jobs for Weir, and its own kinds, in namespaces in which it has no right to act."""
+    if managed.are_all:
+        return
+    named = " || ".join(
+        f"object.?spec.{spec}?schedulerName.orValue('') == {quoted(scheduler)}"
+        for spec in ("", "?template.?spec.")
+    )
+    remedy = "use another namespace, or have this one added to the managed namespaces of the installation"
+    own = match_rule(GROUP, ["CREATE"], [SWEEPS, NOTIFICATIONS]) | {"apiVersions": ["*"]}
+    yield refusing_policy(
+        "managed-namespaces",
+        [match_rule("", ["CREATE"], ["pods"]), match_rule("batch", ["CREATE"], ["jobs"]), own],
+        Refusal(
+            f"request.resource.group == {quoted(GROUP)} || {named}",
+            f"Weir doesn't manage this namespace: {remedy}.",
+            f"'Weir doesn\\'t manage the namespace ' + request.namespace + ': {remedy}'",
+        ),
+        where=namespaces_but(managed.names),
+    )
+
+
 def _exempt(options: OptionalPolicies) -> list[str]:
     return sorted({"kube-system", *options.exempt_namespaces})
 
@@ -273,7 +305,7 @@ def _refused_pods(
     )
 
 
-def _claims(scheduler: str, daemonset_namespaces: Sequence[str], exempt: Sequence[str]) -> Policy:
+def _claims(scheduler: str, daemonset_namespaces: Sequence[str], where: Selector) -> Policy:
     """Refuse pods with resource claims, of any class, that another scheduler would place.
 
     A policy can't look up the class of a claim. Neither claims nor scheduler of a pod can be changed.
@@ -290,13 +322,15 @@ def _claims(scheduler: str, daemonset_namespaces: Sequence[str], exempt: Sequenc
             f"'spec.schedulerName is ' + {name} + ', but Weir places pods with resource "
             f"claims: write schedulerName: {scheduler}'",
         ),
-        exempt=exempt,
+        where=where,
     )
 
 
-def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies) -> Iterator[Policy]:
+def _optional(
+    scheduler: str, devices: Sequence[str], options: OptionalPolicies, managed: ManagedNamespaces
+) -> Iterator[Policy]:
     exempt = _exempt(options)
-
+    where = namespaces_but(exempt, managed)
     refuse = partial(_refused_pods, devices)
     if options.refuse_node_name:
         yield refuse(
@@ -305,7 +339,7 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             "A pod that asks for GPUs can't name its node: leave out spec.nodeName.",
             "'spec.nodeName is ' + object.spec.nodeName + ', but a pod that asks for GPUs can\\'t name its "
             "node: leave it out, and write a nodeSelector if the node matters'",
-            exempt=exempt,
+            where=where,
         )
     if options.require_scheduler:
         listed = quoted_list(options.daemonset_namespaces)
@@ -316,10 +350,10 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             f"A pod that asks for GPUs is placed by Weir: write schedulerName: {scheduler}.",
             "'spec.schedulerName is ' + object.spec.?schedulerName.orValue('empty') + "
             f"', but Weir places pods that ask for GPUs: write schedulerName: {scheduler}'",
-            exempt=exempt,
+            where=where,
         )
     if options.require_scheduler_for_claims:
-        yield _claims(scheduler, options.daemonset_namespaces, exempt)
+        yield _claims(scheduler, options.daemonset_namespaces, where)
     rule = options.without_project
     if rule.action != "ignore":
         yield refuse(
@@ -328,8 +362,8 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             "GPUs are given through projects alone: add the namespace to spec.namespaces of one.",
             "'GPUs are given through projects alone: add the namespace ' + request.namespace + ' to "
             f"spec.namespaces of one; while Weir is down, write schedulerName: {scheduler}'",
-            exempt=sorted({*SYSTEM_NAMESPACES, *rule.exempt}),
-            labels=rule.labels,
+            where=namespaces_but(sorted({*SYSTEM_NAMESPACES, *rule.exempt}), managed)
+            | ({"matchLabels": dict(rule.labels)} if rule.labels else {}),
         )
     if options.daemonset_namespaces:
         message_expression = ", ".join(options.daemonset_namespaces)
@@ -339,5 +373,5 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             f"GPU pods of DaemonSets are allowed in {message_expression} alone: use a Deployment or a Job.",
             "'the namespace ' + request.namespace + ' can\\'t have GPU pods of DaemonSets, only "
             f"{message_expression} can: use a Deployment or a Job'",
-            exempt=sorted({*exempt, *options.daemonset_namespaces}),
+            where=namespaces_but(sorted({*exempt, *options.daemonset_namespaces}), managed),
         )

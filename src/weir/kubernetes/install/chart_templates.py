@@ -6,7 +6,7 @@ Helm in place of each marker: no line of an object is written twice.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,18 +37,24 @@ class Markers:
     """Keys of fields that are there under a condition."""
 
 
-def template(things: Iterable[tuple[Thing, str]], markers: Markers) -> str:
-    """Return the template of objects, each with its condition; an empty one always holds."""
+def template(things: Iterable[tuple[Thing, Sequence[str]]], markers: Markers) -> str:
+    """Return the template of objects, each within its actions (`if ...`, `range ...`), outermost first."""
     writer = _Writer(markers)
     parts = []
-    for thing, condition in things:
+    for thing, actions in things:
         lines = ["---", *writer.mapping(thing, 0)]
-        parts += _under(condition, lines) if condition else lines
+        for action in reversed(actions):
+            lines = _within(action, lines)
+        parts += lines
     return "\n".join(parts) + "\n"
 
 
 def _under(condition: str, lines: Iterable[str]) -> list[str]:
-    return [f"{{{{- if {condition} }}}}", *lines, "{{- end }}"]
+    return _within(f"if {condition}", lines)
+
+
+def _within(action: str, lines: Iterable[str]) -> list[str]:
+    return [f"{{{{- {action} }}}}", *lines, "{{- end }}"]
 
 
 class _Writer:
@@ -98,7 +104,7 @@ class _Writer:
     def _list(self, values: list[Any]) -> str:
         """Return the expression of a sorted list with markers; empty if it has none."""
         lists = self._markers.lists
-        marked = [lists[each] for each in values if each in lists]
+        marked = dict.fromkeys(lists[each] for each in values if each in lists)
         if not marked:
             return ""
         fixed = " ".join(json.dumps(each) for each in values if each not in lists)

@@ -228,6 +228,8 @@ class ChartValues(_Values):
     """Number of replicas; one leads, the others stand by."""
     scheduler: ObjectName = "weir"
     """The schedulerName of pods that Weir schedules."""
+    managed_namespaces: Namespaces = []
+    """Namespaces in which Weir manages workloads. It gets no right to change others; empty: all."""
     devices: Annotated[
         list[Device], Field(min_length=1, max_length=NAMES_MAX, json_schema_extra={"uniqueItems": True})
     ] = list(DeviceResources().resources)

@@ -5,7 +5,7 @@ is uninstalled. The namespace is Helm's.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from importlib import resources
@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from weir.kubernetes.admission.webhook_configuration import is_device, is_gpu
+from weir.kubernetes.admission.webhook_configuration import is_device, is_gpu, namespaces_but
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.install.admission_policies import OptionalPolicies
@@ -54,6 +55,8 @@ _WRITTEN = resources.files("weir.kubernetes.install") / "chart_files"
 _KEEP = {"helm.sh/resource-policy": "keep"}
 
 _NAMESPACE, _SCHEDULER, _IMAGE = "value-namespace", "value-scheduler", "value/image"
+_MANAGED = ManagedNamespaces(("value-managed", "value-managed-other"))
+"""Two of them: the first is a namespace by itself, both together are the list."""
 _DEVICES, _SOURCES, _GRACE = "value.io/devices", "value-sources", "value-grace"
 _DESTINATION = "value-destination:1"
 _EXEMPT, _DAEMONSETS = "value-exempt", "value-daemonsets"
@@ -82,6 +85,7 @@ _MARKED = Installation(
     image=_IMAGE,
     replicas=_NUMBER,
     scheduler=_SCHEDULER,
+    managed=_MANAGED,
     devices=(_DEVICES,),
     sources=(_SOURCES,),
     optional=OptionalPolicies(
@@ -114,6 +118,7 @@ _MARKED = Installation(
 )
 """An installation with a marker for each option, and with all that options add."""
 
+_MANAGES = ".Values.managedNamespaces"
 _WITHOUT_PROJECT = 'ne .Values.admission.withoutProject "ignore"'
 _BY_SECRET, _BY_CLAIM = replace(_HISTORY, claim=""), replace(_HISTORY, secret="")
 _WITH_SECRET, _WITH_AUTHORITIES = replace(_DASHBOARD, authorities=""), replace(_DASHBOARD, client_secret="")
@@ -133,7 +138,9 @@ _MARKERS = Markers(
         is_gpu((_DEVICES,)): 'include "weir.isGpu" .Values.devices',
         is_device(_DEVICES): 'include "weir.isDevice" .Values.devices',
         _DEVICES: 'join "," .Values.devices',
-        _NAMESPACE: ".Release.Namespace",
+        ",".join(_MANAGED.names): 'join "," (sortAlpha .Values.managedNamespaces)',
+        _MANAGED.names[0]: ".",  # each of them in turn
+        _NAMESPACE: "$.Release.Namespace",
         _SCHEDULER: ".Values.scheduler",
         _IMAGE: ".Values.image",
         _GRACE: ".Values.overcommitGrace",
@@ -159,6 +166,7 @@ _MARKERS = Markers(
         "weir-inference": 'include "weir.className" (list . "inference")',
     },
     lists={
+        **dict.fromkeys(_MANAGED.names, _MANAGES),
         _EXEMPT: ".Values.admission.exemptNamespaces",
         _DAEMONSETS: ".Values.admission.daemonSetNamespaces",
         _PROJECT_EXEMPT: ".Values.admission.withoutProjectExempt",
@@ -211,6 +219,8 @@ _MARKERS = Markers(
         _DASHBOARD.trusted_proxies[0]: _PROXIES,
         INSECURE: ".Values.node.kubeletInsecureTls",
         WATCH_MEMORY: _WATCHES,
+        "--managed-namespaces": _MANAGES,
+        ",".join(_MANAGED.names): _MANAGES,
         "--without-project": _WITHOUT_PROJECT,
         f"queue:{_PROJECT}": _WITHOUT_PROJECT,
         "--without-project-in": f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectIn",
@@ -219,6 +229,7 @@ _MARKERS = Markers(
         _PROJECT_EXEMPT: f"and ({_WITHOUT_PROJECT}) .Values.admission.withoutProjectExempt",
     },
     parts=(
+        (namespaces_but([], _MANAGED)["matchExpressions"][1], _MANAGES),
         *((each, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for each in made),
         *((each, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for each in made),
         *((each, _NOTIFIES) for each in (*_NOTIFICATIONS.volumes(), *_NOTIFICATIONS.mounts())),
@@ -238,44 +249,32 @@ _MARKERS = Markers(
     keys={"hostPID": _WATCHES},
 )
 
-_OPTIONAL = _MARKED.optional
-_WITHOUT: tuple[tuple[Installation, str], ...] = (
-    (replace(_MARKED, replicas=1), "gt (int .Values.replicas) 1"),
-    (replace(_MARKED, monitoring=False), ".Values.monitoring"),
-    (replace(_MARKED, pods=replace(_MARKED.pods, may_call=())), ".Values.mayCall"),
+_UNLIMITED = replace(_MARKED, managed=ALL)
+_PODS, _OPTIONAL = _MARKED.pods, _MARKED.optional
+_ADMISSION = ".Values.admission"
+_WITHOUT: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"managed": ALL}, _MANAGES),
+    ({"replicas": 1}, "gt (int .Values.replicas) 1"),
+    ({"monitoring": False}, ".Values.monitoring"),
+    ({"pods": replace(_PODS, may_call=())}, ".Values.mayCall"),
+    ({"pods": replace(_PODS, notifications=NotificationSecret())}, _NOTIFIES),
+    ({"read_all_receivers": False}, ".Values.notifications.allNamespaces"),
+    ({"query_api": False}, ".Values.queryApi"),
+    ({"job_messages": False}, ".Values.jobMessages"),
+    ({"node": None}, ".Values.node.enabled"),
+    ({"dashboard": None}, ".Values.dashboard.enabled"),
+    ({"priority_classes": "none"}, 'ne .Values.priorityClasses "none"'),
+    ({"pods": replace(_PODS, priority_class=None)}, 'hasPrefix "system-" .Values.pods.priorityClass'),
+    ({"optional": replace(_OPTIONAL, refuse_node_name=False)}, f"{_ADMISSION}.refuseNodeName"),
+    ({"optional": replace(_OPTIONAL, require_scheduler=False)}, f"{_ADMISSION}.requireScheduler"),
     (
-        replace(_MARKED, pods=replace(_MARKED.pods, notifications=NotificationSecret())),
-        _NOTIFIES,
+        {"optional": replace(_OPTIONAL, require_scheduler_for_claims=False)},
+        f"{_ADMISSION}.requireSchedulerForClaims",
     ),
-    (replace(_MARKED, read_all_receivers=False), ".Values.notifications.allNamespaces"),
-    (replace(_MARKED, query_api=False), ".Values.queryApi"),
-    (replace(_MARKED, job_messages=False), ".Values.jobMessages"),
-    (replace(_MARKED, node=None), ".Values.node.enabled"),
-    (replace(_MARKED, dashboard=None), ".Values.dashboard.enabled"),
-    (replace(_MARKED, priority_classes="none"), 'ne .Values.priorityClasses "none"'),
-    (
-        replace(_MARKED, pods=replace(_MARKED.pods, priority_class=None)),
-        'hasPrefix "system-" .Values.pods.priorityClass',
-    ),
-    (
-        replace(_MARKED, optional=replace(_OPTIONAL, refuse_node_name=False)),
-        ".Values.admission.refuseNodeName",
-    ),
-    (
-        replace(_MARKED, optional=replace(_OPTIONAL, require_scheduler=False)),
-        ".Values.admission.requireScheduler",
-    ),
-    (
-        replace(_MARKED, optional=replace(_OPTIONAL, require_scheduler_for_claims=False)),
-        ".Values.admission.requireSchedulerForClaims",
-    ),
-    (
-        replace(_MARKED, optional=replace(_OPTIONAL, daemonset_namespaces=())),
-        ".Values.admission.daemonSetNamespaces",
-    ),
-    (replace(_MARKED, optional=replace(_OPTIONAL, without_project=WithoutProject())), _WITHOUT_PROJECT),
+    ({"optional": replace(_OPTIONAL, daemonset_namespaces=())}, f"{_ADMISSION}.daemonSetNamespaces"),
+    ({"optional": replace(_OPTIONAL, without_project=WithoutProject())}, _WITHOUT_PROJECT),
 )
-"""Installations without one option, each with the condition for the objects that it lacks."""
+"""Changes that leave one option out, each with the condition for the objects that are then missing."""
 
 
 def charts() -> dict[str, Files]:
@@ -289,7 +288,7 @@ def _crds() -> Files:
     for each in definitions():
         thing = deepcopy(each)
         thing["metadata"].setdefault("annotations", {}).update(_KEEP)
-        kept.append((thing, ""))
+        kept.append((thing, ()))
     nothing = Markers({}, {}, {}, (), {})
     return {"Chart.yaml": _yaml(about), "values.yaml": "{}\n", "templates/crds.yaml": template(kept, nothing)}
 
@@ -319,13 +318,33 @@ def values_schema() -> dict[str, Any]:
     return schema
 
 
-def _conditional_objects() -> Iterator[tuple[Thing, str]]:
-    """Yield each object of the chart with its condition."""
-    conditions = [({_key(each) for each in manifests(option)}, condition) for option, condition in _WITHOUT]
-    for thing in manifests(_MARKED):
+def _conditional_objects() -> Iterator[tuple[Thing, Sequence[str]]]:
+    """Yield each object of the chart with the actions around it, the outermost first.
+
+    The objects of one managed namespace are those of each.
+    """
+    known = set()
+    for thing, conditions in _with_conditions(_MARKED):
+        known.add(_key(thing))
+        if thing["metadata"].get("namespace") == _MANAGED.names[0]:
+            yield thing, [*(each for each in conditions if each != f"if {_MANAGES}"), f"range {_MANAGES}"]
+        elif thing["metadata"].get("namespace") != _MANAGED.names[1]:
+            yield thing, conditions
+    for thing, conditions in _with_conditions(_UNLIMITED):
+        if _key(thing) not in known:
+            yield thing, [f"if not {_MANAGES}", *conditions]
+
+
+def _with_conditions(whole: Installation) -> Iterator[tuple[Thing, list[str]]]:
+    """Yield each object of an installation with its conditions."""
+    without = [
+        ({_key(each) for each in manifests(replace(whole, **lacks))}, condition)
+        for lacks, condition in _WITHOUT
+    ]
+    for thing in manifests(whole):
         if thing["kind"] not in ("Namespace", "CustomResourceDefinition"):
             key = _key(thing)
-            yield thing, next((condition for keys, condition in conditions if key not in keys), "")
+            yield thing, [f"if {condition}" for keys, condition in without if key not in keys]
 
 
 def _key(thing: Thing) -> tuple[str, str]:

@@ -9,7 +9,8 @@ from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.translate.annotations import PREFIX
 
 Policy = dict[str, Any]
-
+Selector = dict[str, Any]
+"""Selector of namespaces."""
 
 _API = "admissionregistration.k8s.io/v1"
 
@@ -100,7 +101,7 @@ class Refusal:
 
 
 def refusing_policy(
-    name: str, rules: list[dict[str, Any]], *refusals: Refusal, exempt: Sequence[str] = ()
+    name: str, rules: list[dict[str, Any]], *refusals: Refusal, where: Selector | None = None
 ) -> Policy:
     """Return a policy of several rules, each of which refuses requests.
 
@@ -111,7 +112,7 @@ def refusing_policy(
     found = " || ".join(f"({each.refused})" for each in refusals)
     return _policy_object(
         name,
-        _constraints(rules, exempt),
+        _constraints(rules, where),
         conditions=[("refused", found)],
         variables=[variable for each in refusals for variable in each.variables],
         validations=[
@@ -136,9 +137,8 @@ def checking_policy(
     message_expression: str = "",
     conditions: Sequence[tuple[str, str]] = (),
     variables: Sequence[tuple[str, str]] = (),
-    exempt: Sequence[str] = (),
+    where: Selector | None = None,
     params: Mapping[str, str] | None = None,
-    labels: Sequence[tuple[str, str]] = (),
 ) -> Policy:
     """Return a policy by which an expression must hold for each object that meets its conditions.
 
@@ -148,7 +148,7 @@ def checking_policy(
     validation = _validation(expression, Refusal("", message, message_expression))
     return _policy_object(
         name,
-        _constraints(rules, exempt, labels),
+        _constraints(rules, where),
         conditions=conditions,
         variables=variables,
         validations=[validation],
@@ -156,16 +156,9 @@ def checking_policy(
     )
 
 
-def _constraints(
-    rules: list[dict[str, Any]], exempt: Sequence[str], labels: Sequence[tuple[str, str]] = ()
-) -> dict[str, Any]:
+def _constraints(rules: list[dict[str, Any]], where: Selector | None) -> dict[str, Any]:
     constraints: dict[str, Any] = {"resourceRules": rules}
-    if exempt:
-        left_out = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
-        constraints["namespaceSelector"] = {"matchExpressions": [left_out]}
-    if labels:
-        constraints.setdefault("namespaceSelector", {})["matchLabels"] = dict(labels)
-    return constraints
+    return constraints if where is None else {**constraints, "namespaceSelector": where}
 
 
 def _policy_object(

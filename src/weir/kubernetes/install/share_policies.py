@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from weir.kubernetes.admission.shared_devices import SHARE_KEY, VARIABLES, field_path
+from weir.kubernetes.admission.webhook_configuration import namespaces_but
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES_PLURAL
@@ -63,7 +64,7 @@ def _shared_nodes(devices: Sequence[str], exempt: Sequence[str]) -> Policy:
         expression="!variables.is_wrong || variables.was_wrong",
         message="A pod with whole GPUs can't use a node that is set aside for shares.",
         message_expression=f"object.spec.?nodeName.orValue('') != '' ? {named} : {tolerated}",
-        exempt=exempt,
+        where=namespaces_but(exempt),
         params=parameter_kind(),
     )
 

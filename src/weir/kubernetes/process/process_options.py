@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.engine.overcommit import GRACE_S
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
@@ -25,6 +26,7 @@ class ProcessOptions:
     context: str | None = None
     namespace: str = ""  # of the lease; where this one runs if none is named
     scheduler: str = "weir"  # the name in `schedulerName` of the pods that are ours
+    managed: ManagedNamespaces = ALL  # in which objects are written
     elects: bool = True
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds

@@ -17,7 +17,7 @@ from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.api.changes import Change, Deliver, ObjectSet, ObjectUnreadable, to_both
+from weir.kubernetes.api.changes import Change, Deliver, ObjectSet, ObjectUnreadable, only_in, to_both
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection, pod_identity
 from weir.kubernetes.api.paths import path_of
@@ -86,7 +86,7 @@ class SchedulerProcess:
         self._loop = asyncio.get_running_loop()
         self.kinds: WorkloadKinds = load_kinds(chosen.kinds)
         self.cluster_state = ClusterState(
-            self.kinds, chosen.devices, options.scheduler, chosen.without_project
+            self.kinds, chosen.devices, options.scheduler, chosen.without_project, options.managed
         )
         namespace = options.namespace or api.namespace
         self.backend = KubernetesBackend(
@@ -131,7 +131,7 @@ class SchedulerProcess:
     def _make_sweeps(self, account: str) -> ClusterSweepController:
         deliver = self.backend.deliver(trial_costs.RESOURCE)
         costs = TrialCosts(deliver, lambda: self.hooks.policy.price.restart)
-        return ClusterSweepController(self._api, self.election, account, costs)
+        return ClusterSweepController(self._api, self.election, account, costs, self._options.managed)
 
     def _make_notifications(self, account: str) -> ClusterNotifications:
         index = None if self.query is None else self.query.workloads
@@ -318,13 +318,14 @@ class SchedulerProcess:
             await self.election.release()
 
     def _reflect(self) -> None:
-        ends = self.namespace_ends
-        sees: dict[str, Deliver] = {"namespaces": ends.see_namespaces, "pods": ends.see_pods}
+        ends, managed = self.namespace_ends, self._options.managed
+        sees: dict[str, Deliver] = {"pods": only_in(managed, ends.see_pods)}
         sees["workloads"] = self.notifications.see_workloads
-        if self.query is not None:
-            sees["namespaces"] = to_both(self.query.see_namespaces, ends.see_namespaces)
+        shown = None if self.query is None else self.query.see_namespaces
+        sees["namespaces"] = to_both(shown, ends.see_namespaces)
         for api_version, resource, of in WATCHED:
             deliver = to_both(sees.get(resource), self.backend.deliver(resource))
+            deliver = only_in(managed, deliver) if resource == "workloads" else deliver
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)
         for watched in self.kinds.watched:
             for api_version in watched.api_versions:
@@ -395,6 +396,5 @@ class SchedulerProcess:
             if each.absent or not each.synced.is_set()
         }
         self.backend.unreadable(unreadable)
-        if unreadable:
-            for key in self.backend.awaited_kinds() & unreadable.keys():
-                self._owners[key].look_again()
+        for key in self.backend.awaited_kinds() & unreadable.keys() if unreadable else ():
+            self._owners[key].look_again()

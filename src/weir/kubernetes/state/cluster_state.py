@@ -11,6 +11,7 @@ from typing import Any
 
 from weir.control.port import Fact, WorkloadFinished
 from weir.kubernetes.api.changes import Change
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubeNode, Metadata, Namespace
 from weir.kubernetes.crd.objects import WRITTEN_KEY, QuotaObject, WorkloadObject
@@ -52,6 +53,7 @@ class ClusterState:
         devices: DeviceResources,
         scheduler: str = "weir",
         without_project: WithoutProject = IGNORE,
+        managed: ManagedNamespaces = ALL,
     ) -> None:
         self.scheduler = scheduler
         self.node_states = NodeStates(devices)
@@ -63,7 +65,7 @@ class ClusterState:
         self.overcommitted = OvercommittedNodes(self.node_states)
         self.unreadable = UnreadableObjects()
         self.pods = PodTracker(
-            scheduler, self.node_states, self.resolver, self.registry, self.budgets, self.unreadable
+            scheduler, self.node_states, self.resolver, self.registry, self.budgets, self.unreadable, managed
         )
         self.orders = PodOrders(self.pods, self.node_states, self.registry, self.budgets, self.claims)
         self._start_conditions = StartConditionGates(self.registry)

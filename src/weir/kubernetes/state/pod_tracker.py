@@ -4,6 +4,7 @@ from heapq import heappush
 from typing import Any
 
 from weir.control.port import PodExit
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.allocations import annotated
@@ -35,12 +36,13 @@ class PodTracker:
         registry: WorkloadRegistry,
         budgets: Budgets,
         unreadable: UnreadableObjects,
+        managed: ManagedNamespaces = ALL,
     ) -> None:
         self.by_key: dict[str, TrackedPod] = {}
         self.moving: dict[str, float] = {}  # pods that start or stop by an order, and since when
         self.due: list[tuple[float, int, str]] = []  # heap of times and the pods or workloads to look at
         self.now_s = 0.0
-        self._scheduler = scheduler
+        self._scheduler, self._managed = scheduler, managed
         self._node_states = node_states
         self._resolver = resolver
         self._registry = registry
@@ -54,7 +56,7 @@ class PodTracker:
 
     def see(self, key: str, pod: KubePod | None) -> None:
         """Take in a new or changed pod; None: it is gone."""
-        if pod is not None and pod.spec.scheduler_name != self._scheduler:
+        if pod is not None and not self._is_ours(pod):
             self._see_other(key, pod)
             return
         tracked = self.by_key.get(key)
@@ -86,6 +88,9 @@ class PodTracker:
                 self._resolver.stale.add(key)
             else:
                 self._registry.dirty[tracked.gang] = None
+
+    def _is_ours(self, pod: KubePod) -> bool:
+        return pod.spec.scheduler_name == self._scheduler and pod.metadata.namespace in self._managed
 
     def _see_other(self, key: str, pod: KubePod) -> None:
         self._resolver.see_other(key, pod)

@@ -14,10 +14,11 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, only_in
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, Conflict
 from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
@@ -43,7 +44,14 @@ _LOG = get_logger(__name__)
 class ClusterSweepController:
     """Sweeps of one cluster; `account` is the namespace and name of Weir's service account."""
 
-    def __init__(self, api: ApiClient, leadership: Leadership, account: str, costs: TrialCosts) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        leadership: Leadership,
+        account: str,
+        costs: TrialCosts,
+        managed: ManagedNamespaces = ALL,
+    ) -> None:
         self._api = api
         self._leadership = leadership
         self._account = account
@@ -58,7 +66,7 @@ class ClusterSweepController:
         selector, seen = SWEEP_LABEL, self._observed
         jobs, pods = path_of(JOBS, "jobs"), path_of("v1", "pods")
         self.reflectors: list[Reflector[Any]] = [
-            Reflector(api, path_of(API_VERSION, PLURAL), ApiObject, self._deliver),
+            Reflector(api, path_of(API_VERSION, PLURAL), ApiObject, only_in(managed, self._deliver)),
             Reflector(api, jobs, TrialObject, seen.deliver_jobs, label_selector=selector),
             Reflector(api, pods, TrialRunView, seen.deliver_pods, label_selector=selector),
         ]

@@ -1,0 +1,197 @@
+"""The service account of Weir and its roles, with no more rights than some part of Weir uses.
+
+What Weir changes in namespaces is a role of its own. It is bound in the whole cluster, or in each managed
+namespace alone. What Weir reads is bound in the whole cluster: pods of any namespace take GPUs of a node.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
+from weir.kubernetes.crd.notification_objects import PLURAL as NOTIFICATIONS
+from weir.kubernetes.crd.notification_objects import READ_ROLE
+from weir.kubernetes.crd.notification_objects import SECRET as RULE_SECRET
+from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
+from weir.kubernetes.crd.schemas import GROUP
+from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
+from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
+from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
+from weir.kubernetes.install.monitoring import METRICS_ROLE
+from weir.kubernetes.install.parts import LABELS, Thing, thing, within
+from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE
+from weir.kubernetes.query.discovery import API_SERVICE, read_rules
+from weir.kubernetes.query.front_proxy import CONFIG_NAMESPACE as FRONT_PROXY_NAMESPACE
+from weir.kubernetes.translate.kinds import WorkloadKinds
+
+SECRET = f"{NAME}-webhook"
+MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
+"""Label of a cluster role that lets Weir read kinds added to the table."""
+OWN_KINDS = ("departments", "projects", "topologies", "workloads")
+RBAC = "rbac.authorization.k8s.io"
+_IN_NAMESPACES, _DELETE_PODS = f"{NAME}-namespaces", f"{NAME}-delete-pods"
+
+
+def access(
+    namespace: str, kinds: WorkloadKinds, managed: ManagedNamespaces, *, reads_receivers: bool
+) -> list[Thing]:
+    """Return the service account and its roles.
+
+    With `reads_receivers` it may read the Secret with receivers of every managed namespace.
+    """
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    aggregated = {"clusterRoleSelectors": [{"matchLabels": {MORE_KINDS: "true"}}]}
+    return [
+        {**within(namespace, "v1", "ServiceAccount", NAME), "automountServiceAccountToken": False},
+        _role(NAME, *_rules_of_cluster(kinds)),
+        _bound(NAME, account),
+        thing(f"{RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated),
+        _bound(f"{NAME}-kinds", account),
+        _role(_IN_NAMESPACES, *_rules_in_namespaces()),
+        *_bound_where_managed(_IN_NAMESPACES, account, managed),
+        # a budget protects what is borrowed for a while; without this role for good
+        _role(_DELETE_PODS, may("delete", "", "pods")),
+        *_bound_where_managed(_DELETE_PODS, account, managed),
+        within(namespace, f"{RBAC}/v1", "Role", NAME, rules=_rules_at_home()),
+        {**within(namespace, f"{RBAC}/v1", "RoleBinding", NAME), **bind("Role", NAME, account)},
+        _role(METRICS_ROLE, {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}),
+        *_roles_of_people(),
+        # bound by an administrator where Weir may make the Jobs of sweeps
+        _role(f"{NAME}-sweeps", may("create delete", "batch", "jobs")),
+        # bound in namespaces where Weir may read addresses of webhooks: one Secret by its name
+        _role(READ_ROLE, may("get", "", "secrets", names=[RULE_SECRET])),
+        *(_bound_where_managed(READ_ROLE, account, managed) if reads_receivers else []),
+        {
+            **within(FRONT_PROXY_NAMESPACE, f"{RBAC}/v1", "RoleBinding", f"{NAME}-front-proxy"),
+            **bind("Role", FRONT_PROXY_ROLE, account),
+        },
+    ]
+
+
+def _roles_of_people() -> list[Thing]:
+    """Return the roles that the cluster adds to view, edit and admin."""
+    return [
+        thing(
+            f"{RBAC}/v1",
+            "ClusterRole",
+            f"{NAME}-view",
+            labels={
+                **LABELS,
+                **{f"{RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
+            },
+            rules=[
+                may("get list watch", GROUP, *OWN_KINDS, CONFIGS, SHARED_NODES, SWEEPS, NOTIFICATIONS),
+                *read_rules(),
+            ],
+        ),
+        thing(  # people who may make Jobs may make sweeps
+            f"{RBAC}/v1",
+            "ClusterRole",
+            f"{NAME}-edit",
+            labels={**LABELS, **{f"{RBAC}/aggregate-to-{role}": "true" for role in ("edit", "admin")}},
+            rules=[may("create update patch delete deletecollection", GROUP, SWEEPS, NOTIFICATIONS)],
+        ),
+    ]
+
+
+def _role(name: str, *rules: Thing) -> Thing:
+    return thing(f"{RBAC}/v1", "ClusterRole", name, rules=list(rules))
+
+
+def _bound(role: str, account: Thing) -> Thing:
+    return {**thing(f"{RBAC}/v1", "ClusterRoleBinding", role), **bind("ClusterRole", role, account)}
+
+
+def _bound_where_managed(role: str, account: Thing, managed: ManagedNamespaces) -> list[Thing]:
+    """Return the bindings of a role: one of the cluster, or one in each managed namespace."""
+    if managed.are_all:
+        return [_bound(role, account)]
+    to = bind("ClusterRole", role, account)
+    return [{**within(name, f"{RBAC}/v1", "RoleBinding", role), **to} for name in managed.names]
+
+
+def bind(kind: str, role: str, account: Thing) -> Thing:
+    """Return the parts of a binding: its role and its one subject."""
+    return {"roleRef": {"apiGroup": RBAC, "kind": kind, "name": role}, "subjects": [account]}
+
+
+def may(verbs: str, group: str, *resources: str, names: Sequence[str] = ()) -> Thing:
+    """Return a rule of a role, by verbs separated by spaces."""
+    rule: Thing = {"apiGroups": [group], "resources": list(resources), "verbs": verbs.split()}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
+    """Return the rules for reading, and for objects that are in no namespace."""
+    look = "list watch"
+    return [
+        # what there is
+        may(look, "", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"),
+        may(f"get {look}", "", "pods"),
+        may(look, "scheduling.k8s.io", "priorityclasses", "podgroups", "workloads"),
+        may(look, "policy", "poddisruptionbudgets"),
+        may(look, "storage.k8s.io", "storageclasses", "csinodes"),
+        may(look, "resource.k8s.io", "deviceclasses", "resourceslices", "devicetaintrules"),
+        may(f"get {look}", "resource.k8s.io", "resourceclaims"),
+        may("get", "resource.k8s.io", "resourceclaimtemplates"),  # of a pod that may claim GPUs
+        may("get", "batch", "jobs"),  # those of trials
+        may(look, "events.k8s.io", "events"),  # its own ones are answered, too
+        may(look, GROUP, *OWN_KINDS, CONFIGS, NOTIFICATIONS),
+        may(f"get {look}", GROUP, SWEEPS),
+        *_owners(kinds),
+        # what it does
+        may("patch", "", "persistentvolumes"),  # a volume follows its pod's node
+        may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
+        may("patch", GROUP, *(f"{each}/status" for each in (*OWN_KINDS[:3], CONFIGS))),
+        may("patch", GROUP, "projects", "departments"),  # the finalizer; a policy allows nothing else
+        may("create patch", GROUP, SHARED_NODES, names=[SHARED_NODES_NAME]),
+        # its port
+        may(
+            "get patch",
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+            names=[NAME],
+        ),
+        may("get patch delete", "apiregistration.k8s.io", "apiservices", names=[API_SERVICE]),
+        may("create", "authentication.k8s.io", "tokenreviews"),
+        may("create", "authorization.k8s.io", "subjectaccessreviews"),
+    ]
+
+
+def _rules_in_namespaces() -> list[Thing]:
+    """Return the rules for changes to objects of namespaces."""
+    return [
+        may("create", "", "pods/binding", "pods/eviction"),
+        may("patch", "", "pods/status"),  # the node kept for a pod, the claim for its extended resources
+        may("patch", "scheduling.k8s.io", "podgroups/status"),  # whether a pod group is placed
+        may("patch", "", "persistentvolumeclaims"),  # a volume follows its pod's node
+        # the devices of a claim, before its pod is bound, and the claim for its extended resources
+        may("patch", "resource.k8s.io", "resourceclaims", "resourceclaims/status"),
+        may("create delete", "resource.k8s.io", "resourceclaims"),
+        may("update patch", "resource.k8s.io", "resourceclaims/binding"),
+        may("patch", "batch", "jobs"),  # idle ones are suspended; a policy allows nothing else
+        may("create", "events.k8s.io", "events"),
+        may("create patch", GROUP, "workloads"),
+        may("patch", GROUP, f"{SWEEPS}/status", f"{NOTIFICATIONS}/status"),
+    ]
+
+
+def _owners(kinds: WorkloadKinds) -> Iterable[Thing]:
+    """Yield the roles that read the kinds of the table."""
+    by_group: dict[str, set[str]] = {}
+    for watched in kinds.watched:
+        for api_version in watched.api_versions:
+            group = api_version.rpartition("/")[0]
+            by_group.setdefault(group, set()).add(watched.resource)
+    for group, resources in sorted(by_group.items()):
+        yield may("list watch", group, *sorted(resources))
+
+
+def _rules_at_home() -> list[Thing]:
+    return [
+        may("create", "coordination.k8s.io", "leases"),
+        may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
+        may("get update", "", "secrets", names=[SECRET]),
+        # its own one again after it was deleted; RBAC knows no names of new objects
+        may("create", "", "secrets"),
+    ]
