@@ -57,7 +57,7 @@ class ClusterState:
     ) -> None:
         self.scheduler = scheduler
         self.node_states = NodeStates(devices)
-        self.quota_objects = QuotaObjects(without_project)
+        self.quota_objects = QuotaObjects(without_project, managed)
         self.resolver = PodResolver(kinds, devices)
         self.claims = self.resolver.resource_claims
         self.budgets = Budgets(self.resolver.labels)

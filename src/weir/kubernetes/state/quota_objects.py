@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from structlog import get_logger
 
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
@@ -31,9 +32,9 @@ _WEAK = "project"
 class QuotaObjects:
     """Turns departments, projects and topologies into the quota tree of the engine."""
 
-    def __init__(self, without: WithoutProject = IGNORE) -> None:
+    def __init__(self, without: WithoutProject = IGNORE, managed: ManagedNamespaces = ALL) -> None:
         """Create it; `without` decides about pods in namespaces that no project lists."""
-        self._without = without
+        self._without, self._managed = without, managed
         self._labels: dict[str, dict[str, str]] = {}  # of namespaces, if that rule reads them
         self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
         self._sound: dict[Key, QueueObject] = {}  # as it last could be used
@@ -122,9 +123,20 @@ class QuotaObjects:
                 if (kind, name) not in self.refused:
                     self._sound[kind, name] = each
         self.tree = tree
+        self._remark_unmanaged()
         self.topologies, refused = topologies_of(self._objects["Topology"].values())
         self.refused.update(refused)
         self._known.update({queue.name: queue for queue in tree.queues})
+
+    def _remark_unmanaged(self) -> None:
+        """Note the projects that list a namespace which isn't managed."""
+        for namespace, projects in self.tree.projects_of.items():
+            for project in projects if namespace not in self._managed else ():
+                self.tree.remarks.setdefault(
+                    ("Project", project),
+                    f"Weir doesn't manage the namespace {namespace}: leave it out, or have it added to the "
+                    "managed namespaces of the installation; until then its pods aren't Weir's",
+                )
 
     def _tree(self) -> QueueTree:
         """Return the tree of all objects, without those that can't be part of it."""
