@@ -264,7 +264,7 @@ def test_no_unused_right_is_given(cluster: Cluster, plane: ControlPlane) -> None
     given = {
         (verb, resource)
         for role in manifests(Installation(home))
-        if role["kind"] in ("ClusterRole", "Role") and role["metadata"]["name"] == "weir"
+        if role["kind"] in ("ClusterRole", "Role") and role["metadata"]["name"] in ("weir", "weir-namespaces")
         for rule in role["rules"]
         for verb in rule["verbs"]
         for resource in rule["resources"]
