@@ -53,13 +53,12 @@ def manifests(
     overcommit_grace
         Time before preemptible pods are stopped on a node whose GPUs are overcommitted.
     """
-    from weir.kubernetes.install.manifests import Installation, as_yaml
-    from weir.kubernetes.install.manifests import manifests as objects
+    from weir.kubernetes.install import manifests as install
     from weir.kubernetes.install.network import source
 
     with option_mistakes():
         devices = weir.device_resources
-        chosen = Installation(
+        chosen = install.Installation(
             check.one("--namespace", check.namespace, weir.namespace),
             weir.image_name,
             weir.replicas,
@@ -81,7 +80,7 @@ def manifests(
     print(f"# Weir {__version__}, made by `weir kube manifests`.")
     if "@" not in chosen.image:
         print("# The image is named by a tag, which can be moved: --image NAME@sha256:DIGEST pins it.")
-    sys.stdout.write(as_yaml(objects(chosen)))
+    sys.stdout.write(install.as_yaml(install.manifests(chosen)))
     return 0
 
 

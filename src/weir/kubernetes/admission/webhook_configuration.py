@@ -67,7 +67,6 @@ def registrations(
         {"name": "is-retried-by-pod", "expression": f"{template}.spec.restartPolicy == 'Never'"},
     ]
     may_have_claims = [may_have_members[0], _has_claims(f"{template}.spec")]
-
     hook = partial(_webhook, client)
     queues = [
         _rule(GROUP, VERSION, ["projects"], ["CREATE", "UPDATE"]),
