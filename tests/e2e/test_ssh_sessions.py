@@ -44,6 +44,18 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
         yield person
 
 
+def client_files(person: Person, name: str) -> Path:
+    """Return the directory with the client's files of a session."""
+    return person.home / ".local/state/weir/sessions" / f"weir-{name}"
+
+
+def session_of(person: Person, name: str) -> Path:
+    """Return the directory of a session in the directory of its pod."""
+    uid = person.server.get(f"/api/v1/workloads/{name}")["uid"]
+    (directory,) = (person.server.home / "jobs" / str(uid)).glob("*/session")
+    return directory
+
+
 def test_a_login_has_the_environment_of_the_workload(person: Person) -> None:
     device = person.server.get("/api/v1/workloads/dev")["pod_rows"][0]["devices"][0]
     done = person.ssh("weir-dev", "echo $WEIR_WORKLOAD $CUDA_VISIBLE_DEVICES $WEIR_POD_ID")
@@ -59,11 +71,11 @@ def test_a_second_command_attaches_and_keeps_the_options(person: Person) -> None
 
 
 def test_keys_are_for_their_owner_alone(person: Person) -> None:
-    directory = (person.home / ".local/state/weir/sessions/weir-dev").resolve()
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    for name in ("client_key", "host_key", "sshd_config"):
-        assert stat.S_IMODE((directory / name).stat().st_mode) == 0o600, name
-    assert directory.is_relative_to(person.server.home / "jobs")
+    directory, client = session_of(person, "dev"), client_files(person, "dev")
+    private = [client / "client_key", directory / "host_key", directory / "sshd_config"]
+    assert {stat.S_IMODE(each.stat().st_mode) for each in (directory, client)} == {0o700}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in private} == {0o600}
+    assert not (directory / "client_key").exists(), "a container has no need of it"
 
 
 def test_a_workload_that_no_session_command_made_is_reached_too(person: Person) -> None:
@@ -192,8 +204,9 @@ def test_the_end_of_the_workload_ends_connections_and_deletes_keys(person: Perso
         assert connection.stdout is not None
         connection.stdin.write(b"x\n")
         assert connection.stdout.read(2) == b"x\n"
-        directory = (person.home / ".local/state/weir/sessions/weir-short").resolve()
-        assert (directory / "client_key").exists()
+        directory = session_of(person, "short")
+        assert (directory / "host_key").exists()
+        assert (client_files(person, "short") / "client_key").exists()
         person.server.ask("POST", "/api/v1/workloads/short/stop")
         assert connection.wait(LIMIT_S) != 0
         person.server.until("short", "stopped")
@@ -201,6 +214,26 @@ def test_the_end_of_the_workload_ends_connections_and_deletes_keys(person: Perso
     done = person.ssh("weir-short", "true")
     assert done.returncode != 0
     assert "there is no workload short: `weir ssh short` makes one" in done.stderr
+    assert words_of(person.weir("ssh", "dev", "--", "echo", "here")) == ["here"]
+    assert not client_files(person, "short").exists(), "the next session deletes them"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
+def test_a_login_reads_no_file_that_the_workload_made(person: Person, kind: str) -> None:
+    directory = session_of(person, "dev")
+    for name in ("client_key", "client_key.pub", "known_hosts", "host_key", "host_key.pub"):
+        path = directory / name
+        path.unlink(missing_ok=True)
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "link":
+            path.symlink_to("/dev/zero")
+        else:
+            path.touch()
+            os.truncate(path, 1 << 30)
+    assert words_of(person.ssh("weir-dev", "echo again")) == ["again"]
+    for name in ("client_key", "known_hosts"):
+        (directory / name).unlink()
 
 
 def test_a_session_says_why_it_waits_and_is_stopped_with_its_command(person: Person) -> None:

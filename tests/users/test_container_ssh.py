@@ -77,7 +77,9 @@ def test_a_login_is_that_of_exec_and_has_the_variables_of_the_container(
             "a debugger reaches the command"
         )
         (directory,) = (pool.home / "jobs" / str(pool.row("boxed")["uid"])).glob("*/session")
-        private = (directory, *(directory / name for name in ("client_key", "host_key", "sshd_config")))
+        client = Path(user.pw_dir, ".local/state/weir/sessions/weir-boxed")
+        names = (directory / "host_key", directory / "sshd_config", client / "client_key")
+        private = (directory, client, *names)
         assert {each.stat().st_mode & 0o077 for each in private} == {0}
         assert not list(directory.glob("tmp*"))
     until(lambda: not directory.exists())

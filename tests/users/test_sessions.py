@@ -58,10 +58,10 @@ def test_another_user_reaches_nothing_of_a_session(pool: SharedPool, unix_users:
     assert connection.stdout is not None
     try:
         pid = int(connection.stdout.readline())
-        link = Path(user.pw_dir, ".local/state/weir/sessions/weir-private")
-        directory = link.readlink()
-        assert (directory / "client_key").stat().st_uid == user.pw_uid
-        reads = [str(directory / name) for name in ("client_key", "host_key", "sshd_config")]
+        client = Path(user.pw_dir, ".local/state/weir/sessions/weir-private")
+        (directory,) = (pool.home / "jobs" / str(pool.row("private")["uid"])).glob("*/session")
+        assert (client / "client_key").stat().st_uid == user.pw_uid
+        reads = [str(client / "client_key"), *(str(directory / name) for name in ("host_key", "sshd_config"))]
         reads += [f"/proc/{each}/environ" for each in (pid, *_ancestors(pid))]
         script = "; ".join(f"cat {path} && echo READ" for path in reads)
         script += f"; ls {directory} {directory.parent} && echo READ; kill -0 {pid} && echo SIGNALLED"

@@ -52,7 +52,7 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
         EntryRefused: the account can't be written there.
     """
     listed = "".join(f"Host {host}\n" for host in sorted(hosts))
-    files = f"{_as_is(str(ssh_files.remote_keys() if is_remote else ssh_files.links()))}/%n"
+    files = f"{_as_is(str(ssh_files.remote_keys() if is_remote else ssh_files.client_files()))}/%n"
     here = [
         ("IdentitiesOnly", "yes"),
         ("UserKnownHostsFile", _quoted(f"{files}/{KNOWN_HOSTS}")),
@@ -107,6 +107,7 @@ def of(pool: "Pool") -> str:
     person = pool.whoami().user
     is_remote = pool.address.ssh is not None
     user = person if is_remote else ssh_files.user_name()
+    ssh_files.forget_ended()
     return render(hosts_of(pool, person), user, is_remote=is_remote)
 
 

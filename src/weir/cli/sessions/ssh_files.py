@@ -1,16 +1,18 @@
 """Files of a session for OpenSSH: keys, and the configuration of sshd.
 
-They lie in the pod's own directory, for its user alone, and its supervisor deletes them when it ends.
-A link in the user's state leads the client there by the name of the workload.
+The files of sshd lie in the pod's own directory, for its user alone, and its supervisor deletes them when it
+ends. A container can change them. So the client's files lie in the user's state, by the name of the workload,
+and ssh reads nothing that a container wrote.
 """
 
+import fcntl
 import os
 import pwd
 import re
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,6 +37,8 @@ _UNQUOTED = re.compile(r"[\n\r\0]")
 _ACCOUNT = re.compile(r"\w[\w.@+\\-]{0,99}")
 _USER, _ROOT = "user", "root"
 """File with the account of a session on a cluster."""
+_POD = "pod"
+"""File with the path of the pod whose session a client's files are for."""
 BASE_SETTINGS = (
     ("StrictModes", "no"),  # the directory is the user's alone; those above it are the pool's
     ("AuthenticationMethods", "publickey"),
@@ -80,7 +84,7 @@ def account(user: str) -> str:
 
 
 def make(own: str, name: str, environment: Mapping[str, str], key: str | None = None) -> Path:
-    """Make the files of a pod's session unless they exist, and link them; return the directory.
+    """Make the files of a pod's session and of its client unless they exist; return the directory in the pod.
 
     `own` is the pod's own directory, `environment` that of its process, and `key` that of a client on another
     machine, which is let in too. A container may change everything in the directory while this runs, so each
@@ -93,14 +97,18 @@ def make(own: str, name: str, environment: Mapping[str, str], key: str | None = 
         raise EntryRefused("--key isn't the public key of a client: it is made by `weir ssh`", 2)
     directory = Path(own) / SESSION
     try:
-        with _opened_pod(own) as pod:
-            if not _has_keys(pod):
-                _make_keys(pod, host_alias(name))
+        with _opened_client(host_alias(name)) as client, _opened_pod(own) as pod:
+            public = _public_key(client, host_alias(name))
+            with suppress(FileExistsError):
+                os.mkdir(SESSION, 0o700, dir_fd=pod)
             with _opened(SESSION, pod) as session:
+                _keep_host_key(session, client, host_alias(name))
+                if _read(session, f"{CLIENT_KEY}.pub") != public:
+                    _write(session, f"{CLIENT_KEY}.pub", public)
                 _write(session, SSHD_CONFIG, sshd_config(directory, environment).encode(errors=_AS_IS))
                 if key is not None:
                     _authorize(session, key)
-        _link(name, directory)
+            _write(client, _POD, os.fsencode(own))
     except subprocess.CalledProcessError as error:
         raise EntryRefused(f"ssh-keygen failed: {error.stderr.decode(errors='replace').strip()}") from None
     except OSError as error:
@@ -112,8 +120,7 @@ def make(own: str, name: str, environment: Mapping[str, str], key: str | None = 
 
 def _authorize(session: int, key: str) -> None:
     """Let the key of a client on another machine in to a session."""
-    text = job_files.read_at(session, FURTHER_KEYS, _KEYS_BYTES_MOST)
-    lines = text.decode("ascii", "replace").splitlines() if isinstance(text, bytes) else []
+    lines = _read(session, FURTHER_KEYS).decode("ascii", "replace").splitlines()
     present = [line for line in lines if _PUBLIC_KEY.fullmatch(line)]
     if key not in present:
         _write(session, FURTHER_KEYS, "".join(f"{each}\n" for each in [*present, key]).encode())
@@ -150,8 +157,8 @@ def sshd_config(directory: Path, environment: Mapping[str, str]) -> str:
     return "".join(f"{key} {value}\n" for key, value in settings)
 
 
-def links() -> Path:
-    """Return the directory with a link to the files of each session, by its name for ssh."""
+def client_files() -> Path:
+    """Return the directory with the client's files of each session, by its name for ssh."""
     return state_directory() / LINKS
 
 
@@ -223,41 +230,104 @@ def _opened(path: str, above: int | None = None) -> Iterator[int]:
         os.close(directory)
 
 
-def _has_keys(pod: int) -> bool:
-    """Return True if the files of a session are complete."""
+@contextmanager
+def _locked_client_files() -> Iterator[int]:
+    """Open the directory of all client files until the block ends, for one process at a time."""
+    path = client_files()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        with _opened(SESSION, pod) as session:
-            return stat.S_ISREG(os.stat(HOST_KEY, dir_fd=session, follow_symlinks=False).st_mode)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _opened(str(path)) as above:
+            yield above
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _opened_client(alias: str) -> Iterator[int]:
+    """Open the directory of a client's files until the block ends, for one process at a time.
+
+    ssh may read its key while the files of a new session of the same name are made: that key stays.
+    """
+    with _locked_client_files() as above:
+        _forget_ended(above, keep=alias)
+        with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+            os.unlink(alias, dir_fd=above)  # the link of an earlier version
+        with suppress(FileExistsError):
+            os.mkdir(alias, 0o700, dir_fd=above)
+        with _opened(alias, above) as client:
+            yield client
+
+
+def forget_ended() -> None:
+    """Delete the client's files of sessions that are over."""
+    with suppress(OSError), _locked_client_files() as above:
+        _forget_ended(above)
+
+
+def _forget_ended(above: int, keep: str = "") -> None:
+    for each in client_files().iterdir():
+        if each.name != keep and not _is_live(each):
+            remove_tree(above, each.name)
+
+
+def _is_live(files: Path) -> bool:
+    """Return True if the pod that a client's files are for has a session."""
+    try:
+        own = (
+            files.readlink().parent if files.is_symlink() else Path(os.fsdecode((files / _POD).read_bytes()))
+        )
+    except OSError:
+        return False
+    return (own / SESSION).is_dir()
+
+
+def _public_key(client: int, alias: str) -> bytes:
+    """Return the public key of a client; make the key if there is none."""
+    public = _read(client, f"{CLIENT_KEY}.pub")
+    if not public or not _read(client, CLIENT_KEY):
+        files = _new_key(CLIENT_KEY, alias)
+        for name, text in files.items():
+            _write(client, name, text)
+        public = files[f"{CLIENT_KEY}.pub"]
+    return public
+
+
+def _keep_host_key(session: int, client: int, alias: str) -> None:
+    """Make the key of sshd unless the client knows the present one."""
+    public = f"{HOST_KEY}.pub"
+    if _is_file(session, HOST_KEY) and _known(_read(session, public)) == _read(client, KNOWN_HOSTS):
+        return
+    files = _new_key(HOST_KEY, alias)
+    for name, text in files.items():
+        _write(session, name, text)
+    _write(client, KNOWN_HOSTS, _known(files[public]))
+
+
+def _known(public: bytes) -> bytes:
+    """Return the file of known hosts with a public key: it is for one host alone."""
+    return b"* " + b" ".join(public.split()[:2]) + b"\n"
+
+
+def _is_file(directory: int, name: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
 
 
-def _make_keys(pod: int, alias: str) -> None:
-    """Make the keys in a directory of their own, which gets its name when they are complete."""
-    files = _keys(alias)
-    beside = f"{SESSION}.{os.urandom(4).hex()}"
-    os.mkdir(beside, 0o700, dir_fd=pod)
-    try:
-        with _opened(beside, pod) as directory:
-            for name, text in files.items():
-                _write(directory, name, text)
-        os.rename(beside, SESSION, src_dir_fd=pod, dst_dir_fd=pod)  # one that is empty is replaced
-    except OSError:
-        remove_tree(pod, beside)
-        if not _has_keys(pod):  # another connection wasn't first
-            raise
+def _read(directory: int, name: str) -> bytes:
+    """Return the content of a small regular file of an open directory; nothing of all others."""
+    text = job_files.read_at(directory, name, _KEYS_BYTES_MOST)
+    return text if isinstance(text, bytes) else b""
 
 
-def _keys(alias: str) -> dict[str, bytes]:
-    """Return new files of a session, made outside of the directory of the pod."""
-    state = state_directory()
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f"{SESSION}.", dir=state) as private:
-        for name in (HOST_KEY, CLIENT_KEY):
-            _make_key(Path(private, name), alias)
-        files = {each.name: each.read_bytes() for each in Path(private).iterdir()}
-    public = files[f"{HOST_KEY}.pub"].split()[:2]
-    return {**files, KNOWN_HOSTS: b"* " + b" ".join(public) + b"\n"}  # the file is for this host alone
+def _new_key(name: str, alias: str) -> dict[str, bytes]:
+    """Return the files of a new key, made outside of the directory of the pod."""
+    with TemporaryDirectory(prefix=f"{SESSION}.", dir=state_directory()) as private:
+        _make_key(Path(private, name), alias)
+        return {each.name: each.read_bytes() for each in Path(private).iterdir()}
 
 
 def _make_key(path: Path, comment: str) -> None:
@@ -272,19 +342,6 @@ def _write(directory: int, name: str, text: bytes) -> None:
     with os.fdopen(os.open(beside, flags, 0o600, dir_fd=directory), "wb") as file:
         file.write(text)
     os.replace(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
-
-
-def _link(name: str, directory: Path) -> None:
-    """Let the client find the files by the name of the workload, and forget sessions that are over."""
-    above = links()
-    above.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for each in above.iterdir():
-        if each.is_symlink() and not each.exists():
-            each.unlink(missing_ok=True)
-    beside = above / f".{os.getpid()}"
-    beside.unlink(missing_ok=True)
-    beside.symlink_to(directory)
-    beside.replace(above / host_alias(name))
 
 
 def user_name() -> str:
