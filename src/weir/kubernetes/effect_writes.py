@@ -25,6 +25,8 @@ from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
 from weir.kubernetes.state.owner_fate import maker_of
 from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
+from weir.kubernetes.state.scheduling_groups import is_native
+from weir.kubernetes.state.stated_owner import statement
 from weir.kubernetes.translate.gpu_sharing import is_share
 from weir.kubernetes.writes.claim_writes import allocation_write
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
@@ -135,7 +137,7 @@ class EffectWrites:
             self._state.registry.forget_nomination(gang)
             yield from self._statuses.keep(gang, {"nomination": None}, now_s)
         ours = self._state.orders.start_assumed(tracked, place, effect.start, now_s)
-        words = {START_KEY: str(effect.start)}
+        words = {START_KEY: str(effect.start), **self._owner(gang, tracked)}
         if place.devices:
             words[GPUS_KEY] = ",".join(map(str, place.devices))
             words |= self._memory_limit(tracked, place.node)
@@ -147,6 +149,13 @@ class EffectWrites:
         else:
             self.binding += 1
             yield Bind(gang.key.namespace, tracked.name, tracked.uid, place.node, words, about, before)
+
+    def _owner(self, gang: Gang, tracked: TrackedPod) -> dict[str, str]:
+        """Return the annotation with the topmost owner of a pod."""
+        owner, info = maker_of(gang), tracked.info
+        if is_native(owner.api_version) or info is None:
+            return {}
+        return statement(owner, info.derived.role, self._state.resolver.controller(tracked.key))
 
     def _memory_limit(self, tracked: TrackedPod, name: str) -> dict[str, str]:
         """Return the bytes of each device that a share may use; nothing where their memory is unknown."""

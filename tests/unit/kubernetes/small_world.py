@@ -134,11 +134,14 @@ def pod(
     scheduler: str = "weir",
     uid: str = "",
     labels: dict[str, str] | None = None,
+    stated: str = "",
 ) -> KubePod:
     asks: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
     annotations = {} if not start else {"weir.dev/start": str(start)}
     if devices is not None:
         annotations["weir.dev/gpus"] = devices
+    if stated:
+        annotations["weir.dev/owner"] = stated
     if isinstance(owner, tuple):
         owner = OwnerReference("batch/v1", "Job", owner[0], owner[1], controller=True)
     references = [] if owner is None else [owner]

@@ -3,14 +3,17 @@
 from collections import defaultdict
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.budget import examples
 
-from .small_world import WatchProgress, job, node, pod, project
+from .small_world import WatchProgress, job, maker, node, pod, project, reference
 
 NODES = ("n1", "n2", "n3")
 JOBS = ("a", "b", "c")
+SET = "s"
+ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
 class World:
@@ -34,21 +37,26 @@ class World:
     def act(self, choice: Any) -> None:
         """Something happens, if it can."""
         what, one, two = choice
-        jobs, pods = self.there["owners"], self.there["pods"]
+        jobs, pods = self._jobs(), self.there["pods"]
         if what == "job" and JOBS[one % 3] not in jobs:
             self.made += 1
-            self.put("owners", JOBS[one % 3], job(JOBS[one % 3], f"j{self.made}", 1 + two % 3))
+            self.put("owners", JOBS[one % 3], self._job(JOBS[one % 3], 1 + two % 3))
+        elif what in {"set", "unset"}:
+            self._set(is_there=what == "set")
         elif what == "unjob" and jobs:
             self.drop("owners", sorted(jobs)[one % len(jobs)])
         elif what == "over" and jobs:
             key = sorted(jobs)[one % len(jobs)]
             uid, pods_ = jobs[key]["metadata"]["uid"], jobs[key]["spec"].get("parallelism", 1)
-            self.put("owners", key, job(key, uid, pods_, over="Complete"))
+            self.put(
+                "owners", key, {**job(key, uid, pods_, over="Complete"), "metadata": jobs[key]["metadata"]}
+            )
         elif what == "pod" and jobs:
             key = sorted(jobs)[one % len(jobs)]
             self.made += 1
             name = f"{key}-{self.made}"
-            self.put("pods", f"team/{name}", pod(name, owner=(key, jobs[key]["metadata"]["uid"])))
+            owner = key, jobs[key]["metadata"]["uid"]
+            self.put("pods", f"team/{name}", pod(name, owner=owner, labels={ROLE: key}))
         elif what == "member" and jobs:
             key = sorted(jobs)[one % len(jobs)]
             self.made += 1
@@ -67,10 +75,45 @@ class World:
             self.put("nodes", name, node(name, gpus=4 + two % 2, cordoned=two == 3))
         elif what == "unnode" and self.there["nodes"]:
             self.drop("nodes", sorted(self.there["nodes"])[one % len(self.there["nodes"])])
-        elif what == "project":
-            self.put("projects", "team", project("team", gpus=4 + two))
-        elif what == "unproject" and "team" in self.there["projects"]:
+        elif what in {"project", "unproject"}:
+            self._project(4 + two if what == "project" else None)
+
+    def _jobs(self) -> dict[str, Any]:
+        return {key: each for key, each in self.there["owners"].items() if each["kind"] == "Job"}
+
+    def _project(self, gpus: int | None) -> None:
+        """Make the project or change its quota; None: it goes."""
+        if gpus is not None:
+            self.put("projects", "team", project("team", gpus=gpus))
+        elif "team" in self.there["projects"]:
             self.drop("projects", "team")
+
+    def _set(self, *, is_there: bool) -> None:
+        """Make the JobSet, or delete it."""
+        if is_there and SET not in self.there["owners"]:
+            self.made += 1
+            parts = [{"name": each, "replicas": 1, "template": {"spec": {"parallelism": 2}}} for each in JOBS]
+            spec = {"replicatedJobs": parts}
+            self.put("owners", SET, maker("JobSet", "jobset.x-k8s.io/v1alpha2", SET, f"s{self.made}", spec))
+        elif not is_there and SET in self.there["owners"]:
+            self.drop("owners", SET)
+
+    def _job(self, name: str, pods: int) -> dict[str, Any]:
+        """Return a Job, which belongs to the JobSet if there is one."""
+        made = job(name, f"j{self.made}", pods)
+        above = self.there["owners"].get(SET)
+        if above is not None:
+            made["metadata"]["ownerReferences"] = [msgspec.to_builtins(reference(above))]
+        return made
+
+    def _stated(self, name: str) -> str:
+        """Return the annotation of a pod that is bound while its Job and the JobSet above are there."""
+        owners = self.there["owners"]
+        above = owners.get(name, {}).get("metadata", {}).get("ownerReferences", [])
+        if SET not in owners or not above or above[0]["uid"] != owners[SET]["metadata"]["uid"]:
+            return ""
+        stated = {key: above[0][key] for key in ("apiVersion", "kind", "name", "uid")}
+        return msgspec.json.encode({**stated, "role": name}).decode()
 
     def _pod(self, what: str, key: str, two: int) -> None:
         old = self.there["pods"][key]
@@ -85,10 +128,13 @@ class World:
             "devices": meta.annotations.get("weir.dev/gpus"),
             "phase": old.status.phase,
             "deleting": meta.deletion_timestamp is not None,
+            "labels": dict(meta.labels),
+            "stated": meta.annotations.get("weir.dev/owner", ""),
         }
         if what == "bind" and not spec.node_name and not answer["deleting"]:
             self.start += 1
-            answer.update(on=NODES[two % 3], start=self.start, devices=str(two % 4))
+            stated = self._stated(meta.labels.get(ROLE, ""))
+            answer.update(on=NODES[two % 3], start=self.start, devices=str(two % 4), stated=stated)
         elif what == "run" and spec.node_name and answer["phase"] == "Pending":
             answer["phase"] = "Running"
         elif what == "end" and spec.node_name and answer["phase"] in {"Pending", "Running"}:
@@ -103,8 +149,6 @@ class World:
 
 def _copy(thing: Any) -> Any:
     """The picture keeps and changes what it is given."""
-    import msgspec
-
     return thing if isinstance(thing, dict) else msgspec.convert(msgspec.to_builtins(thing), type(thing))
 
 
@@ -135,6 +179,8 @@ def _differences(heard: list[Any], missed: list[Any]) -> list[Any]:
 ACTS = st.tuples(
     st.sampled_from(
         [
+            "set",
+            "unset",
             "job",
             "job",
             "pod",

@@ -283,11 +283,14 @@ def test_what_runs_when_its_owner_becomes_known_is_counted_once() -> None:
 
 def test_a_pod_whose_owners_come_late_leaves_no_workload_behind() -> None:
     reported = node_states()
-    reported.see("owners", LAUNCHER_JOB)
     reported.see("pods", launcher())
     reported.step()
     assert set(reported.cluster_state.registry.named) == {"team/job-mpi-launcher"}
     statuses = StatusWriter(reported.cluster_state, {})
+    assert statuses.take(reported.now_s) == []
+    reported.see("owners", LAUNCHER_JOB)
+    reported.step()
+    assert "team/mpijob-mpi" in reported.cluster_state.registry.named, "the Job names the owner above it"
     assert statuses.take(reported.now_s) == []
     reported.see("owners", MPI)
     reported.step()

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
 from weir.kubernetes.state.keyed_members import drop
-from weir.kubernetes.state.owners import Body, Owners, controller_of, pod_body
+from weir.kubernetes.state.owner_chain import Body, controller_of
+from weir.kubernetes.state.owners import Owners, pod_body
 from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.translate.kinds import GangMinimum
 from weir.kubernetes.translate.scheduling_groups import GroupReference, reference_of

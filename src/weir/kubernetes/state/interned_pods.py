@@ -5,7 +5,9 @@ from collections.abc import Callable
 import msgspec
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
-from weir.kubernetes.state.owners import meaningful
+from weir.kubernetes.state.owner_chain import meaningful
+from weir.kubernetes.state.pod_allocation import OWNER_KEY
+from weir.kubernetes.state.stated_owner import stated_by
 from weir.kubernetes.translate.annotations import means_something
 
 _STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", "Succeeded", "Failed")}
@@ -25,6 +27,8 @@ class InternedPods:
         metadata.labels = {once(name, name): once(value, value) for name, value in metadata.labels.items()}
         written = metadata.annotations
         metadata.annotations = {once(name, name): written[name] for name in written if means_something(name)}
+        if stated := stated_by(metadata):
+            metadata.annotations[OWNER_KEY] = once(stated, stated)
         metadata.namespace = once(metadata.namespace, metadata.namespace)
         metadata.owner_references = [
             self._shared_reference(each) for each in metadata.owner_references if each.controller
@@ -66,5 +70,6 @@ def reads_alike(pod: KubePod, other: KubePod) -> bool:
         and pod.status.resource_claim_statuses == other.status.resource_claim_statuses
         and pod.status.extended_resource_claim_status == other.status.extended_resource_claim_status
         and meaningful(first) == meaningful(second)
+        and stated_by(first) == stated_by(second)
         and (bool(first.owner_references) or pod.status.phase == other.status.phase)
     )

@@ -1,99 +1,21 @@
-"""Objects above pods, and the workload fields of the pods below them.
-
-What the pods of one owner come to is found out once for all that bear the same words: a workload of a
-thousand pods is read as fast as one.
-"""
+"""Objects above pods, and the pods below them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
-from weir.kubernetes.translate import annotations
-from weir.kubernetes.translate.annotations import (
-    POD_ANNOTATIONS,
-    PREFIX,
-    WRITTEN_BY_WEIR,
-    Annotations,
-    means_something,
-)
+from weir.kubernetes.state.owner_chain import NO_OWNER, Body, OwnerChain, TrackedOwner
+from weir.kubernetes.state.stated_owner import read_stated
+from weir.kubernetes.translate.annotations import POD_ANNOTATIONS
 from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds
 
-Body = Mapping[str, Any]
-Words = tuple[tuple[tuple[str, str], ...], tuple[str | None, ...]]
-_OURS = frozenset(f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
+Lowest = tuple[str, str, str]
+"""Namespace of pods, the uid of their controller, and the text in which they state their topmost owner."""
 LEVELS_MAX = 16
 """Levels of owners above a pod that are looked at; real controllers make at most six."""
 _REFERENCES_KEPT_MAX = 50_000
 _POD = "Pod"
-
-
-class _TrackedOwner:
-    """An object that makes pods."""
-
-    __slots__ = ("above", "body", "metadata")
-
-    def __init__(self, body: Body) -> None:
-        self.body = body
-        self.metadata = msgspec.convert(body["metadata"], Metadata)
-        self.above = controller_of(self.metadata.owner_references)
-
-    def is_in(self, namespace: str) -> bool:
-        """Return True if it may own objects of a namespace: its own, or any if it has none."""
-        return self.metadata.namespace in ("", namespace)
-
-
-class OwnerChain:
-    """The owners above a pod, lowest first, as far as they are known."""
-
-    __slots__ = ("_annotations", "_derived", "missing", "pod_owners", "readings", "telling", "uids")
-
-    def __init__(
-        self,
-        uids: tuple[str, ...],
-        pod_owners: Sequence[_TrackedOwner],
-        missing: OwnerReference | None,
-        telling: Sequence[str] = (),
-    ) -> None:
-        self.uids = uids
-        self.pod_owners = pod_owners
-        self.missing = missing  # the first one that ought to be there and isn't
-        self.telling = telling  # the labels of pods that the table of kinds reads below these
-        self.readings: dict[tuple[object, ...], Any] = {}  # of the pods below that are read as one
-        self._annotations: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = {}
-        self._derived: dict[tuple[str | None, ...], DerivedWorkload] = {}
-
-    def words(self, pod: Metadata) -> Words:
-        """Return the labels and annotations of a pod that affect its workload."""
-        labels = pod.labels
-        return meaningful(pod), tuple([labels.get(each) for each in self.telling])
-
-    def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
-        """Return the annotations of the pod and its owners, and their mistakes."""
-        words = meaningful(pod)
-        found = self._annotations.get(words)
-        if found is None:
-            found = self._annotations[words] = annotations.read(
-                pod, [pod_owner.metadata for pod_owner in self.pod_owners]
-            )
-        return found
-
-    def derived(self, pod: KubePod, kinds: WorkloadKinds) -> DerivedWorkload:
-        """Return the workload by the table of kinds."""
-        words = tuple([pod.metadata.labels.get(each) for each in self.telling])
-        found = self._derived.get(words)
-        if found is None:
-            found = kinds.derive(pod, [pod_owner.body for pod_owner in self.pod_owners])
-            if self.pod_owners and found.gang != pod.metadata.name:
-                self._derived[words] = found
-        return found
-
-    def created(self, uid: str) -> str | None:
-        """Return the creation time of one of the owners."""
-        return next(
-            (each.metadata.creation_timestamp for each in self.pod_owners if each.metadata.uid == uid), None
-        )
 
 
 def not_served(api_version: str, kind: str) -> str:
@@ -123,12 +45,12 @@ class Owners:
         self.touched: set[str] = set()  # owners whose pods changed, until a reader empties it
         self._pod_body = pod_body
         self._telling: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}  # by kinds
-        self._makers: dict[str, _TrackedOwner] = {}
-        self._chains: dict[str, OwnerChain] = {}  # by the uid of the lowest
-        self._through: dict[str, set[str]] = {}  # the lowest of the chains that one is in
-        self._missing: dict[str, OwnerReference] = {}  # the first unknown one of a chain, by its lowest
-        self._pods: dict[str, set[str]] = {}  # by the uid of the lowest
-        self._lowest: dict[str, str] = {}
+        self._makers: dict[str, TrackedOwner] = {}
+        self._chains: dict[Lowest, OwnerChain] = {}
+        self._through: dict[str, set[Lowest]] = {}  # the lowest of the chains that one is in
+        self._missing: dict[Lowest, OwnerReference] = {}  # the first unknown one of a chain, by its lowest
+        self._pods: dict[Lowest, set[str]] = {}
+        self._lowest: dict[str, Lowest] = {}
         self._unreadable: Mapping[tuple[str, str], str] = {}
         self._references: dict[tuple[str, ...], OwnerReference] = {}
         self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
@@ -143,7 +65,7 @@ class Owners:
 
     def see(self, body: Body) -> set[str]:
         """Take in an owner, as `WorkloadKinds.narrow` leaves it; return the pods to read again."""
-        pod_owner = _TrackedOwner(body)
+        pod_owner = TrackedOwner(body)
         uid = pod_owner.metadata.uid
         self._unlink(uid)
         self._makers[uid] = pod_owner
@@ -229,20 +151,25 @@ class Owners:
         """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
         return {(each.api_version, each.kind) for each in self._missing.values()}
 
-    def above(self, key: str, namespace: str, reference: OwnerReference | None) -> OwnerChain:
-        """Return the objects above a pod with this controller."""
+    def above(
+        self, key: str, namespace: str, reference: OwnerReference | None, stated: str = ""
+    ) -> OwnerChain:
+        """Return the objects above a pod with this controller.
+
+        `stated` is the text in which it states its topmost owner: it leads past owners that are missing.
+        """
         if reference is None:
             return NO_OWNER
-        lowest = f"{namespace}/{reference.uid}"  # a pod of another namespace may name the same uid
+        lowest = namespace, reference.uid, stated  # a pod of another namespace may name the same uid
         if lowest not in self._chains and not self._is_read(reference):
-            return OwnerChain((), (), None)
+            return OwnerChain()
         if self._lowest.get(key) != lowest:
             self.leave(key)
             self._lowest[key] = lowest
             self._pods.setdefault(lowest, set()).add(key)
         chain = self._chains.get(lowest)
         if chain is None:
-            chain = self._chains[lowest] = self._climb(namespace, reference)
+            chain = self._chains[lowest] = self._climb(namespace, reference, stated)
             for uid in chain.uids:
                 self._through.setdefault(uid, set()).add(lowest)
             if chain.missing is not None:
@@ -284,7 +211,7 @@ class Owners:
             self._drop_chain(lowest)
         return stale
 
-    def _drop_chain(self, lowest: str) -> None:
+    def _drop_chain(self, lowest: Lowest) -> None:
         chain = self._chains.pop(lowest, None)
         self._missing.pop(lowest, None)
         for uid in chain.uids if chain is not None else ():
@@ -294,33 +221,43 @@ class Owners:
             if not through:
                 del self._through[uid]
 
-    def _climb(self, namespace: str, above: OwnerReference | None) -> OwnerChain:
+    def _climb(self, namespace: str, above: OwnerReference | None, text: str) -> OwnerChain:
         uids: list[str] = []
-        pod_owners: list[_TrackedOwner] = []
-        missing = None
+        pod_owners: list[TrackedOwner] = []
+        missing = absent = stated = None
         while above is not None and self._is_read(above) and above.uid not in uids and len(uids) < LEVELS_MAX:
             uids.append(above.uid)
             pod_owner = self._maker(namespace, above)
-            if pod_owner is None:
-                missing = above
+            if pod_owner is not None:
+                pod_owners.append(pod_owner)
+                above, namespace, absent = pod_owner.above, pod_owner.metadata.namespace, None
+                continue
+            missing, absent = missing or above, above
+            if stated is not None or (stated := read_stated(text)) is None:
                 break
-            pod_owners.append(pod_owner)
-            above, namespace = pod_owner.above, pod_owner.metadata.namespace
-        return OwnerChain(tuple(uids), pod_owners, missing, self._telling_of(pod_owners))
+            above = stated.reference
+        telling = self._telling_of(pod_owners, absent)
+        return OwnerChain(
+            tuple(uids), pod_owners, missing=missing, absent=absent, stated=stated, telling=telling
+        )
 
-    def _maker(self, namespace: str, reference: OwnerReference) -> _TrackedOwner | None:
+    def _maker(self, namespace: str, reference: OwnerReference) -> TrackedOwner | None:
         """Return an owner; None if it isn't there. One of another namespace is none, as for Kubernetes."""
         if (reference.api_version, reference.kind) != ("v1", _POD):
             found = self._makers.get(reference.uid)
             return None if found is None or not found.is_in(namespace) else found
         body = self._pod_body(namespace, reference)
-        return None if body is None else _TrackedOwner(body)
+        return None if body is None else TrackedOwner(body)
 
-    def _telling_of(self, pod_owners: Sequence[_TrackedOwner]) -> tuple[str, ...]:
+    def _telling_of(
+        self, pod_owners: Sequence[TrackedOwner], absent: OwnerReference | None
+    ) -> tuple[str, ...]:
         """Return the labels of pods by which the table tells the roles and gangs below these owners."""
         kinds = tuple(
             (str(each.body.get("apiVersion", "")), str(each.body.get("kind", ""))) for each in pod_owners
         )
+        if absent is not None:
+            kinds = *kinds, (absent.api_version, absent.kind)
         found = self._telling.get(kinds)
         if found is None:
             labels = (label for kind in kinds for label in self.kinds.telling(*kind))
@@ -329,33 +266,6 @@ class Owners:
 
     def _is_read(self, above: OwnerReference) -> bool:
         return self.kinds.knows(above.api_version, above.kind)
-
-
-class _NoOwner(OwnerChain):
-    """Chain of a pod without an owner; its own annotations aren't stored."""
-
-    __slots__ = ()
-
-    def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
-        """Return the annotations of the pod, and their mistakes."""
-        return annotations.read(pod)
-
-
-NO_OWNER = _NoOwner((), (), None)
-
-
-def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:
-    """Return the labels and annotations of a pod that Weir reads."""
-    if not pod.annotations and not pod.labels:
-        return ()
-    return tuple(
-        [
-            pair
-            for written in (pod.labels, pod.annotations)
-            for pair in written.items()
-            if means_something(pair[0]) and pair[0] not in _OURS
-        ]
-    )
 
 
 def pod_body(pod: Metadata, phase: str) -> Body:
@@ -375,8 +285,3 @@ def pod_body(pod: Metadata, phase: str) -> Body:
 def _of_all(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the annotations of a whole workload."""
     return {name: value for name, value in annotations.items() if name not in POD_ANNOTATIONS}
-
-
-def controller_of(references: Sequence[OwnerReference]) -> OwnerReference | None:
-    """Return the reference to the controller, if there is one."""
-    return next((each for each in references if each.controller), None)

@@ -7,8 +7,9 @@ from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR
 
-GPUS_KEY, MEMORY_KEY, START_KEY = (f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
-"""Annotations written with a binding: the devices, the bytes of each for a share, the number of the start."""
+GPUS_KEY, MEMORY_KEY, START_KEY, OWNER_KEY = (f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
+"""Annotations written with a binding: the devices, the bytes of each for a share, the number of the start,
+and the topmost owner of a pod with several."""
 
 
 class AllocationOrigin(Enum):

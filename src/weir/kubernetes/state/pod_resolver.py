@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import (
     KubePod,
-    Metadata,
     Namespace,
     OwnerReference,
     PriorityClass,
@@ -19,11 +18,13 @@ from weir.kubernetes.api.volume_objects import CsiNode, PersistentVolume, Persis
 from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
 from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
 from weir.kubernetes.state.keyed_members import drop, keep
-from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, pod_body
+from weir.kubernetes.state.owner_chain import Body, OwnerChain, controller_of
+from weir.kubernetes.state.owners import Owners, pod_body
 from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.kubernetes.state.pod_requests import NO_CONSTRAINTS, PodConstraints, PodRequests
 from weir.kubernetes.state.resource_claims import ResourceClaims
 from weir.kubernetes.state.scheduling_groups import SchedulingGroups, is_native
+from weir.kubernetes.state.stated_owner import stated_by
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gates import CLAIM, GATED, OWNER_MISSING, REFUSED, VOLUME
 from weir.kubernetes.translate.kinds import WorkloadKinds
@@ -307,9 +308,9 @@ class PodResolver:
         for keys in self._users.values():
             self._look_at(keys)
 
-    def metadata(self, key: str) -> Metadata:
-        """Return the metadata of a known pod."""
-        return self._pods[key].metadata
+    def controller(self, key: str) -> OwnerReference | None:
+        """Return the controller of a known pod."""
+        return controller_of(self._pods[key].metadata.owner_references)
 
     def labels(self, key: str) -> Mapping[str, str]:
         """Return the labels of a pod; none if it isn't known."""
@@ -337,7 +338,7 @@ class PodResolver:
         """Return the reading of a pod by its owners alone."""
         pod = self._pods[key]
         controller = controller_of(pod.metadata.owner_references)
-        above = self.owners.above(key, pod.metadata.namespace, controller)
+        above = self.owners.above(key, pod.metadata.namespace, controller, stated_by(pod.metadata))
         volumes = volume_constraints(pod, self.inventory) if pod.spec.volumes else ANYWHERE
         claims = self.resource_claims.constraints(key, pod, bound=bound, over=over)
         neighbours = NO_AFFINITIES if over else self.marks.of(pod.metadata.uid)
@@ -375,7 +376,7 @@ class PodResolver:
             pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
         )
         priority = priority_of(pod, annotations, self.priorities)
-        submitted_s, orphan = seconds_of(created), missing is not None
+        submitted_s, orphan = seconds_of(created), above.absent is not None
         return PodInfo(
             gang,
             derived,

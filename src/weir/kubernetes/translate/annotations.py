@@ -36,7 +36,7 @@ from weir.scenario_io.error_messages import nearest
 PREFIX = "weir.dev/"
 REPORTER, USER = f"{PREFIX}weir", f"{PREFIX}user"
 """Controller that Weir's Events name, and the key that the webhook writes a person under."""
-WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start")
+WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start", "owner")
 """Keys under the prefix that Weir writes itself on a pod it binds."""
 SHARE_VARIABLES = "share-variables"
 """Key that Weir's webhook adds to a pod whose containers read their devices and their limit of memory."""

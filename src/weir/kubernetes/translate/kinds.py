@@ -5,8 +5,8 @@ highest object above a pod whose kind the table knows. A pod under none of them 
 an unknown owner, and its reason says what to change.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -148,12 +148,18 @@ class WorkloadKinds:
         )
         return {} if selection is None else {**selection.cut(found)}
 
-    def derive(self, pod: KubePod, owners: Sequence[Found] = ()) -> DerivedWorkload:
+    def derive(
+        self, pod: KubePod, owners: Sequence[Found] = (), absent: OwnerReference | None = None
+    ) -> DerivedWorkload:
         """Return the workload of a pod.
 
-        `owners` is the chain of its controllers, lowest first, as far as known.
+        `owners` is the chain of its controllers, lowest first, as far as known. `absent` is the topmost one,
+        if it isn't there.
         """
         chain = [(rule, found) for found in owners if (rule := self._rule(found)) and rule.workload]
+        rules = [] if absent is None else self._of_workloads(absent)
+        if absent is not None and rules:
+            return _of_absent(pod, absent, rules, [rule for rule, _ in chain])
         if not chain:
             reference = _controller(pod.metadata.owner_references)
             if reference is not None:
@@ -166,6 +172,11 @@ class WorkloadKinds:
         top, found = chain[-1]
         below = next(((rule, each) for rule, each in chain[::-1] if not rule.below), chain[-1])
         return _derived(pod, top, found, *below)
+
+    def _of_workloads(self, owner: OwnerReference) -> list[KindRule]:
+        """Return the entries that an object may fit, except those without workloads."""
+        rules = self._by_kind.get((group_of(owner.api_version), owner.kind), ())
+        return [rule for rule in rules if rule.workload]
 
     def wants(self, found: Found) -> OwnerTemplate | None:
         """Return the template fields of an object; None if the table reads none of it."""
@@ -196,7 +207,7 @@ def load_kinds(more: str | None = None, file: str = "kinds") -> WorkloadKinds:
 
 def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by: Found) -> DerivedWorkload:
     """Return the workload as the topmost owner and the owner that counts its pods describe it."""
-    role = _role(pod, rule)
+    role = _role(pod, rule.role or ())
     gang = _gang(pod, rule)
     counts, minima = _by_role(rule, made_by)
     if rule.role is not None and rule.gang in rule.role:
@@ -223,6 +234,18 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
             for each, body in ((top, found), (rule, made_by))
         ),
     )
+
+
+def _of_absent(
+    pod: KubePod, owner: OwnerReference, rules: Sequence[KindRule], below: Sequence[KindRule]
+) -> DerivedWorkload:
+    """Return the workload of an owner that isn't there, by the entries for its kind and those below it."""
+    top = next((rule for rule in rules if rule.when is None), rules[0])
+    if top.below:
+        rules = [rule for rule in below[::-1] if not rule.below][:1] or rules
+    rule = next((rule for rule in rules if rule.when is None), rules[0])
+    labels = [label for each in rules for label in each.role or ()]
+    return replace(_unknown(owner), gang=_gang(pod, rule), role=_role(pod, labels), type=top.workload_type)
 
 
 def _reads_state(rule: KindRule) -> bool:
@@ -264,11 +287,8 @@ def _roles(part: KindPart, found: Found) -> list[tuple[str, Found]]:
     return named
 
 
-def _role(pod: KubePod, rule: KindRule) -> str:
-    for label in rule.role or ():
-        if label in pod.metadata.labels:
-            return pod.metadata.labels[label]
-    return ""
+def _role(pod: KubePod, labels: Iterable[str]) -> str:
+    return next((pod.metadata.labels[label] for label in labels if label in pod.metadata.labels), "")
 
 
 def _gang(pod: KubePod, rule: KindRule) -> str:
