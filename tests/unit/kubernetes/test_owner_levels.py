@@ -10,8 +10,8 @@ from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.writes.operations import UpsertWorkload
 
-from .small_world import job, maker, node, pod, project, reference
-from .test_backend import Scene
+from .small_world import BEGAN, job, maker, node, pod, project, reference
+from .test_backend import Scene, status_of
 
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 SET = maker(
@@ -70,6 +70,21 @@ def stored(made: UpsertWorkload) -> WorkloadObject:
     return msgspec.convert(
         {**made.body, "metadata": metadata, "status": {"phase": "Running"}}, WorkloadObject
     )
+
+
+def test_a_workload_keeps_the_time_of_its_submission() -> None:
+    here = scene(SET, below())
+    late = held()
+    late.metadata.creation_timestamp = "2026-01-02T00:00:00Z"  # made again after an eviction
+    here.hear("pods", late)
+    (made,) = objects(here).values()
+    there = stored(made)
+    there.status.submitted_at = BEGAN
+    here.hear("workloads", there)
+    objects(here)
+    forget(here, "s1")
+    here.step()
+    assert status_of(here.reported()).get("submittedAt", there.status.submitted_at) == BEGAN
 
 
 def forget(here: Scene, *gone: str) -> None:

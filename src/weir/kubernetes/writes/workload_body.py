@@ -113,11 +113,14 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
 
 def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
     """Return True if its object may get another spec. That of a deleted owner holds until its pods go."""
+    return _left_object(gang, state) is None and (bool(gang.count) or not done.spec)
+
+
+def _left_object(gang: Gang, state: ClusterState) -> WorkloadObject | None:
+    """Return its object if the owner that it describes was deleted."""
     there = state.registry.objects.get(gang.name)
     is_its_own = there is not None and there.spec.owner.uid == gang.key.uid
-    if is_its_own and maker_is_gone(gang, state.resolver.owners):
-        return False
-    return bool(gang.count) or not done.spec
+    return there if is_its_own and maker_is_gone(gang, state.resolver.owners) else None
 
 
 def spec_body(gang: Gang, done: WrittenStatus) -> Words:
@@ -181,8 +184,9 @@ def status_body(
     holding = [tracked for tracked in pods if tracked.holds]
     count = len(running) + gang.members.running
     total, milli = _size(gang, phase, done, cluster_state)
-    head = gang.head
+    head, left = gang.head, _left_object(gang, cluster_state)
     assert head is not None
+    submitted_at = "" if left is None else left.status.submitted_at
     return {
         "phase": phase,
         "running": f"{count}/{total}",
@@ -199,7 +203,7 @@ def status_body(
         "pause": pause_of(gang),
         "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
         "since": moment(done.since_s),
-        "submittedAt": moment(head.submitted_s),
+        "submittedAt": submitted_at or moment(head.submitted_s),
         "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
         "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
         "estimatedStart": expected(why),
