@@ -181,14 +181,14 @@ class EffectWrites:
             return f"{allocations[:1].upper()}{allocations[1:]}."
         return (*of_volumes, *(allocation_write(pod, each) for each in allocations))
 
-    def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
+    def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write | EmitEvent]:
         gang = self._state.registry.named.get(effect.pod.workload)
         tracked = None if gang is None else gang.at(effect.pod)
         if gang is None or tracked is None or not tracked.holds or tracked.reported_start != effect.start:
             return
         by_plan = isinstance(effect.cause, EvictionCause)
         self._state.orders.stop_ordered(tracked, now_s, by_plan=by_plan)
-        self._statuses.stops(gang, effect, now_s)
+        yield from self._statuses.stops(gang, effect, now_s)
         self._state.registry.changed[gang] = None
         if gang.idle.is_ordered and not by_plan:
             return  # its controller deletes the pods of a suspended Job

@@ -22,7 +22,7 @@ from weir.kubernetes.crd.notification_objects import (
     NotificationRuleStatus,
 )
 from weir.kubernetes.crd.notification_objects import KIND as NOTIFICATION_RULE
-from weir.kubernetes.crd.objects import REQUIRED, WorkloadSpec, WorkloadStatus
+from weir.kubernetes.crd.objects import PAST_EVENTS_MAX, REQUIRED, WorkloadSpec, WorkloadStatus
 from weir.kubernetes.crd.printer_columns import (
     Schema,
     column,
@@ -69,6 +69,7 @@ _ENTRIES_MOST = {
     "params": 64,
     "topics": len(TOPICS),
     "told": TOLD_MAX,
+    "past_events": PAST_EVENTS_MAX,
     "queued": QUEUED_MAX,
     "deliveries": DELIVERIES_MAX,
 }

@@ -140,6 +140,14 @@ _WORKLOAD_STATUS = {
     "status.lastEviction.choice": "Cost of the preemption, and that of the next choice of victims.",
     "status.lastEviction.lostGpuSeconds": "GPU time that the preemption lost: since the pods started, or "
     "last saved.",
+    "status.quotaReturnedAt": "Time of the last preemption that returned GPUs of the quota to the workload.",
+    "status.pastEvents": "Last events that the other fields don't state any more, the oldest one first. "
+    "Only in namespaces with a NotificationRule.",
+    "status.pastEvents[].id": "Identifier among the events of the workload.",
+    "status.pastEvents[].at": "Time of the event.",
+    "status.pastEvents[].kind": "Kind of the event.",
+    "status.pastEvents[].topics": "Topics that the event matches.",
+    "status.pastEvents[].sentence": "The event as a sentence.",
     "status.pause": "Pods of a Job that failed or were evicted since one succeeded: its controller pauses "
     "after them.",
     "status.pause.lost": "Number of these pods.",

@@ -24,6 +24,8 @@ Needed = Annotated[T, Meta(extra_json_schema=_NEEDED)]
 """A field that an object has to state."""
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """A time as the API has it, such as 2026-01-31T12:00:00Z."""
+PAST_EVENTS_MAX = 16
+"""Past events of a workload. One more takes the place of the oldest."""
 PodCount = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": PODS_MAX})]
 DeviceIndex = Annotated[int, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": DEVICES_MAX})]
 
@@ -169,6 +171,16 @@ class JobReport(ApiStruct):
     recent: list[ReportedPoints] = field(default_factory=list)  # since the write before
 
 
+class PastEvent(ApiStruct):
+    """An event that people are told of, and that the other fields don't state any more."""
+
+    id: Needed[str]
+    at: Needed[Moment]
+    kind: Needed[str] = ""
+    topics: list[str] = field(default_factory=list)
+    sentence: Needed[str] = ""
+
+
 class WorkloadCondition(ApiStruct):
     """A condition of a workload, as other kinds have them."""
 
@@ -192,6 +204,8 @@ class WorkloadStatus(ApiStruct):
     nodes: list[str] = field(default_factory=list)
     reason: PendingReason | None = None
     last_eviction: LastEviction | None = None
+    quota_returned_at: Moment | None = None  # by the last eviction of others for it
+    past_events: list[PastEvent] = field(default_factory=list)  # the oldest one first
     pause: Pause | None = None
     short_since: Moment | None = None  # since when fewer of its pods have a place than it needs
     since: Moment | None = None  # in this phase

@@ -115,6 +115,14 @@ ALERTS = (
         "Scheduling goes on. Look for history_not_written in the log, then at the database or the volume.",
     ),
     Alert(
+        "WeirNotificationsNotSent",
+        "min(weir_notifications_sent) == 0",
+        10,
+        "warning",
+        "Weir sends no notifications.",
+        "Scheduling goes on. Look for notification_sender_failed and notifications_failed in the log.",
+    ),
+    Alert(
         "WeirUsageUnknown",
         "min(weir_usage_known) == 0",
         15,

@@ -1,12 +1,13 @@
 """Notifications of a cluster on one replica: its watches, and its term while it leads."""
 
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.kubernetes.api.changes import Change
+from weir.kubernetes.api.changes import Change, ObjectRemoved
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import Leadership
 from weir.kubernetes.api.paths import path_of
@@ -15,11 +16,14 @@ from weir.kubernetes.crd.notification_objects import PLURAL, NotificationRuleObj
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.notifications.notification_term import NotificationTerm
-from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.writes.stated_events import ENDS
 
 if TYPE_CHECKING:  # without settings, nothing that sends is imported
     from weir.notifications.notification_settings import NotificationSettings
 
+REMOVED_MAX, REMOVED_S = 1000, 120.0
+"""Workloads that went before they were over, for the next leader: their number, and for what time."""
 _LOG = get_logger(__name__)
 
 
@@ -46,6 +50,8 @@ class ClusterNotifications:
         self._clock = clock
         self._account = account
         self._term: NotificationTerm | None = None
+        self._rules: dict[str, set[str]] = defaultdict(set)  # their keys, by namespace
+        self._removed: deque[tuple[float, WorkloadIndexEntry]] = deque(maxlen=REMOVED_MAX)
         path = path_of(API_VERSION, PLURAL)
         self.reflector = Reflector(api, path, NotificationRuleObject, self._see_rules)
 
@@ -54,12 +60,25 @@ class ClusterNotifications:
         """Return why nothing is sent while this replica leads; empty if all is well."""
         return "" if self._term is None else self._term.trouble
 
+    def tells_of(self, namespace: str) -> bool:
+        """Return True if a namespace has rules, or may have. Any thread may call it."""
+        return namespace in self._rules or not self.reflector.synced.is_set()
+
     def _see_rules(self, changes: Sequence[Change[NotificationRuleObject]]) -> None:
+        for change in changes:
+            namespace = change.key.partition("/")[0]
+            if not isinstance(change, ObjectRemoved):
+                self._rules[namespace].add(change.key)
+            elif namespace in self._rules:
+                self._rules[namespace].discard(change.key)
+                if not self._rules[namespace]:
+                    del self._rules[namespace]
         if self._term is not None:
             self._term.see_rules(changes)
 
     def see_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
         """Take in workloads that are there, changed or gone, for the index too."""
+        self._note_removed(changes)
         self._workloads.deliver(changes)
         if self._term is None:
             return
@@ -68,10 +87,28 @@ class ClusterNotifications:
         except Exception:  # noqa: BLE001 - no decision depends on notifications
             _LOG.exception("notification_events_failed")
 
+    def _note_removed(self, changes: Sequence[Change[WorkloadObject]]) -> None:
+        """Remember workloads that go before they are over: no object states their end."""
+        for change in changes:
+            if isinstance(change, ObjectRemoved) and self.tells_of(change.key.partition("/")[0]):
+                gone = self._workloads.named(*change.key.split("/", 1))
+                if gone is not None and gone.object.status.phase not in ENDS:
+                    self._removed.append((self._clock(), gone))
+
+    def _lately_removed(self) -> Iterator[tuple[float, WorkloadIndexEntry]]:
+        oldest_s = self._clock() - REMOVED_S
+        yield from (each for each in self._removed if each[0] > oldest_s)
+
     def lead(self) -> None:
         """Begin to take in events and to send."""
         self._term = NotificationTerm(
-            self._api, self._leadership, self._settings, self._workloads, self._clock, self._account
+            self._api,
+            self._leadership,
+            self._settings,
+            self._workloads,
+            self._lately_removed,
+            self._clock,
+            self._account,
         )
         self._term.start()
 

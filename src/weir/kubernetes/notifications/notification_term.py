@@ -7,9 +7,10 @@ Messages leave in a thread of their own, and no decision waits for one.
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from structlog import get_logger
 
@@ -33,13 +34,13 @@ from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.notifications.namespace_rules import NamespaceRules
 from weir.kubernetes.notifications.receiver_check import receiver_of
 from weir.kubernetes.notifications.receiver_secrets import ReceiverSecrets
-from weir.kubernetes.notifications.reclaims import Reclaims
 from weir.kubernetes.notifications.rule_outbox import RuleOutbox
 from weir.kubernetes.notifications.rule_state import RuleState
 from weir.kubernetes.notifications.status_writer import RuleStatusWriter
-from weir.kubernetes.notifications.workload_events import ENDS, deletion_of, events_of
-from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.notifications.workload_events import deletion_of, events_of
+from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.writes.leader_guard import LeaderGuard
+from weir.kubernetes.writes.stated_events import ENDS
 from weir.model.notifications import Notification, OutboxMessage
 from weir.model.plain_text import printable
 
@@ -52,15 +53,20 @@ LOOK_S = 1.0
 CHECK_EVERY_S = 15.0
 """Time between two checks of rules that aren't ready."""
 CHECKED_TOGETHER_MAX = 8
-LIST_RETRY_S = 5.0
+RETRY_S, RETRY_S_MAX = 5.0, 60.0
+"""Pause after a step that failed: the first one, and at most."""
 CLOSE_S = 2.0
 TEST_S = 25.0
 TEST_ID_MAX = 64
+T = TypeVar("T")
 _LOG = get_logger(__name__)
 
 
 class NotificationTerm:
-    """Rules, events and messages of one term."""
+    """Rules, events and messages of one term.
+
+    `removed` returns the workloads whose objects went lately, before they were over, each with the time.
+    """
 
     def __init__(
         self,
@@ -68,12 +74,14 @@ class NotificationTerm:
         leadership: Leadership,
         settings: "NotificationSettings | None",
         workloads: WorkloadIndex,
+        removed: Callable[[], Iterable[tuple[float, WorkloadIndexEntry]]],
         clock: Clock,
         account: str,
     ) -> None:
         self._api = api
         self._settings = settings
         self._workloads = workloads
+        self._removed = removed
         self._clock = clock
         self._addresses = ReceiverSecrets(api, account)
         guard = LeaderGuard(api, leadership, leadership.term)
@@ -81,9 +89,9 @@ class NotificationTerm:
         self._outbox = RuleOutbox(self._writer.save, guard.check, self._addresses)
         self._sender: NotificationSender | None = None
         self._rules = NamespaceRules()
-        self._reclaims = Reclaims()
         self._live: dict[str, tuple[str, WorkloadObject]] = {}  # workloads that aren't over, by name
         self._has_begun = False
+        self._failure = ""  # of reading rules, or of writing their statuses
         self._early: dict[str, Change[NotificationRuleObject]] = {}  # before the rules were read, by uid
         self._testing: set[str] = set()  # uids of rules
         self._checking = asyncio.Semaphore(CHECKED_TOGETHER_MAX)
@@ -92,7 +100,7 @@ class NotificationTerm:
     @property
     def trouble(self) -> str:
         """Return why nothing is sent; empty if all is well."""
-        return "" if self._sender is None else self._sender.trouble or ""
+        return self._failure or ("" if self._sender is None else self._sender.trouble or "")
 
     def start(self) -> None:
         """Begin."""
@@ -107,9 +115,13 @@ class NotificationTerm:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(CLOSE_S):
                 await self._writer.save_changed(self._outbox.rules.values(), at_once=True)
+        except TimeoutError:
+            pass
+        except Exception:  # noqa: BLE001 - the scheduler goes on without notifications
+            _LOG.exception("notifications_failed")
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -123,10 +135,31 @@ class NotificationTerm:
             _LOG.error("notification_task_failed", exc_info=error)
 
     async def _run(self) -> None:
-        await self._begin()
+        rules = await self._until_done(self._read_rules, "Rules of notifications can't be read")
+        await self._until_done(partial(self._begin, rules), "Notifications can't begin")
         while True:
             await asyncio.sleep(LOOK_S)
-            await self._writer.save_changed(list(self._outbox.rules.values()))
+            await self._until_done(self._write, "Statuses of notification rules can't be written")
+
+    async def _until_done(self, step: Callable[[], Awaitable[T]], failing: str) -> T:
+        """Return the result of a step. One that fails is logged once, and carried out again after pauses."""
+        pause_s = RETRY_S
+        while True:
+            try:
+                result = await step()
+            except Exception as error:  # noqa: BLE001 - nothing else would tell people
+                if not self._failure:
+                    trace = None if isinstance(error, ApiError) else error
+                    _LOG.error("notifications_failed", why=str(error), exc_info=trace)
+                self._failure = f"{failing}: {type(error).__name__}. The log has the error."
+                await asyncio.sleep(pause_s)
+                pause_s = min(RETRY_S_MAX, 2 * pause_s)
+            else:
+                self._failure = ""
+                return result
+
+    async def _write(self) -> None:
+        await self._writer.save_changed(list(self._outbox.rules.values()))
 
     async def _check_often(self) -> None:
         """Check rules that aren't ready, beside the writes of statuses."""
@@ -136,20 +169,16 @@ class NotificationTerm:
             if rules:
                 await asyncio.wait([self._spawn(self._check(each)) for each in rules])
 
-    async def _begin(self) -> None:
-        """Read the rules as the last leader left them; then begin to send."""
-        path = path_of(API_VERSION, PLURAL)
-        while True:
-            try:
-                rules = await self._api.list_all(path, NotificationRuleObject)
-                break
-            except ApiError as error:
-                _LOG.warning("notifications_not_read", why=str(error))
-                await asyncio.sleep(LIST_RETRY_S)
+    async def _read_rules(self) -> list[NotificationRuleObject]:
+        return await self._api.list_all(path_of(API_VERSION, PLURAL), NotificationRuleObject)
+
+    async def _begin(self, rules: list[NotificationRuleObject]) -> None:
+        """Go on with the rules as the last leader left them; then begin to send."""
         self._has_begun = True
-        self._reclaims.see(each.object for each in self._workloads.all())
         rules.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.key))
-        self._catch_up([state for thing in rules if (state := self._set(thing)) is not None])
+        states = [state for thing in rules if (state := self._set(thing)) is not None]
+        self._tell_removed()
+        self._catch_up(states)
         self.see_rules(list(self._early.values()))
         self._early.clear()
         if self._settings is not None:
@@ -270,8 +299,6 @@ class NotificationTerm:
         queued: set[int] = set()
         now_s = self._clock()
         for change in changes if self._has_begun else ():
-            if isinstance(change, ObjectSet):
-                self._reclaims.see([change.object])
             rules = self._rules.of(change.key.partition("/")[0])
             if isinstance(change, ObjectSet) and rules:
                 found = change.object
@@ -281,27 +308,41 @@ class NotificationTerm:
         if queued:
             self._outbox.on_queued(queued)
 
+    def _tell_removed(self) -> None:
+        """Take in workloads whose objects went while no replica had the rules."""
+        queued: set[int] = set()
+        for at_s, gone in self._removed():
+            rules = self._rules.of(gone.namespace)
+            if rules:
+                queued.update(self._take_in(gone.key, gone.uid, gone.object, rules, at_s))
+                queued.update(self._take_removal(gone.key, gone.uid, rules, at_s))
+        self._outbox.on_queued(queued)
+
     def _take_removal(self, name: str, uid: str, rules: Sequence[RuleState], now_s: float) -> list[int]:
         """Take in that the object of a workload is gone; return the rules with new notifications."""
         queued, live = [], self._live.pop(name, None)
         if live is not None:
-            event = deletion_of(live[0], name, now_s)
+            event = deletion_of(live[0], name, live[1], now_s)
             queued = [each.id for each in rules if each.take([event], live[1].spec, live[0], name)]
         for each in rules:
             each.forget(uid)
         return queued
 
     def _take_in(
-        self, name: str, uid: str, thing: WorkloadObject, rules: Iterable[RuleState], now_s: float
+        self, name: str, uid: str, thing: WorkloadObject, rules: Sequence[RuleState], now_s: float
     ) -> list[int]:
         """Take in the events of one workload; return the rules with new notifications."""
+        queued: list[int] = []
+        live = self._live.get(name)
+        if live is not None and live[1].spec.owner.uid != thing.spec.owner.uid:
+            queued = self._take_removal(name, live[0], rules, now_s)  # its object is another workload's now
         if thing.status.phase in ENDS:
             self._live.pop(name, None)
         else:
             self._live[name] = uid, thing
         try:
-            events = list(events_of(uid, name, thing, now_s, reclaimed_at=self._reclaims.at.get(name, "")))
-            return [each.id for each in rules if each.take(events, thing.spec, uid, name)]
+            events = list(events_of(uid, name, thing, now_s))
+            queued += [each.id for each in rules if each.take(events, thing.spec, uid, name)]
         except Exception:  # noqa: BLE001 - one workload that fails keeps no other from being told of
             _LOG.exception("notification_event_failed", workload=name)
-            return []
+        return queued

@@ -200,8 +200,7 @@ class SchedulerProcess:
         return self.hooks.numbers if self.control_thread is not None else self.standby.numbers
 
     def _is_well(self) -> bool:
-        control_thread = self.control_thread
-        return control_thread is None or control_thread.trouble is None
+        return self.control_thread is None or self.control_thread.trouble is None
 
     def trouble(self) -> str:
         """Return the parts that make no progress, as a sentence; empty if none."""
@@ -321,6 +320,7 @@ class SchedulerProcess:
         ends, managed = self.namespace_ends, self._options.managed
         sees: dict[str, Deliver] = {"pods": only_in(managed, ends.see_pods)}
         sees["workloads"] = self.notifications.see_workloads
+        self.backend.statuses.past.is_told = self.notifications.tells_of
         shown = None if self.query is None else self.query.see_namespaces
         sees["namespaces"] = to_both(shown, ends.see_namespaces)
         for api_version, resource, of in WATCHED:

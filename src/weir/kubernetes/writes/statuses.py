@@ -6,13 +6,13 @@ changes often is written as often as the rate limit allows, with its newest stat
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
 from weir.api.answers import Explanation
 from weir.control.port import StopPod
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.unreadable import QUARANTINED
@@ -24,12 +24,8 @@ from weir.kubernetes.writes.group_conditions import GroupConditions
 from weir.kubernetes.writes.last_evictions import LastEvictions
 from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, Write
 from weir.kubernetes.writes.pending_pods import pod_reasons
-from weir.kubernetes.writes.status_fields import (
-    gate_of,
-    notices,
-    pending,
-    status_patch,
-)
+from weir.kubernetes.writes.stated_events import PastEvents
+from weir.kubernetes.writes.status_fields import gate_of, notices, pending, status_patch
 from weir.kubernetes.writes.status_values import Words, cut, digest, is_reworded, over
 from weir.kubernetes.writes.workload_body import (
     NO_LIFE,
@@ -84,20 +80,26 @@ class StatusWriter:
         self._is_burst = False  # many workloads changed in the last turn
         self._delayed: dict[Gang, float] = {}  # not told in a burst, and since when
         self._evictions = LastEvictions(cluster_state.node_states)
+        self.past = PastEvents()
         self._groups = GroupConditions()
         self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
         self.scale_up_over_quota = False  # autoscalers may add nodes for work over its quota, too
         self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
 
-    def stops(self, gang: Gang, stop: StopPod, now_s: float) -> None:
-        """Report that a pod is being stopped, and why."""
+    def stops(self, gang: Gang, stop: StopPod, now_s: float) -> list[Write | EmitEvent]:
+        """Report that a pod is being stopped, and why; return what is to be kept before it is."""
         cause = stop.cause
         why = Explanation(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         before, self._stops[gang] = self._stops.get(gang), why
         if isinstance(cause, EvictionCause):
             self._evictions.stops(gang, gang.at(stop.pod), cause, now_s)
+            self.past.evicted(gang, cause, now_s)
             if before != why:
                 self._say(gang, "Evicted", cause.sentence, "Evicting", "Warning")
+            taker = self._cluster_state.registry.named.get(cause.by or "")
+            if taker is not None and (returned := self.past.returns_quota(taker, cause, now_s)):
+                return self.keep(taker, returned, now_s, urgent=True)
+        return []
 
     def say(self, gang: Gang, reason: str, sentence: str, action: str) -> None:
         """Say something of a workload that people should look at."""
@@ -200,7 +202,7 @@ class StatusWriter:
         if waited_s < WAITS_S or waited_s >= RUNS_S:
             return waited_s < WAITS_S
         done = self._written.get(gang)
-        if gang.life != (NO_LIFE if done is None else done.life):
+        if gang.life != (NO_LIFE if done is None else done.life) or self.past.has_news(gang):
             return False
         phase = phase_of(gang)
         if phase in _MOVING:
@@ -216,9 +218,10 @@ class StatusWriter:
         self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False
     ) -> list[Write | EmitEvent]:
         """Have this kept in the status of its object, which is made first if there is none yet."""
-        is_there = (done := self._written.get(gang)) is not None and done.spec
-        first = [] if is_there else self._of(gang, now_s, now_s, at_once=True)
-        status = {"phase": phase_of(gang), "written": "", **words}
+        done = self._written.get(gang)
+        first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
+        shown = self._written[gang].shown if gang in self._written else ""  # a new one has past events
+        status = {"phase": shown or phase_of(gang), "written": "", **words}
         return [*first, status_patch(gang, status, urgent=urgent)]
 
     def not_written(self, gang: Gang, now_s: float) -> None:
@@ -257,6 +260,7 @@ class StatusWriter:
         gang.note_shortness(now_s)
         evicted = self._evictions.of(gang)
         status = status_body(gang, phase, why, self._cluster_state, done=done, eviction=evicted)
+        self.past.add_to(status, gang, self._cluster_state.registry.objects.get(gang.name), now_s)
         writes += self._patches(gang, status, done, now_s)
         writes += self._groups.take(gang, phase, why, self._stops.get(gang), now_s)
         writes += self._waits(gang, phase, why, done, now_s)
@@ -325,11 +329,12 @@ class StatusWriter:
             patch = {**patch, "phase": status["phase"], "written": now_there}
             yield status_patch(gang, patch)
             done.status_s = now_s
-        done.status, done.life, done.found = text, gang.life, ""
+        done.status, done.life, done.found, done.shown = text, gang.life, "", status["phase"]
 
     def _drop(self, gang: Gang) -> None:
         self._groups.drop(gang)
         self._evictions.drop(gang)
+        self.past.drop(gang)
         kept: tuple[dict[Gang, Any], ...] = (self._written, self._events, self._stops)
         for each in (*kept, self._later, self._delayed, self._reasoned):
             each.pop(gang, None)
@@ -341,14 +346,13 @@ class StatusWriter:
         thing = self._cluster_state.registry.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
-        done.spec, done.found = thing.written, thing.status.written
+        done.spec, done.found, done.shown = thing.written, thing.status.written, thing.status.phase
         last = thing.status.last_eviction
         if last is not None:
             self._evictions.restore(gang, last)
         if thing.status.since:
             done.phase = thing.status.phase
-            since_s = datetime.fromisoformat(thing.status.since).timestamp()
-            done.since_s = min(since_s, now_s)  # written by another clock, perhaps
+            done.since_s = min(seconds_of(thing.status.since), now_s)  # by another clock, perhaps
 
     def _why(self, gang: Gang, phase: str) -> Explanation | None:
         if phase == "Refused" or gang.quarantined:

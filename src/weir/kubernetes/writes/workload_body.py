@@ -56,18 +56,17 @@ class WrittenStatus:
     __slots__ = (
         "at_s",
         "counts",
-        "eviction",
         "found",
         "life",
         "missing_s",
         "most",
         "pending",
         "phase",
+        "shown",
         "since_s",
         "spec",
         "status",
         "status_s",
-        "to_say",
         "undecided_s",
         "why",
     )
@@ -82,6 +81,7 @@ class WrittenStatus:
         self.life = NO_LIFE
         self.most = (0, 0)  # pods, and thousandths of their devices
         self.phase = ""
+        self.shown = ""  # the phase that was written last
         self.since_s = 0.0
         self.why = ""
         self.at_s = float("-inf")  # of the last write

@@ -2,7 +2,6 @@
 
 import pytest
 
-from weir.kubernetes.notifications.reclaims import Reclaims
 from weir.kubernetes.notifications.workload_events import WorkloadEvent, deletion_of, events_of
 
 from .rules import NOW_S, ended, running, workload
@@ -68,18 +67,28 @@ def test_an_eviction_and_each_step_of_the_idle_rules_are_events() -> None:
 
 
 def test_gpus_that_an_eviction_returned_to_a_quota_are_an_event_of_the_start() -> None:
-    eviction = {"at": "2026-01-31T12:00:30Z", "rule": "reclaim_quota", "sentence": "s", "by": "vision/train"}
-    reclaims = Reclaims()
-    reclaims.see([workload("lender", lastEviction=eviction)])
-    reclaims.see([workload("other", lastEviction={**eviction, "rule": "preempt", "by": "vision/b"})])
-    assert reclaims.at == {"vision/train": "2026-01-31T12:00:30Z"}
-    found = list(events_of("u", "vision/train", running(), NOW_S, reclaimed_at=reclaims.at["vision/train"]))
+    returned_at = "2026-01-31T12:00:30Z"
+    found = events(running(quotaReturnedAt=returned_at))
     assert [(each.kind, each.topics) for each in found] == [("started", {"start"}), ("quota_met", {"quota"})]
     assert found[1].sentence == "vision got GPUs of its quota back for vision/train."
-    earlier = running(at="2026-01-31T12:00:10Z")
-    assert len(list(events_of("u", "vision/train", earlier, NOW_S, reclaimed_at="2026-01-31T12:00:30Z"))) == 1
+    earlier = running(at="2026-01-31T12:00:10Z", quotaReturnedAt=returned_at)
+    assert [each.kind for each in events(earlier)] == ["started"]
+
+
+def test_a_past_event_has_the_key_that_it_had_while_the_status_stated_it() -> None:
+    (started,) = events(running())
+    past = [{"id": "start 0", "at": "2026-01-31T12:01:00Z", "kind": "started", "topics": ["start"]}]
+    again, end = sorted(events(ended(pastEvents=past)), key=lambda each: each.at_s)
+    assert (again.key, again.at_s, again.topics) == (started.key, started.at_s, started.topics)
+    assert end.kind == "ended"
 
 
 def test_a_deletion_is_the_end_and_the_end_has_one_key() -> None:
     (event,) = events(ended())
-    assert deletion_of("u", "vision/train", NOW_S).key == event.key
+    assert deletion_of("u", "vision/train", ended(), NOW_S).key == event.key
+
+
+def test_an_object_that_gets_another_owner_has_other_events() -> None:
+    first, second = running(), running()
+    first.spec.owner.uid, second.spec.owner.uid = "o1", "o2"
+    assert events(first)[0].key != events(second)[0].key
