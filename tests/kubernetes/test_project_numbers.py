@@ -128,7 +128,7 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(weir: Installed, 
     expressions = [alert.expression for alert in ALERTS]
     expressions += [expression for panel in PANELS for expression, _ in panel.lines]
     used = {re.sub("_bucket$", "", name) for each in expressions for name in re.findall(r"weir_\w+", each)}
-    with_a_source = {"weir_history_stored", "weir_usage_known"}
+    with_a_source = {"weir_history_stored", "weir_usage_known", "weir_notifications_sent"}
     assert used - with_a_source <= scraper.families
     assert scraper.ask("wrong")[0] == 401
     check_log(weir, a, b)

@@ -3,14 +3,18 @@
 Each rule has at most one message on its way. A receiver that fails gets pauses that double, with jitter; its
 messages stay in the outbox. Receivers that failed last share a small number of places, so that the others
 never wait for them.
+
+A sender that fails itself begins again with the outbox, after a pause.
 """
 
 import asyncio
+import math
 import random
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -36,6 +40,11 @@ LOOK_S = 60.0
 STORE_RETRY_S = 5.0
 BUCKETS_MAX = 10_000
 CLOSE_S = 2.0
+RESTART_S, RESTART_S_MAX = 1.0, 300.0
+"""Pause before a sender that has failed begins again: the first one, and at most. It doubles."""
+STEADY_S = 60.0
+"""Time without a failure after which a sender counts as well again."""
+FAILED = "Sending notifications has failed. It begins again after a pause; the log has the error."
 MINUTE_S, HOUR_S = 60.0, 3600.0
 _LOG = get_logger(__name__)
 
@@ -110,7 +119,10 @@ class NotificationSender:
         self._buckets: dict[str, TokenBucket] = {}
         self._all = TokenBucket(max(1.0, settings.limits.messages_per_second), monotonic())
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
+        self._closed = threading.Event()
+        self._has_failed, self._began_s = False, monotonic()
+        self._main_task: asyncio.Task[None] | None = None
+        self._begin_loop()
         self._thread = threading.Thread(target=self._run, name="weir-notify", daemon=True)
 
     # Any thread
@@ -122,38 +134,69 @@ class NotificationSender:
 
     def wake(self, rules: Collection[int]) -> None:
         """Look for messages of these rules soon."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._woken, tuple(rules))
+        self._call(self._woken, tuple(rules))
 
     def close(self) -> None:
         """Send no more; messages on their way are sent again by the next server, with the same keys."""
         self._outbox.on_queued = lambda _: None
+        self._closed.set()
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop)
+            self._call(self._stop)
             self._thread.join(CLOSE_S)
 
     @property
     def trouble(self) -> str | None:
         """Return why nothing is sent; None if it is."""
-        return None if self._thread.is_alive() else "The thread that sends notifications has ended."
+        if not self._thread.is_alive():
+            return "The thread that sends notifications has ended."
+        return FAILED if self._has_failed and monotonic() - self._began_s < STEADY_S else None
 
     async def test(self, rule: NotificationRule, message: OutboxMessage) -> Attempt:
         """Deliver a message that isn't in the outbox, once, and return the outcome. From another loop."""
-        tested = asyncio.run_coroutine_threadsafe(self._test(rule, message), self._loop)
+        work = self._test(rule, message)
+        try:
+            tested = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            return Attempt(FAILED, DeliveryProblem.RECEIVER)
         return await asyncio.wrap_future(tested)
+
+    def _call(self, work: Callable[..., None], *args: object) -> None:
+        """Have work done on the loop. One that has ended needs none: the next begins with the outbox."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(work, *args)
 
     # The thread
 
     def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._main())
-        except asyncio.CancelledError:
-            pass
-        finally:
-            self._loop.close()
+        """Send until the sender is closed. A failure is logged, and the next loop begins after a pause."""
+        pause_s = RESTART_S
+        while True:
+            try:
+                self._loop.run_until_complete(self._main())
+            except asyncio.CancelledError:
+                pass
+            except Exception:  # noqa: BLE001 - nothing else would send
+                _LOG.exception("notification_sender_failed", again_in_s=pause_s)
+            finally:
+                self._loop.close()
+            if monotonic() - self._began_s >= STEADY_S:
+                pause_s = RESTART_S
+            self._has_failed, self._began_s = True, math.inf
+            if self._closed.wait(pause_s):
+                return
+            pause_s = min(RESTART_S_MAX, 2 * pause_s)
+            self._begin_loop()
+
+    def _begin_loop(self) -> None:
+        self._lanes.clear()
+        self._tasks.clear()
+        self._main_task, self._news = None, asyncio.Event()
+        self._loop, self._began_s = asyncio.new_event_loop(), monotonic()
 
     def _stop(self) -> None:
-        self._main_task.cancel()
+        if self._main_task is not None:
+            self._main_task.cancel()
 
     def _woken(self, rules: Collection[int]) -> None:
         for rule in rules:
@@ -163,10 +206,9 @@ class NotificationSender:
         self._news.set()
 
     async def _main(self) -> None:
-        current = asyncio.current_task()
-        assert current is not None
-        self._main_task = current
-        self._news = asyncio.Event()
+        if self._closed.is_set():
+            return
+        self._main_task = asyncio.current_task()
         self._healthy = asyncio.Semaphore(SENT_TOGETHER_MAX)
         self._failing = asyncio.Semaphore(FAILING_TOGETHER_MAX)
         self._channels = Channels(self._settings, self._clock, self._password)
@@ -176,6 +218,17 @@ class NotificationSender:
             self._woken(await asyncio.to_thread(self._outbox.waiting))
             while True:
                 await self._turn()
+        except GeneratorExit:  # its loop is broken, so nothing can be awaited
+            raise
+        except BaseException:
+            await self._end()
+            raise
+
+    async def _end(self) -> None:
+        """End the messages on their way. After a failure they are sent first, so that none is twice."""
+        try:
+            if self._tasks and not self._closed.is_set():
+                await asyncio.wait(self._tasks, timeout=3 * self._settings.limits.timeout)
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -208,8 +261,9 @@ class NotificationSender:
 
     async def _look(self, id_: int, lane: _Lane) -> None:
         """Send one message of a rule if one is due, and set the time of the next look."""
-        rule = self._outbox.rule(id_)
+        rule = None
         try:
+            rule = self._outbox.rule(id_)
             lane.due_s = None if rule is None else await self._send_one(rule, lane)
         except OSError as error:
             _LOG.warning("notifications_wait", rule=id_, why=str(error))
