@@ -12,6 +12,7 @@ from tests.unit.local.server.receivers import Receivers, receivers
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
@@ -137,3 +138,56 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
     code, _, err = run("notify", "remove", name, kubeconfig=mia)
     assert (code, cluster.api.items(RULES)) == (0, []), err
     assert not cluster.api.get(SECRET).get("data")
+
+
+def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
+    cluster: Cluster, plane: ControlPlane, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """The status of the rule can't be written at all until Weir is killed: the workload says what happened."""
+    installed_without_policies(cluster)
+    cluster.add_nodes(1, gpus=2)
+    for team, gpus in (("team-a", 0), ("team-b", 2)):
+        cluster.namespace(team)
+        cluster.api.create(project(team, gpus))
+    spec = {"channel": "slack", "topics": ["start", "eviction", "quota"], "urlKey": "chat", "digest": "1h"}
+    name = {"name": "chat", "namespace": "team-a"}
+    cluster.api.create(
+        {"apiVersion": "weir.dev/v1alpha1", "kind": "NotificationRule", "metadata": name, "spec": spec}
+    )
+    settings = tmp_path / "notifications.yaml"
+    settings.write_text(json.dumps({"webhooks": {"hosts": ["hooks.lab.example"]}}))
+    proxy.faults = Faults(conflict=1.0, where=lambda asked: "/notificationrules/" in asked.path)
+    words = ["--notifications", str(settings)]
+    with Weir(plane, proxy.kubeconfig, name="overwritten", arguments=words) as weir:
+        cluster.api.create(job("team-a", "lent", 2, grace_s=0))
+        evictions: set[str] = set()
+        for turn in ("first", "second"):
+            cluster.until(lambda: cluster.running("team-a"), 120, "the borrowed work to run")
+            of_owner = f"/apis/batch/v1/namespaces/team-b/jobs/{turn}?propagationPolicy=Background"
+            cluster.api.create(job("team-b", turn, 2, grace_s=0))
+            cluster.until(lambda: last_eviction(cluster) not in {"", *evictions}, 120, "the eviction")
+            evictions.add(last_eviction(cluster))
+            if turn == "first":
+                cluster.until(lambda: cluster.running("team-b"), 120, "the owner to run")
+                cluster.api.delete(of_owner)
+        assert not status(cluster).get("told"), "no status of the rule was written"
+        weir.kill()
+        proxy.forget()
+        proxy.calm()
+        for _ in range(2):
+            weir.start()
+            cluster.until(lambda: len(status(cluster).get("queued", [])) >= 4, 120, "the events")
+            cluster.until(lambda: status(cluster).get("phase") == "Refused", 120, "the check of the rule")
+            weir.kill()
+    topics = [each["topic"] for each in status(cluster)["queued"]]
+    assert sorted(topics) == ["eviction", "eviction", "start", "start"]
+    assert {each["workload"] for each in status(cluster)["queued"]} == {"team-a/job-lent"}
+    (other,) = cluster.api.items("/apis/weir.dev/v1alpha1/namespaces/team-b/workloads")
+    assert "pastEvents" not in other["status"], "there is no rule in its namespace"
+
+
+def last_eviction(cluster: Cluster) -> str:
+    """Return the time of the eviction that the workload of team-a states."""
+    workloads = cluster.api.items("/apis/weir.dev/v1alpha1/namespaces/team-a/workloads")
+    found = [(each.get("status") or {}).get("lastEviction") or {} for each in workloads]
+    return found[0].get("at", "") if found else ""
