@@ -18,6 +18,7 @@ from tools.controlplane.work import job
 
 RBAC = "rbac.authorization.k8s.io"
 RULES = "/apis/weir.dev/v1alpha1/namespaces/team-a/notificationrules"
+WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/team-a/workloads"
 SECRET = "/api/v1/namespaces/team-a/secrets/weir-notifications"
 
 
@@ -162,7 +163,7 @@ def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
         cluster.api.create(job("team-a", "lent", 2, grace_s=0))
         evictions: set[str] = set()
         for turn in ("first", "second"):
-            cluster.until(lambda: cluster.running("team-a"), 120, "the borrowed work to run")
+            cluster.until(lambda: lent(cluster).get("phase") == "Running", 120, "the borrowed work to run")
             of_owner = f"/apis/batch/v1/namespaces/team-b/jobs/{turn}?propagationPolicy=Background"
             cluster.api.create(job("team-b", turn, 2, grace_s=0))
             cluster.until(lambda: last_eviction(cluster) not in {"", *evictions}, 120, "the eviction")
@@ -176,7 +177,11 @@ def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
         proxy.calm()
         for _ in range(2):
             weir.start()
-            cluster.until(lambda: len(status(cluster).get("queued", [])) >= 4, 120, "the events")
+            cluster.until(
+                lambda: len(status(cluster).get("queued", [])) >= 4,
+                120,
+                lambda: f"the events; {status(cluster)}; {cluster.api.items(WORKLOADS)}",
+            )
             cluster.until(lambda: status(cluster).get("phase") == "Refused", 120, "the check of the rule")
             weir.kill()
     topics = [each["topic"] for each in status(cluster)["queued"]]
@@ -188,6 +193,10 @@ def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
 
 def last_eviction(cluster: Cluster) -> str:
     """Return the time of the eviction that the workload of team-a states."""
-    workloads = cluster.api.items("/apis/weir.dev/v1alpha1/namespaces/team-a/workloads")
-    found = [(each.get("status") or {}).get("lastEviction") or {} for each in workloads]
-    return found[0].get("at", "") if found else ""
+    return str((lent(cluster).get("lastEviction") or {}).get("at", ""))
+
+
+def lent(cluster: Cluster) -> dict[str, Any]:
+    """Return the status of the workload of team-a."""
+    statuses = [each.get("status") or {} for each in cluster.api.items(WORKLOADS)]
+    return statuses[0] if statuses else {}
