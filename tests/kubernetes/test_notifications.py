@@ -160,10 +160,12 @@ def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
     proxy.faults = Faults(conflict=1.0, where=lambda asked: "/notificationrules/" in asked.path)
     words = ["--notifications", str(settings)]
     with Weir(plane, proxy.kubeconfig, name="overwritten", arguments=words) as weir:
-        cluster.api.create(job("team-a", "lent", 2, grace_s=0))
+        cluster.api.create(job("team-a", "borrower", 2, grace_s=0))
         evictions: set[str] = set()
         for turn in ("first", "second"):
-            cluster.until(lambda: lent(cluster).get("phase") == "Running", 120, "the borrowed work to run")
+            cluster.until(
+                lambda: borrower(cluster).get("phase") == "Running", 120, "the borrowed work to run"
+            )
             of_owner = f"/apis/batch/v1/namespaces/team-b/jobs/{turn}?propagationPolicy=Background"
             cluster.api.create(job("team-b", turn, 2, grace_s=0))
             cluster.until(lambda: last_eviction(cluster) not in {"", *evictions}, 120, "the eviction")
@@ -186,17 +188,17 @@ def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
             weir.kill()
     topics = [each["topic"] for each in status(cluster)["queued"]]
     assert sorted(topics) == ["eviction", "eviction", "start", "start"]
-    assert {each["workload"] for each in status(cluster)["queued"]} == {"team-a/job-lent"}
+    assert {each["workload"] for each in status(cluster)["queued"]} == {"team-a/job-borrower"}
     (other,) = cluster.api.items("/apis/weir.dev/v1alpha1/namespaces/team-b/workloads")
     assert "pastEvents" not in other["status"], "there is no rule in its namespace"
 
 
 def last_eviction(cluster: Cluster) -> str:
     """Return the time of the eviction that the workload of team-a states."""
-    return str((lent(cluster).get("lastEviction") or {}).get("at", ""))
+    return str((borrower(cluster).get("lastEviction") or {}).get("at", ""))
 
 
-def lent(cluster: Cluster) -> dict[str, Any]:
+def borrower(cluster: Cluster) -> dict[str, Any]:
     """Return the status of the workload of team-a."""
     statuses = [each.get("status") or {} for each in cluster.api.items(WORKLOADS)]
     return statuses[0] if statuses else {}

@@ -225,7 +225,7 @@ class NotificationSender:
             raise
 
     async def _end(self) -> None:
-        """End the messages on their way. After a failure they are sent first, so that none is twice."""
+        """End the attempts under way. After a failure they may finish first, so no message is sent twice."""
         try:
             if self._tasks and not self._closed.is_set():
                 await asyncio.wait(self._tasks, timeout=3 * self._settings.limits.timeout)

@@ -191,20 +191,20 @@ def test_the_memory_of_control_is_written_with_the_rest_of_the_status() -> None:
         assert (patch.patch["status"]["phase"], patch.patch["status"]["life"]["settled"]) == ("Pending", 1)
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_an_eviction_that_people_are_told_of_is_written_in_a_burst_too(is_told: bool) -> None:
+@pytest.mark.parametrize("has_rules", [True, False])
+def test_an_eviction_that_people_are_told_of_is_written_in_a_burst_too(has_rules: bool) -> None:
     here = crowd(MANY)
     for at in range(MANY):
         run(here, at)
     here.step()
     assert len(tell(here, 0.1)) == MANY
-    here.backend.statuses.past.is_told = lambda _: is_told
+    here.backend.statuses.past.has_rules = lambda _: has_rules
     cause = EvictionCause(EvictionRule.PREEMPT, "team/job-big", "Big needs the node.")
     names = [gang.name for gang in here.backend.cluster_state.registry.gangs.values()]
     here.backend.apply([StopPod(PodKey(name, 0, 0), 1, 30.0, cause) for name in names])
     assert tell(here, 0.1) == tell(here, 2.0) == {}
     reported = tell(here, 5.1)
-    assert len(reported) == (MANY if is_told else 0)
+    assert len(reported) == (MANY if has_rules else 0)
     for (patch,) in reported.values():
         assert patch.patch["status"]["lastEviction"]["sentence"] == cause.sentence
     assert tell(here, 7.0) == {}, "once"

@@ -1,4 +1,4 @@
-"""Past events: a status that overwrites an event lists it, whoever wrote the status before."""
+"""Past events: a status that overwrites an event lists it, also after a change of the leader."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ UID = "w1"
 
 
 class Life:
-    """One workload, its object as the API server has it, and the leader that writes it."""
+    """A workload, its object as the API server has it, and the leader that writes it."""
 
-    def __init__(self, *, is_told: bool = True) -> None:
-        self.is_told = is_told
+    def __init__(self, *, has_rules: bool = True) -> None:
+        self.has_rules = has_rules
         self.now_s, self.run, self.serial = NOW_S, -1, 0
         self.status: dict[str, Any] = {"phase": "Pending"}  # what is to be written next
         self.object = WorkloadObject(
@@ -41,7 +41,7 @@ class Life:
         self.gang = Gang(KEY)
         self.gang.project = "vision"
         self.past = PastEvents()
-        self.past.is_told = lambda _: self.is_told
+        self.past.has_rules = lambda _: self.has_rules
 
     def begin(self) -> None:
         self.run += 1
@@ -110,7 +110,7 @@ def test_two_evictions_before_a_write_are_both_stated() -> None:
 
 
 def test_nothing_is_listed_where_no_rule_is() -> None:
-    life = Life(is_told=False)
+    life = Life(has_rules=False)
     life.begin()
     life.write()
     life.evict()
@@ -209,7 +209,7 @@ class Told(Life):
         some.sampled_from(["begin_or_evict", "idle", "busy", "tell", "store", "lead", "crash"]), max_size=40
     )
 )
-def test_each_event_that_a_status_stated_is_told_once_whatever_is_killed(steps: list[str]) -> None:
+def test_each_event_that_a_status_stated_has_rules_once_whatever_is_killed(steps: list[str]) -> None:
     life = Told()
     for step in steps:
         life.now_s += 10

@@ -172,7 +172,7 @@ class JobReport(ApiStruct):
 
 
 class PastEvent(ApiStruct):
-    """An event that people are told of, and that the other fields don't state any more."""
+    """An event for notifications. The other fields don't state it any more."""
 
     id: Needed[str]
     at: Needed[Moment]

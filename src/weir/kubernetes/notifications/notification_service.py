@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # without settings, nothing that sends is imported
     from weir.notifications.notification_settings import NotificationSettings
 
 REMOVED_MAX, REMOVED_S = 1000, 120.0
-"""Workloads that went before they were over, for the next leader: their number, and for what time."""
+"""Limits of the workloads deleted before their end that are kept for the next leader: number and age."""
 _LOG = get_logger(__name__)
 
 
@@ -60,7 +60,7 @@ class ClusterNotifications:
         """Return why nothing is sent while this replica leads; empty if all is well."""
         return "" if self._term is None else self._term.trouble
 
-    def tells_of(self, namespace: str) -> bool:
+    def has_rules(self, namespace: str) -> bool:
         """Return True if a namespace has rules, or may have. Any thread may call it."""
         return namespace in self._rules or not self.reflector.synced.is_set()
 
@@ -88,9 +88,9 @@ class ClusterNotifications:
             _LOG.exception("notification_events_failed")
 
     def _note_removed(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Remember workloads that go before they are over: no object states their end."""
+        """Remember workloads that are deleted before their end: no object states it."""
         for change in changes:
-            if isinstance(change, ObjectRemoved) and self.tells_of(change.key.partition("/")[0]):
+            if isinstance(change, ObjectRemoved) and self.has_rules(change.key.partition("/")[0]):
                 gone = self._workloads.named(*change.key.split("/", 1))
                 if gone is not None and gone.object.status.phase not in ENDS:
                     self._removed.append((self._clock(), gone))

@@ -65,7 +65,7 @@ _LOG = get_logger(__name__)
 class NotificationTerm:
     """Rules, events and messages of one term.
 
-    `removed` returns the workloads whose objects went lately, before they were over, each with the time.
+    `removed` returns the workloads deleted lately before their end, each with the time.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class NotificationTerm:
             self._outbox.on_queued(queued)
 
     def _tell_removed(self) -> None:
-        """Take in workloads whose objects went while no replica had the rules."""
+        """Take in workloads that were deleted while no replica had read the rules."""
         queued: set[int] = set()
         for at_s, gone in self._removed():
             rules = self._rules.of(gone.namespace)

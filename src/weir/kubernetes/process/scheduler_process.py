@@ -320,7 +320,7 @@ class SchedulerProcess:
         ends, managed = self.namespace_ends, self._options.managed
         sees: dict[str, Deliver] = {"pods": only_in(managed, ends.see_pods)}
         sees["workloads"] = self.notifications.see_workloads
-        self.backend.statuses.past.is_told = self.notifications.tells_of
+        self.backend.statuses.past.has_rules = self.notifications.has_rules
         shown = None if self.query is None else self.query.see_namespaces
         sees["namespaces"] = to_both(shown, ends.see_namespaces)
         for api_version, resource, of in WATCHED:

@@ -1,7 +1,7 @@
-"""Events of a workload that people are told of, as its status states them.
+"""Events of a workload for notifications, as its status states them.
 
 Most fields of a status hold the newest event of their kind alone. So a status that overwrites an event lists
-it among the past ones. The next leader tells those that the last one hasn't told before it ended.
+it among the past events. From there the next leader tells the events that an earlier leader hasn't told.
 """
 
 from collections.abc import Callable, Iterator
@@ -123,23 +123,23 @@ class _GangEvents:
 class PastEvents:
     """Past events of workloads, for their statuses.
 
-    `is_told` says if people are told of the workloads of a namespace: nothing is kept of others.
+    `has_rules` returns True if a namespace has notification rules. Nothing is kept of other namespaces.
     """
 
     def __init__(self) -> None:
-        self.is_told: Callable[[str], bool] = lambda _: False
+        self.has_rules: Callable[[str], bool] = lambda _: False
         self._events: dict[Gang, _GangEvents] = {}
 
     def evicted(self, gang: Gang, cause: EvictionCause, now_s: float) -> None:
-        """Take note of an eviction: the next one may come before a status states it."""
-        if self.is_told(gang.key.namespace):
+        """Note an eviction: the next one may come before a status states it."""
+        if self.has_rules(gang.key.namespace):
             event, known = eviction_event(gang.name, moment(now_s), cause.sentence), self._of(gang)
             known.stated.setdefault(event.id, event)
             known.has_news = True
 
     def returns_quota(self, gang: Gang, cause: EvictionCause, now_s: float) -> Words:
-        """Take note of an eviction for a workload; return what its status is to keep of it."""
-        is_return = cause.rule == EvictionRule.RECLAIM_QUOTA and self.is_told(gang.key.namespace)
+        """Note an eviction for a workload; return the fields of its status that keep it."""
+        is_return = cause.rule == EvictionRule.RECLAIM_QUOTA and self.has_rules(gang.key.namespace)
         if not is_return or (known := self._of(gang)).quota_returned_at == moment(now_s):
             return {}
         known.quota_returned_at = moment(now_s)
@@ -156,7 +156,7 @@ class PastEvents:
         Its status counts too, as another leader may have written it.
         """
         before = WorkloadStatus() if thing is None else thing.status
-        found = self._news_of(status, gang, thing, now_s) if self.is_told(gang.key.namespace) else {}
+        found = self._news_of(status, gang, thing, now_s) if self.has_rules(gang.key.namespace) else {}
         if not found:
             self._events.pop(gang, None)
         for key, listed in (

@@ -87,7 +87,7 @@ class StatusWriter:
         self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
 
     def stops(self, gang: Gang, stop: StopPod, now_s: float) -> list[Write | EmitEvent]:
-        """Report that a pod is being stopped, and why; return what is to be kept before it is."""
+        """Report that a pod is being stopped, and why; return writes to send before its eviction."""
         cause = stop.cause
         why = Explanation(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         before, self._stops[gang] = self._stops.get(gang), why

@@ -71,7 +71,7 @@ async def test_a_leader_that_is_killed_loses_no_event_that_a_later_one_has_overw
     ]
 
 
-async def test_a_workload_that_goes_while_no_replica_leads_is_told_of(
+async def test_a_workload_that_goes_while_no_replica_leads_has_rules_of(
     server: RuleServer, receiver: Receivers
 ) -> None:
     server.secret = None
