@@ -112,7 +112,7 @@ async def test_a_workload_whose_object_gets_another_owner_has_ended(
 async def test_a_fault_in_reading_rules_is_logged_once_and_shown_until_it_is_over(
     server: RuleServer, receiver: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notification_term, "RETRY_S", 0.01)
+    monkeypatch.setattr(notification_term, "RETRY_S", 0.5)
     faults = iter([ValueError("no list"), ValueError("no list"), RuntimeError("no list")])
 
     def fail() -> None:
@@ -134,7 +134,7 @@ async def test_a_fault_in_reading_rules_is_logged_once_and_shown_until_it_is_ove
 async def test_a_fault_in_writing_statuses_ends_no_later_write(
     server: RuleServer, receiver: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notification_term, "RETRY_S", 0.01)
+    monkeypatch.setattr(notification_term, "RETRY_S", 0.5)
     server.secret = None
     async with leading(server, settings(receiver.origin)) as service:
         await until(lambda: server.status().get("phase"))
