@@ -8,12 +8,27 @@ from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import project
+from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 
 NOT_MANAGED = "Weir doesn't manage the namespace other"
+OWN = {"apiVersion": "weir.dev/v1alpha1", "metadata": {"name": "before", "namespace": "other"}}
+RULE = OWN | {
+    "kind": "NotificationRule",
+    "spec": {"channel": "mail", "address": "mia@lab.example", "topics": ["failure"]},
+}
+SWEEP = OWN | {
+    "kind": "Sweep",
+    "spec": {
+        "project": "team",
+        "params": {"lr": "log:1e-5..1e-1"},
+        "trials": 2,
+        "rungs": [1, 3],
+        "jobTemplate": {"spec": {"template": job("other", "trial", 1)["spec"]["template"]}},
+    },
+}
 
 
 @pytest.fixture
@@ -21,11 +36,12 @@ def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
     """A Weir that manages `team`, and not `other`, in which there is work with its name already."""
     for name in ("team", "other"):
         cluster.namespace(name)
+    install_kinds(cluster.api)
     (node,) = cluster.add_nodes(1, gpus=4)
     held = pod("other", "held", 2)
     held["spec"]["nodeName"] = node
     cluster.api.create(held)
-    cluster.api.create(pod("other", "unplaced", 1))
+    cluster.api.create(pod("other", "unplaced", 1), RULE, SWEEP)
     options = {"managed": ManagedNamespaces(("team",))}
     with Installed(plane, namespace=cluster.namespace(), name="managed", **options) as running:
         running.wait_ready()
@@ -58,10 +74,8 @@ def test_other_namespaces_keep_their_pods_and_are_told(
 
     assert NOT_MANAGED in refusal(cluster, pod("other", "new", 1))
     assert NOT_MANAGED in refusal(cluster, job("other", "new", 1))
-    receiver = {"channel": "mail", "address": "mia@lab.example", "topics": ["failure"]}
-    rule = {"apiVersion": "weir.dev/v1alpha1", "kind": "NotificationRule", "spec": receiver}
-    named = {"metadata": {"name": "failures", "namespace": "other"}}
-    assert NOT_MANAGED in refusal(cluster, rule | named)
+    for there in (RULE, SWEEP):
+        assert NOT_MANAGED in refusal(cluster, there | {"metadata": {"name": "new", "namespace": "other"}})
     cluster.api.create(one("other", "stock", 1))
     cluster.until(lambda: len(cluster.pods("other")) == 3, 120, "the pod of the Job")
 
@@ -71,5 +85,8 @@ def test_other_namespaces_keep_their_pods_and_are_told(
     assert not pods["unplaced"]["status"].get("conditions")
     assert "deletionTimestamp" not in pods["held"]["metadata"]
     assert workloads(cluster, "other") == {}
+    for plural in ("notificationrules", "sweeps"):
+        (kept,) = cluster.api.items(f"/apis/weir.dev/v1alpha1/namespaces/other/{plural}")
+        assert "status" not in kept
     cluster.api.delete("/api/v1/namespaces/other/pods/held", grace_s=0)
     cluster.until(lambda: phase(cluster, "team", "job-large") == "Running", 120, "the GPUs to be free")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.kubernetes.api.changes import Change, ObjectRemoved
+from weir.kubernetes.api.changes import Change, ObjectRemoved, only_in
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.crd.notification_objects import PLURAL, NotificationRuleObject
@@ -41,6 +42,7 @@ class ClusterNotifications:
         workloads: WorkloadIndex | None,
         clock: Clock,
         account: str,
+        managed: ManagedNamespaces = ALL,
     ) -> None:
         self._api = api
         self._leadership = leadership
@@ -49,11 +51,12 @@ class ClusterNotifications:
         self._workloads = WorkloadIndex() if workloads is None else workloads
         self._clock = clock
         self._account = account
+        self._managed = managed
         self._term: NotificationTerm | None = None
         self._rules: dict[str, set[str]] = defaultdict(set)  # their keys, by namespace
         self._removed: deque[tuple[float, WorkloadIndexEntry]] = deque(maxlen=REMOVED_MAX)
         path = path_of(API_VERSION, PLURAL)
-        self.reflector = Reflector(api, path, NotificationRuleObject, self._see_rules)
+        self.reflector = Reflector(api, path, NotificationRuleObject, only_in(managed, self._see_rules))
 
     @property
     def trouble(self) -> str:
@@ -109,6 +112,7 @@ class ClusterNotifications:
             self._lately_removed,
             self._clock,
             self._account,
+            self._managed,
         )
         self._term.start()
 

@@ -19,6 +19,7 @@ from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 from weir.kubernetes.api.object_numbers import number_of
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.notification_objects import (
@@ -77,12 +78,14 @@ class NotificationTerm:
         removed: Callable[[], Iterable[tuple[float, WorkloadIndexEntry]]],
         clock: Clock,
         account: str,
+        managed: ManagedNamespaces,
     ) -> None:
         self._api = api
         self._settings = settings
         self._workloads = workloads
         self._removed = removed
         self._clock = clock
+        self._managed = managed
         self._addresses = ReceiverSecrets(api, account)
         guard = LeaderGuard(api, leadership, leadership.term)
         self._writer = RuleStatusWriter(guard)
@@ -170,7 +173,8 @@ class NotificationTerm:
                 await asyncio.wait([self._spawn(self._check(each)) for each in rules])
 
     async def _read_rules(self) -> list[NotificationRuleObject]:
-        return await self._api.list_all(path_of(API_VERSION, PLURAL), NotificationRuleObject)
+        rules = await self._api.list_all(path_of(API_VERSION, PLURAL), NotificationRuleObject)
+        return [each for each in rules if each.metadata.namespace in self._managed]
 
     async def _begin(self, rules: list[NotificationRuleObject]) -> None:
         """Go on with the rules as the last leader left them; then begin to send."""

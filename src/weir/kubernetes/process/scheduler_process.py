@@ -135,8 +135,8 @@ class SchedulerProcess:
 
     def _make_notifications(self, account: str) -> ClusterNotifications:
         index = None if self.query is None else self.query.workloads
-        settings = self._options.notifications
-        return ClusterNotifications(self._api, self.election, settings, index, self._clock, account)
+        settings, managed = self._options.notifications, self._options.managed
+        return ClusterNotifications(self._api, self.election, settings, index, self._clock, account, managed)
 
     def _make_headroom(self) -> ClusterHeadroom:
         return ClusterHeadroom(
