@@ -29,6 +29,7 @@ DOMAINS = {
         "msgspec",
         "numpy",
         "prometheus_client",
+        "re2",
         "structlog",
         "wsproto",
     ),

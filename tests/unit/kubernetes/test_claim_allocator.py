@@ -172,9 +172,9 @@ def test_a_failing_selector_refuses_the_node() -> None:
         (
             {
                 "name": "r",
-                "exactly": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "ip('::')"}}]},
+                "exactly": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "base64('')"}}]},
             },
-            "the function ip is not supported",
+            "the function base64 is not supported",
         ),
     ],
 )

@@ -1,34 +1,31 @@
-"""_Evaluation of device selectors, bounded in steps."""
+"""Evaluation of device selectors, bounded in steps."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from weir.kubernetes.claims.cel_functions import (
+    CHOICES,
     FUNCTION_NAMES,
     METHOD_NAMES,
-    SIZE_MOST,
-    TYPE_NAMES,
     call_function,
     call_method,
 )
-from weir.kubernetes.claims.cel_syntax import CelSyntaxError, Expr, parse
+from weir.kubernetes.claims.cel_literals import CelSyntaxError
+from weir.kubernetes.claims.cel_macros import Scope, expanded
+from weir.kubernetes.claims.cel_operators import computed, entry, has_entry, negated, optional_entry
+from weir.kubernetes.claims.cel_syntax import Expr, parse
 from weir.kubernetes.claims.cel_values import (
+    TYPES,
     CelError,
     OptionalValue,
-    compare,
-    equals,
-    is_number,
     type_name,
-    whole,
 )
 
 STEPS_MOST = 50_000
 """Steps of one evaluation: about 50 ms. The API server's own bound is the cost of a million."""
 _REMEMBERED = 2048
-Scope = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -87,14 +84,32 @@ def _check_names(tree: Expr) -> None:
     """Refuse functions that aren't supported before anything is evaluated."""
     if tree.kind == "call" and tree.value not in FUNCTION_NAMES:
         raise CelSyntaxError(f"the function {tree.value} is not supported")
-    if tree.kind == "method" and tree.value not in METHOD_NAMES:
+    if tree.kind == "method" and tree.value not in METHOD_NAMES and not _qualified(tree):
         raise CelSyntaxError(f"the method {tree.value} is not supported")
     for operand in tree.operands:
         _check_names(operand)
 
 
+def _qualified(tree: Expr) -> str:
+    """Return the name of a function with a dot that looks like a method; nothing for a method."""
+    target = tree.operands[0]
+    name = f"{target.value}.{tree.value}" if target.kind == "variable" else ""
+    return name if name in FUNCTION_NAMES else ""
+
+
+def _type_of(tree: Expr, scope: Scope) -> Any:
+    """Return the type that a name with dots stands for; nothing if it starts with a variable."""
+    parts: list[str] = []
+    while tree.kind == "select":
+        parts.append(tree.value)
+        tree = tree.operands[0]
+    if tree.kind != "variable" or tree.value in scope:
+        return None
+    return TYPES.get(".".join((tree.value, *reversed(parts))))
+
+
 class _Evaluation:
-    """_Evaluation of a selector, with its remaining steps."""
+    """Evaluation of a selector, with its remaining steps."""
 
     def __init__(self) -> None:
         self._steps = STEPS_MOST
@@ -103,6 +118,11 @@ class _Evaluation:
     def spent(self) -> int:
         """Return the steps that were taken."""
         return STEPS_MOST - self._steps
+
+    @property
+    def is_spent(self) -> bool:
+        """Return True if no steps are left."""
+        return self._steps < 0
 
     def charge(self, steps: int) -> None:
         self._steps -= steps
@@ -121,38 +141,59 @@ class _Evaluation:
     def variable(self, tree: Expr, scope: Scope) -> Any:
         if tree.value in scope:
             return scope[tree.value]
-        if tree.value in TYPE_NAMES:
-            return tree.value
+        if tree.value in TYPES:
+            return TYPES[tree.value]
         raise CelError(f"undeclared reference to {tree.value}")
 
     def list_of(self, tree: Expr, scope: Scope) -> list[Any]:
-        return [self.value(each, scope) for each in tree.operands]
+        items = []
+        for each in tree.operands:
+            value = self.value(each, scope)
+            if each.kind != "if_present":
+                items.append(value)
+            elif value.present:
+                items.append(value.value)
+        return items
 
     def map_of(self, tree: Expr, scope: Scope) -> dict[Any, Any]:
-        keys = [self.value(each, scope) for each in tree.operands[::2]]
-        if not all(isinstance(key, str | int | bool) for key in keys):
-            raise CelError("a key of a map is a string, an integer or a boolean")
-        return {key: self.value(each, scope) for key, each in zip(keys, tree.operands[1::2], strict=True)}
+        entries: dict[Any, Any] = {}
+        for key_tree, value_tree in zip(tree.operands[::2], tree.operands[1::2], strict=True):
+            is_optional = key_tree.kind == "if_present"
+            key = self.value(key_tree.operands[0] if is_optional else key_tree, scope)
+            value = self.value(value_tree, scope)
+            if not isinstance(key, str | int | float):
+                raise CelError("a key of a map is a string, a number or a boolean")
+            if is_optional:
+                value = _expect_optional(value)
+                if not value.present:
+                    continue
+                value = value.value
+            entries[key] = value
+        return entries
+
+    def if_present(self, tree: Expr, scope: Scope) -> OptionalValue:
+        return _expect_optional(self.value(tree.operands[0], scope))
 
     # Fields
 
     def select(self, tree: Expr, scope: Scope) -> Any:
-        target = self.value(tree.operands[0], scope)
-        if isinstance(target, OptionalValue):
-            return _optional_entry(target, tree.value)
-        return _entry(target, tree.value)
+        operand = tree.operands[0]
+        if operand.kind in ("variable", "select") and (found := _type_of(tree, scope)) is not None:
+            return found
+        target = self.value(operand, scope)
+        return (
+            optional_entry(target, tree.value)
+            if isinstance(target, OptionalValue)
+            else entry(target, tree.value)
+        )
 
     def index(self, tree: Expr, scope: Scope) -> Any:
         target, key = (self.value(each, scope) for each in tree.operands)
-        if isinstance(target, OptionalValue):
-            return _optional_entry(target, key)
-        return _entry(target, key)
+        return optional_entry(target, key) if isinstance(target, OptionalValue) else entry(target, key)
 
     def optional_index(self, tree: Expr, scope: Scope) -> OptionalValue:
         target, key = (self.value(each, scope) for each in tree.operands)
-        if not isinstance(target, OptionalValue):
-            target = OptionalValue(target, present=True)
-        return _optional_entry(target, key)
+        return optional_entry(target, key)
 
     def has(self, tree: Expr, scope: Scope) -> bool:
         target = self.value(tree.operands[0], scope)
@@ -160,7 +201,7 @@ class _Evaluation:
             target = target.value if target.present else {}
         if not isinstance(target, Mapping):
             raise CelError(f"{type_name(target)} has no fields")
-        return tree.value in target
+        return has_entry(target, tree.value)
 
     # Operators
 
@@ -191,18 +232,16 @@ class _Evaluation:
 
     def choose(self, tree: Expr, scope: Scope) -> Any:
         condition, then, otherwise = tree.operands
-        return self.value(then if self._truth(condition, scope) else otherwise, scope)
+        return self.value(then if self.truth(condition, scope) else otherwise, scope)
 
     def invert(self, tree: Expr, scope: Scope) -> bool:
-        return not self._truth(tree.operands[0], scope)
+        return not self.truth(tree.operands[0], scope)
 
     def negate(self, tree: Expr, scope: Scope) -> Any:
-        value = self.value(tree.operands[0], scope)
-        if not is_number(value):
-            raise CelError(f"no such overload for {type_name(value)}")
-        return -value if isinstance(value, float) else whole(-value, value)
+        return negated(self.value(tree.operands[0], scope))
 
-    def _truth(self, tree: Expr, scope: Scope) -> bool:
+    def truth(self, tree: Expr, scope: Scope) -> bool:
+        """Return the value of a condition."""
         value = self.value(tree, scope)
         if not isinstance(value, bool):
             raise CelError(f"no such overload for {type_name(value)}")
@@ -210,38 +249,7 @@ class _Evaluation:
 
     def binary(self, tree: Expr, scope: Scope) -> Any:
         first, second = (self.value(each, scope) for each in tree.operands)
-        sign = tree.value
-        if isinstance(first, str | list | Mapping):
-            self.charge(len(first) // 10)
-        if sign in ("==", "!="):
-            return equals(first, second, self.charge) == (sign == "==")
-        if sign == "in":
-            return self._is_in(first, second)
-        if sign in _ORDERS:
-            return _ORDERS[sign](compare(first, second))
-        return (
-            self._sum(first, second)
-            if sign == "+" and not is_number(first)
-            else _computed(sign, first, second)
-        )
-
-    def _is_in(self, item: Any, items: Any) -> bool:
-        if isinstance(items, list):
-            return any(equals(item, each, self.charge) for each in items)
-        if isinstance(items, Mapping):
-            return isinstance(item, str | int) and item in items
-        raise CelError(f"no such overload: in {type_name(items)}")
-
-    def _sum(self, first: Any, second: Any) -> Any:
-        alike = (isinstance(first, str) and isinstance(second, str)) or (
-            isinstance(first, list) and isinstance(second, list)
-        )
-        if not alike:
-            raise CelError(f"no such overload: {type_name(first)} + {type_name(second)}")
-        if len(first) + len(second) > SIZE_MOST:
-            raise CelError("a value is too large")
-        self.charge((len(first) + len(second)) // 10)
-        return first + second
+        return computed(tree.value, first, second, self.charge)
 
     # Calls
 
@@ -250,121 +258,44 @@ class _Evaluation:
         return call_function(tree.value, arguments, self.charge)
 
     def method(self, tree: Expr, scope: Scope) -> Any:
-        target, *arguments = (self.value(each, scope) for each in tree.operands)
-        return call_method(tree.value, target, arguments, self.charge)
+        if qualified := _qualified(tree):
+            arguments = [self.value(each, scope) for each in tree.operands[1:]]
+            return call_function(qualified, arguments, self.charge)
+        if tree.value in CHOICES:
+            return self._chosen(tree, scope)
+        return call_method(tree.value, [self.value(each, scope) for each in tree.operands], self.charge)
+
+    def _chosen(self, tree: Expr, scope: Scope) -> Any:
+        """Return an optional value or its alternative, which is evaluated only if it is needed."""
+        if len(tree.operands) != 2:
+            raise CelError(f"{tree.value} takes one argument")
+        one = _expect_optional(self.value(tree.operands[0], scope))
+        if one.present:
+            return one if tree.value == "or" else one.value
+        other = self.value(tree.operands[1], scope)
+        return _expect_optional(other) if tree.value == "or" else other
 
     def bind(self, tree: Expr, scope: Scope) -> Any:
         return self.value(tree.operands[1], {**scope, tree.value: self.value(tree.operands[0], scope)})
 
     def optional_map(self, tree: Expr, scope: Scope) -> OptionalValue:
         name, variable = tree.value
-        target = self.value(tree.operands[0], scope)
-        if not isinstance(target, OptionalValue):
-            raise CelError(f"no such overload: {type_name(target)}.{name}")
+        target = _expect_optional(self.value(tree.operands[0], scope))
         if not target.present:
             return target
         value = self.value(tree.operands[1], {**scope, variable: target.value})
         if name == "optMap":
             return OptionalValue(value, present=True)
-        if not isinstance(value, OptionalValue):
-            raise CelError("optFlatMap takes an optional value")
-        return value
+        return _expect_optional(value)
 
     def macro(self, tree: Expr, scope: Scope) -> Any:
-        name, variable = tree.value
-        target = self.value(tree.operands[0], scope)
-        if not isinstance(target, list | Mapping):
-            raise CelError(f"{name} takes a list or a map, not {type_name(target)}")
-        items = list(target)
-        self.charge(len(items))
-        scopes = ({**scope, variable: item} for item in items)
-        body = tree.operands[-1]
-        if name in ("all", "exists"):
-            return self._any_or_all(scopes, body, decides=name == "exists")
-        if name == "exists_one":
-            return sum(self._truth(body, inner) for inner in scopes) == 1
-        if name == "filter":
-            return [inner[variable] for inner in scopes if self._truth(body, inner)]
-        condition = tree.operands[1] if len(tree.operands) == 3 else None
-        return [
-            self.value(body, inner) for inner in scopes if condition is None or self._truth(condition, inner)
-        ]
-
-    def _any_or_all(self, scopes: Any, body: Expr, *, decides: bool) -> bool:
-        failed: CelError | None = None
-        for inner in scopes:
-            try:
-                if self._truth(body, inner) is decides:
-                    return decides
-            except CelError as error:
-                if self._steps < 0:
-                    raise
-                failed = error
-        if failed is not None:
-            raise failed
-        return not decides
+        return expanded(self, tree, scope)
 
 
-def _entry(target: Any, key: Any) -> Any:
-    if isinstance(target, list):
-        if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(target):
-            raise CelError("index out of range")
-        return target[key]
-    if not isinstance(target, Mapping):
-        raise CelError(f"{type_name(target)} has no fields")
-    try:
-        return target[key]
-    except (KeyError, TypeError):
-        raise CelError(f"no such key: {key}") from None
-
-
-def _optional_entry(target: OptionalValue, key: Any) -> OptionalValue:
-    if not target.present:
-        return target
-    try:
-        if isinstance(target.value, Mapping) and key not in target.value:
-            return OptionalValue()
-        return OptionalValue(_entry(target.value, key), present=True)
-    except TypeError:
-        raise CelError(f"{type_name(key)} is no key of a map") from None
-    except CelError:
-        if isinstance(target.value, list):
-            return OptionalValue()
-        raise
-
-
-_ORDERS: dict[str, Callable[[int], bool]] = {
-    "<": lambda order: order < 0,
-    "<=": lambda order: order <= 0,
-    ">": lambda order: order > 0,
-    ">=": lambda order: order >= 0,
-}
-
-
-def _computed(sign: str, first: Any, second: Any) -> Any:
-    if not is_number(first) or type_name(first) != type_name(second):
-        raise CelError(f"no such overload: {type_name(first)} {sign} {type_name(second)}")
-    if isinstance(first, float):
-        return _computed_double(sign, first, second)
-    if sign in "/%" and second == 0:
-        raise CelError("division by zero")
-    if sign == "/":
-        quotient = abs(first) // abs(second)
-        return whole(quotient if (first < 0) == (second < 0) else -quotient, first)
-    if sign == "%":
-        rest = abs(first) % abs(second)
-        return whole(-rest if first < 0 else rest, first)
-    return whole({"+": first + second, "-": first - second, "*": first * second}[sign], first)
-
-
-def _computed_double(sign: str, first: float, second: float) -> float:
-    if sign == "/":
-        if second == 0:
-            return math.copysign(math.inf, first) if first else math.nan
-        return first / second
-    if sign == "%":
-        raise CelError("no such overload: double % double")
-    return {"+": first + second, "-": first - second, "*": first * second}[sign]
+def _expect_optional(value: Any) -> OptionalValue:
+    if not isinstance(value, OptionalValue):
+        raise CelError(f"no such overload: {type_name(value)} is no optional value")
+    return value
 
 
 _EVALUATORS: dict[str, Callable[[_Evaluation, Expr, Scope], Any]] = {
@@ -372,6 +303,7 @@ _EVALUATORS: dict[str, Callable[[_Evaluation, Expr, Scope], Any]] = {
     "variable": _Evaluation.variable,
     "list": _Evaluation.list_of,
     "map": _Evaluation.map_of,
+    "if_present": _Evaluation.if_present,
     "select": _Evaluation.select,
     "index": _Evaluation.index,
     "optional_index": _Evaluation.optional_index,

@@ -5,36 +5,35 @@ quantities and semantic versions of Kubernetes' device expressions, and none of 
 evaluation. Users write these expressions, and one of them must not stop the scheduler.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-LENGTH_MOST = 10 * 1024
-DEPTH_MOST = 100
+from weir.kubernetes.claims.cel_literals import CelSyntaxError, literal, tokens_of
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*)
-    |(?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
-    |(?P<int>0[xX][0-9a-fA-F]+[uU]?|[0-9]+[uU]?)
-    |(?P<string>(?P<prefix>[rRbB]{0,2})(?:\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''
-        |"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<quoted>`[A-Za-z0-9_./\- ]+`)
-    |(?P<sign>\[\?|\.\?|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,()\[\]{}])""",
-    re.VERBOSE | re.DOTALL | re.ASCII,
-)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[xX][0-9a-fA-F]{2}|[0-3][0-7]{2}|.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_PLAIN_ESCAPES = frozenset("\\?\"'`")
+DEPTH_MOST = 100
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_INT_MOST = 1 << 63
-_DIGITS_MOST = 64
-MACROS = frozenset(("all", "exists", "exists_one", "map", "filter"))
-
-
-class CelSyntaxError(ValueError):
-    """The text is no CEL expression, or one beyond the bounds."""
+_RESERVED = frozenset(
+    (
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "in", "let", "loop"),
+        *("namespace", "package", "return", "var", "void", "while"),
+    )
+)
+MACROS = {
+    "all": (1, 2),
+    "exists": (1, 2),
+    "exists_one": (1, 2),
+    "existsOne": (2,),
+    "map": (1,),
+    "filter": (1,),
+    "sortBy": (1,),
+    "transformList": (2,),
+    "transformMap": (2,),
+    "transformMapEntry": (2,),
+}
+"""Macros over the items of a list or a map, with the counts of variables that they take."""
+_CONDITIONAL = frozenset(("map", "transformList", "transformMap", "transformMapEntry"))
+"""Macros that may have a condition before their last argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +45,16 @@ class Expr:
     operands: tuple["Expr", ...] = ()
 
 
-class Unsigned(int):
-    """An unsigned integer of CEL."""
-
-
 def parse(text: str) -> Expr:
     """Return the tree of an expression.
 
     Raises:
         CelSyntaxError: it isn't one, or it is too long or too deep.
     """
-    if len(text) > LENGTH_MOST:
-        raise CelSyntaxError(f"an expression has at most {LENGTH_MOST} characters")
-    parser = _CelParser(_tokens(text))
+    parser = _CelParser(tokens_of(text))
     tree = parser.ternary()
     parser.expect_end()
     return tree
-
-
-def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens: list[tuple[str, str]] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise CelSyntaxError(f"unexpected character {text[at]!r} at {at + 1}")
-        at = match.end()
-        kind = match.lastgroup or ""
-        if kind == "prefix":
-            kind = "string"
-        if kind != "space":
-            tokens.append((kind, match[0]))
-    return tokens
 
 
 class _CelParser:
@@ -160,17 +137,18 @@ class _CelParser:
     def _member(self) -> Expr:
         tree = self._primary()
         length = 0
-        while sign := self._take(".", ".?", "[", "[?"):
+        while sign := self._take(".", "["):
             length += 1
             if length > DEPTH_MOST:
                 raise CelSyntaxError(f"an expression has at most {DEPTH_MOST} fields in a row")
-            if sign in ("[", "[?"):
+            optional = self._take("?")
+            if sign == "[":
                 index = self.ternary()
                 self._expect("]")
-                tree = Expr("index" if sign == "[" else "optional_index", None, (tree, index))
+                tree = Expr("optional_index" if optional else "index", None, (tree, index))
                 continue
             name = self._name()
-            if sign == ".?":
+            if optional:
                 tree = Expr("optional_index", None, (tree, Expr("constant", name)))
             elif self._take("("):
                 tree = self._call(tree, name, self._list(")"))
@@ -179,23 +157,16 @@ class _CelParser:
         return tree
 
     def _call(self, target: Expr, name: str, arguments: tuple[Expr, ...]) -> Expr:
-        if name in MACROS and 2 <= len(arguments) <= 3:
-            variable = arguments[0]
-            if variable.kind != "variable":
-                raise CelSyntaxError(f"the first argument of {name} must be a name")
-            if len(arguments) == 3 and name != "map":
-                raise CelSyntaxError(f"{name} with two variables is not supported")
-            return Expr("macro", (name, variable.value), (target, *arguments[1:]))
+        for count in MACROS.get(name, ()):
+            if len(arguments) == count + 1 or (name in _CONDITIONAL and len(arguments) == count + 2):
+                variables = _variables(name, arguments[:count])
+                return Expr("macro", (name, variables), (target, *arguments[count:]))
         if name in ("optMap", "optFlatMap") and len(arguments) == 2:
-            if arguments[0].kind != "variable":
-                raise CelSyntaxError(f"the first argument of {name} must be a name")
-            return Expr("optional_map", (name, arguments[0].value), (target, arguments[1]))
-        if target.kind == "variable" and target.value == "cel" and name == "bind" and len(arguments) == 3:
-            if arguments[0].kind != "variable":
-                raise CelSyntaxError("the first argument of cel.bind must be a name")
-            return Expr("bind", arguments[0].value, arguments[1:])
-        if target.kind == "variable" and target.value in ("optional", "sets"):
-            return Expr("call", f"{target.value}.{name}", arguments)
+            (variable,) = _variables(name, arguments[:1])
+            return Expr("optional_map", (name, variable), (target, arguments[1]))
+        if target == _CEL and name == "bind" and len(arguments) == 3:
+            (variable,) = _variables("cel.bind", arguments[:1])
+            return Expr("bind", variable, arguments[1:])
         return Expr("method", name, (target, *arguments))
 
     def _name(self) -> str:
@@ -205,15 +176,21 @@ class _CelParser:
         self._at += 1
         return text.strip("`")
 
-    def _list(self, end: str) -> tuple[Expr, ...]:
+    def _list(self, end: str, *, optional: bool = False) -> tuple[Expr, ...]:
+        """Return the items up to a closing sign; with `optional`, an item may start with a question mark."""
         items: list[Expr] = []
         while not self._take(end):
             if items:
                 self._expect(",")
                 if self._take(end):
                     break
-            items.append(self.ternary())
+            items.append(self._item(optional=optional))
         return tuple(items)
+
+    def _item(self, *, optional: bool = True) -> Expr:
+        if optional and self._take("?"):
+            return Expr("if_present", None, (self.ternary(),))
+        return self.ternary()
 
     def _primary(self) -> Expr:
         if self._take("("):
@@ -221,7 +198,7 @@ class _CelParser:
             self._expect(")")
             return tree
         if self._take("["):
-            return Expr("list", None, self._list("]"))
+            return Expr("list", None, self._list("]", optional=True))
         if self._take("{"):
             return Expr("map", None, self._entries())
         self._take(".")
@@ -232,12 +209,14 @@ class _CelParser:
         if kind == "name":
             return self._named(text)
         if kind in ("int", "float", "string"):
-            return Expr("constant", _literal(kind, text))
+            return Expr("constant", literal(kind, text))
         raise CelSyntaxError(f"unexpected {text!r}")
 
     def _named(self, name: str) -> Expr:
         if name in _CONSTANTS:
             return Expr("constant", _CONSTANTS[name])
+        if name in _RESERVED:
+            raise CelSyntaxError(f"{name} is a reserved word")
         if not self._take("("):
             return Expr("variable", name)
         arguments = self._list(")")
@@ -254,46 +233,20 @@ class _CelParser:
                 self._expect(",")
                 if self._take("}"):
                     break
-            entries.append(self.ternary())
+            entries.append(self._item())
             self._expect(":")
             entries.append(self.ternary())
         return tuple(entries)
 
 
-def _literal(kind: str, text: str) -> Any:
-    if kind == "float":
-        return float(text)
-    if kind == "int":
-        if len(text) > _DIGITS_MOST:
-            raise CelSyntaxError(f"{text[:_DIGITS_MOST]}… is no 64-bit integer")
-        unsigned = text[-1] in "uU"
-        value = int(text.rstrip("uU"), 0 if "x" in text.lower() else 10)
-        if unsigned and 0 <= value < 2 * _INT_MOST:
-            return Unsigned(value)
-        if unsigned or not -_INT_MOST <= value < _INT_MOST:
-            raise CelSyntaxError(f"{text} is no 64-bit integer")
-        return value
-    prefix = text[: min(text.index(quote) for quote in "\"'" if quote in text)]
-    body = text[len(prefix) :]
-    quotes = 3 if body[:3] in ('"""', "'''") and len(body) >= 6 else 1
-    body = body[quotes:-quotes]
-    if "b" in prefix.lower():
-        raise CelSyntaxError("bytes are not supported")
-    return body if "r" in prefix.lower() else _ESCAPE.sub(_unescaped, body)
+_CEL = Expr("variable", "cel")
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    body = match[1]
-    if body in _ESCAPES:
-        return _ESCAPES[body]
-    if body in _PLAIN_ESCAPES:
-        return body
-    if body[0] in "uUxX" and len(body) > 1:
-        code = int(body[1:], 16)
-    elif body.isdigit() and len(body) == 3:
-        code = int(body, 8)
-    else:
-        raise CelSyntaxError(f"unknown escape \\{body}")
-    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise CelSyntaxError(f"\\{body} is no character")
-    return chr(code)
+def _variables(macro: str, arguments: tuple[Expr, ...]) -> tuple[str, ...]:
+    """Return the names that a macro's first arguments declare."""
+    names = tuple(each.value for each in arguments if each.kind == "variable")
+    if len(names) < len(arguments):
+        raise CelSyntaxError(f"the first argument of {macro} must be a name")
+    if len(set(names)) < len(names):
+        raise CelSyntaxError(f"{macro} takes two different names")
+    return names

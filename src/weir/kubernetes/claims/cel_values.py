@@ -1,14 +1,15 @@
-"""Values of CEL that Python lacks: quantities, semantic versions, optional values, maps with a default."""
+"""Values of CEL that Python lacks, their types, and what equality and order mean for them."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import total_ordering
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from weir.kubernetes.claims.cel_syntax import Unsigned
-from weir.kubernetes.translate.quantities import exact
+from weir.kubernetes.claims.cel_literals import Unsigned
 
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
@@ -29,9 +30,13 @@ class CelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity of Kubernetes."""
+    """A quantity of Kubernetes.
+
+    `whole` if Kubernetes counts it in 64 bits without a fraction, which it does not with 1000m or 100Ti.
+    """
 
     amount: Fraction
+    whole: bool = field(default=True, compare=False)
 
 
 @total_ordering
@@ -64,6 +69,54 @@ class OptionalValue:
 
     value: Any = None
     present: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type of CEL as a value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cidr:
+    """An address with the length of a prefix; host bits may be set."""
+
+    address: IPv4Address | IPv6Address
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL by its canonical text, with its parts; the path is as it was written."""
+
+    canonical: str
+    scheme: str = field(compare=False)
+    host: str = field(compare=False)
+    path: str = field(compare=False)
+    query: str = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFormat:
+    """A format of names of Kubernetes."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time in nanoseconds."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A time in nanoseconds since 1970, written with an offset from UTC in seconds."""
+
+    nanoseconds: int
+    offset: int = field(default=0, compare=False)
 
 
 class DefaultMap(Mapping[str, Any]):
@@ -102,19 +155,13 @@ def semver_of(text: str) -> Semver:
             parts.append((0, int(part), ""))
         else:
             parts.append((1, 0, part))
-    return Semver(int(match[1]), int(match[2]), int(match[3]), tuple(parts), match[5] or "")
-
-
-def quantity_of(text: str) -> Quantity:
-    """Return a quantity.
-
-    Raises:
-        CelError: the text isn't one.
-    """
-    try:
-        return Quantity(exact(text))
-    except ValueError:
-        raise CelError(f"{text!r} is no quantity") from None
+    version = Semver(int(match[1]), int(match[2]), int(match[3]), tuple(parts), match[5] or "")
+    if (
+        max(version.major, version.minor, version.patch, *(number for _, number, _ in parts), 0)
+        >= 2 * _WHOLE_MOST
+    ):
+        raise CelError(f"{text!r} has a number beyond 64 bits")
+    return version
 
 
 def is_number(value: Any) -> bool:
@@ -122,23 +169,36 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+_TYPE_NAMES: tuple[tuple[type[Any], str], ...] = (
+    (bool, "bool"),
+    (Unsigned, "uint"),
+    (int, "int"),
+    (float, "double"),
+    (str, "string"),
+    (bytes, "bytes"),
+    (list, "list"),
+    (Mapping, "map"),
+    (type(None), "null_type"),
+    (TypeValue, "type"),
+    (Duration, "google.protobuf.Duration"),
+    (Timestamp, "google.protobuf.Timestamp"),
+    (OptionalValue, "optional_type"),
+    (IPv4Address, "net.IP"),
+    (IPv6Address, "net.IP"),
+    (Cidr, "net.CIDR"),
+    (Quantity, "kubernetes.Quantity"),
+    (Semver, "kubernetes.Semver"),
+    (Url, "kubernetes.URL"),
+    (NamedFormat, "kubernetes.NamedFormat"),
+)
+TYPES = {name: TypeValue(name) for _, name in _TYPE_NAMES if not name.startswith("kubernetes.")}
+"""Types that an expression can name."""
+_COMPARABLE = (bool, str, bytes, Duration, Timestamp)
+
+
 def type_name(value: Any) -> str:
     """Return the name of a value's type."""
-    if value is None:
-        return "null_type"
-    names = (
-        (bool, "bool"),
-        (Unsigned, "uint"),
-        (int, "int"),
-        (float, "double"),
-        (str, "string"),
-        (list, "list"),
-        (Mapping, "map"),
-        (Quantity, "quantity"),
-        (Semver, "semver"),
-        (OptionalValue, "optional"),
-    )
-    return next((name for kind, name in names if isinstance(value, kind)), "unknown")
+    return next((name for kind, name in _TYPE_NAMES if isinstance(value, kind)), "unknown")
 
 
 def equals(first: Any, second: Any, charge: Charge) -> bool:
@@ -155,11 +215,20 @@ def equals(first: Any, second: Any, charge: Charge) -> bool:
         )
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return len(first) == len(second) and all(
-            key in second and equals(first[key], second[key], charge) for key in first
+            has_key(second, key) and equals(first[key], second[key], charge) for key in first
         )
+    if isinstance(first, OptionalValue) and isinstance(second, OptionalValue):
+        return first.present == second.present and equals(first.value, second.value, charge)
     if type_name(first) != type_name(second):
         return False
     return bool(first == second)
+
+
+def has_key(entries: Mapping[Any, Any], key: Any) -> bool:
+    """Return True if a map has a key; true and 1 are different keys, unlike in Python."""
+    if not isinstance(key, str | int | float) or key not in entries:
+        return False
+    return isinstance(key, bool) == isinstance(next(iter(entries)), bool)
 
 
 def compare(first: Any, second: Any) -> int:
@@ -169,10 +238,12 @@ def compare(first: Any, second: Any) -> int:
         CelError: they have no order.
     """
     alike = (is_number(first) and is_number(second)) or (
-        type_name(first) == type_name(second) and isinstance(first, bool | str)
+        type_name(first) == type_name(second) and isinstance(first, _COMPARABLE)
     )
     if not alike:
         raise CelError(f"no order between {type_name(first)} and {type_name(second)}")
+    if any(isinstance(each, float) and math.isnan(each) for each in (first, second)):
+        raise CelError("NaN has no order")
     return int(first > second) - int(first < second)
 
 

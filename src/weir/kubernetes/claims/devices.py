@@ -7,7 +7,8 @@ from typing import Any
 
 from weir.kubernetes.api.objects import NodeSelector
 from weir.kubernetes.api.resource_objects import AttributeValue, CapacityValue, ResourceSlice, SliceDevice
-from weir.kubernetes.claims.cel_values import DefaultMap, Quantity, semver_of
+from weir.kubernetes.claims.cel_quantities import quantity_of
+from weir.kubernetes.claims.cel_values import DefaultMap, semver_of
 from weir.kubernetes.translate.quantities import exact
 
 DeviceKey = tuple[str, str, str]
@@ -95,7 +96,7 @@ def device_of(found: ResourceSlice, written: SliceDevice) -> PoolDevice:
         failure_conditions=tuple(written.binding_failure_conditions),
         nodes=NodeChoice(source.node_name or "", source.node_selector, source.all_nodes),
         content=_content(spec.driver, written),
-        values=_values(spec.driver, written, capacity),
+        values=_values(spec.driver, written),
     )
 
 
@@ -139,7 +140,7 @@ def _typed(written: AttributeValue) -> tuple[str, tuple[Any, ...]] | None:
     return None
 
 
-def _values(driver: str, written: SliceDevice, capacity: Mapping[str, CapacityRule]) -> Mapping[str, Any]:
+def _values(driver: str, written: SliceDevice) -> Mapping[str, Any]:
     attributes: dict[str, dict[str, Any]] = {}
     for name, attribute in written.attributes.items():
         typed = _typed(attribute)
@@ -151,9 +152,9 @@ def _values(driver: str, written: SliceDevice, capacity: Mapping[str, CapacityRu
         is_list = any((attribute.ints, attribute.bools, attribute.strings, attribute.versions))
         attributes.setdefault(domain, {})[identifier] = read if is_list else read[0]
     amounts: dict[str, dict[str, Any]] = {}
-    for name, each in capacity.items():
+    for name, each in written.capacity.items():
         domain, identifier = _qualified(name, driver)
-        amounts.setdefault(domain, {})[identifier] = Quantity(each.value)
+        amounts.setdefault(domain, {})[identifier] = quantity_of(str(each.value))
     return {
         "driver": driver,
         "allowMultipleAllocations": written.allow_multiple_allocations,

@@ -1,0 +1,203 @@
+"""Functions of lists and sets."""
+
+from collections.abc import Mapping
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Any
+
+from weir.kubernetes.claims.cel_literals import Unsigned
+from weir.kubernetes.claims.cel_overloads import ANY, Overload, Overloads, expect_size
+from weir.kubernetes.claims.cel_times import added
+from weir.kubernetes.claims.cel_values import (
+    CelError,
+    Charge,
+    Duration,
+    OptionalValue,
+    compare,
+    equals,
+    is_number,
+    type_name,
+    whole,
+)
+
+INCLUDES_MOST = 48
+_COMPARED_PER_STEP = 50
+"""Characters of each of two texts that are compared in the time of a step."""
+
+Items = list[Any]
+
+
+def _among(value: Any, items: Items, charge: Charge) -> bool:
+    return any(equals(value, each, charge) for each in items)
+
+
+def _contains(first: Items, second: Items, charge: Charge) -> bool:
+    return all(_among(each, first, charge) for each in second)
+
+
+def _equivalent(first: Items, second: Items, charge: Charge) -> bool:
+    return _contains(first, second, charge) and _contains(second, first, charge)
+
+
+def _intersects(first: Items, second: Items, charge: Charge) -> bool:
+    return any(_among(each, first, charge) for each in second)
+
+
+def _position(items: Items, part: Any, charge: Charge) -> int:
+    return next((at for at, each in enumerate(items) if equals(each, part, charge)), -1)
+
+
+def _last_position(items: Items, part: Any, charge: Charge) -> int:
+    return next((at for at in reversed(range(len(items))) if equals(items[at], part, charge)), -1)
+
+
+def _includes(value: Any, part: Any, charge: Charge) -> bool:
+    """Return True if a value is the part, or a list that has it among its first items."""
+    if not isinstance(value, list):
+        return equals(value, part, charge)
+    found = _among(part, value[:INCLUDES_MOST], charge)
+    if not found and len(value) > INCLUDES_MOST:
+        raise CelError(f"includes() takes a list of at most {INCLUDES_MOST}")
+    return found
+
+
+def _join(items: Items, separator: str = "") -> str:
+    if not all(isinstance(each, str) for each in items):
+        raise CelError("join() takes texts")
+    expect_size(len(items) * len(separator) + sum(map(len, items)))
+    return separator.join(items)
+
+
+def _sum(items: Items) -> Any:
+    if len({type_name(each) for each in items}) > 1 or not all(map(_is_summable, items)):
+        raise CelError("sum() takes numbers or durations, all of one type")
+    total: Any = items[0] if items else 0
+    for each in items[1:]:
+        if isinstance(each, Duration):
+            total = added(total, each)
+        else:
+            total = total + each if isinstance(each, float) else whole(total + each, total)
+    return total
+
+
+def _is_summable(value: Any) -> bool:
+    return is_number(value) or isinstance(value, Duration)
+
+
+def _extreme(items: Items, sign: int) -> Any:
+    if not items:
+        raise CelError("an empty list has no least or greatest item")
+    best = items[0]
+    compare(best, best)
+    for each in items[1:]:
+        if compare(each, best) == sign:
+            best = each
+    return best
+
+
+def _is_sorted(items: Items) -> bool:
+    return all(compare(first, second) <= 0 for first, second in pairwise(items))
+
+
+def sorted_by(items: Items, keys: Items, charge: Charge) -> Items:
+    """Return items in the order of their keys, which have one type.
+
+    Raises:
+        CelError: the keys have no order.
+    """
+
+    def ordered(first: int, second: int) -> int:
+        one, other = keys[first], keys[second]
+        size = min(len(one), len(other)) if isinstance(one, str | bytes) and type(one) is type(other) else 0
+        charge(1 + size // _COMPARED_PER_STEP)
+        return compare(one, other)
+
+    if len({type_name(key) for key in keys}) > 1:
+        raise CelError("items are sorted by keys of one type")
+    for key in keys[:1]:
+        compare(key, key)
+    return [items[at] for at in sorted(range(len(items)), key=cmp_to_key(ordered))]
+
+
+def _range(count: int, charge: Charge) -> Items:
+    expect_size(count)
+    charge(max(count, 0))
+    return list(range(count))
+
+
+def _slice(items: Items, start: int, end: int) -> Items:
+    if not 0 <= start <= end <= len(items):
+        raise CelError(f"slice({start}, {end}) of a list of {len(items)}")
+    return items[start:end]
+
+
+def _distinct(items: Items, charge: Charge) -> Items:
+    distinct: Items = []
+    for each in items:
+        if not _among(each, distinct, charge):
+            distinct.append(each)
+    return distinct
+
+
+def _flatten(items: Items, depth: int, charge: Charge) -> Items:
+    """Return the items of lists nested to this depth; each is charged, as it may occur often."""
+    if depth < 0:
+        raise CelError("flatten() takes a level of at least 0")
+    flat: Items = []
+    for each in items:
+        charge(1)
+        if isinstance(each, list) and depth:
+            flat += _flatten(each, depth - 1, charge)
+        else:
+            flat.append(each)
+        expect_size(len(flat))
+    return flat
+
+
+def _unwrapped(items: Items) -> Items:
+    if not all(isinstance(each, OptionalValue) for each in items):
+        raise CelError("unwrap takes optional values")
+    return [each.value for each in items if each.present]
+
+
+def _at(items: Items, at: int) -> OptionalValue:
+    return OptionalValue(items[at], present=True) if items else OptionalValue()
+
+
+def is_zero(value: Any) -> bool:
+    """Return True for an empty or zero value of a basic type."""
+    if isinstance(value, Duration):
+        return value.nanoseconds == 0
+    return value is None or (
+        isinstance(value, bool | int | Unsigned | float | str | bytes | list | Mapping) and not value
+    )
+
+
+FUNCTIONS: Overloads = {
+    "sets.contains": (Overload((list, list), _contains, charges=True),),
+    "sets.equivalent": (Overload((list, list), _equivalent, charges=True),),
+    "sets.intersects": (Overload((list, list), _intersects, charges=True),),
+    "lists.range": (Overload((int,), _range, charges=True),),
+    "optional.unwrap": (Overload((list,), _unwrapped),),
+}
+METHODS: Overloads = {
+    "join": (Overload((list,), _join), Overload((list, str), _join)),
+    "isSorted": (Overload((list,), _is_sorted),),
+    "sum": (Overload((list,), _sum),),
+    "min": (Overload((list,), lambda items: _extreme(items, -1)),),
+    "max": (Overload((list,), lambda items: _extreme(items, 1)),),
+    "indexOf": (Overload((list, ANY), _position, charges=True),),
+    "lastIndexOf": (Overload((list, ANY), _last_position, charges=True),),
+    "includes": (Overload((ANY, ANY), _includes, charges=True),),
+    "slice": (Overload((list, int, int), _slice),),
+    "flatten": (
+        Overload((list,), lambda items, charge: _flatten(items, 1, charge), charges=True),
+        Overload((list, int), _flatten, charges=True),
+    ),
+    "reverse": (Overload((list,), lambda items: items[::-1]),),
+    "distinct": (Overload((list,), _distinct, charges=True),),
+    "sort": (Overload((list,), lambda items, charge: sorted_by(items, items, charge), charges=True),),
+    "first": (Overload((list,), lambda items: _at(items, 0)),),
+    "last": (Overload((list,), lambda items: _at(items, -1)),),
+    "unwrapOpt": (Overload((list,), _unwrapped),),
+}

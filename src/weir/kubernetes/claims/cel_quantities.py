@@ -1,0 +1,105 @@
+"""Quantities of Kubernetes, and their functions."""
+
+import math
+import re
+from fractions import Fraction
+
+from weir.kubernetes.claims.cel_overloads import Overload, Overloads
+from weir.kubernetes.claims.cel_values import CelError, Quantity, whole
+from weir.kubernetes.translate.quantities import exact
+
+_WRITTEN = re.compile(r"[+-]?0*(?P<digits>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>[A-Za-z]?i?[-+0-9]*)")
+_BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DIGITS_MOST = 18
+_BINARY_DIGITS_MOST = 14
+"""Decimal digits of an integer with a binary suffix; each suffix takes three."""
+_INT_MOST = 1 << 63
+_NANO = 10**9
+
+
+def quantity_of(text: str) -> Quantity:
+    """Return a quantity, rounded up to a billionth.
+
+    Raises:
+        CelError: the text is none.
+    """
+    match = _WRITTEN.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError(text)  # noqa: TRY301
+        amount = exact(text)
+    except ValueError:
+        raise CelError(f"{text[:100]!r} is no quantity") from None
+    size = Fraction(math.ceil(abs(amount) * _NANO), _NANO)
+    if match["suffix"] in _BINARY:
+        size = min(size, Fraction(_INT_MOST - 1))
+    return Quantity(-size if amount < 0 else size, whole=_is_whole(match))
+
+
+def _is_whole(match: re.Match[str]) -> bool:
+    digits, fraction, suffix = len(match["digits"]), len(match["fraction"] or ""), match["suffix"]
+    if suffix in _BINARY:
+        return not fraction and digits + 3 * (_BINARY.index(suffix) + 1) <= _BINARY_DIGITS_MOST
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    return digits + fraction <= _DIGITS_MOST and exponent >= fraction
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        quantity_of(text)
+    except CelError:
+        return False
+    return True
+
+
+def _compared(one: Quantity, other: Quantity) -> int:
+    return int(one.amount > other.amount) - int(one.amount < other.amount)
+
+
+def _added(one: Quantity, other: Quantity) -> Quantity:
+    if not (one.amount and other.amount):
+        return one if one.amount else other
+    total = one.amount + other.amount
+    return Quantity(total, whole=one.whole and other.whole and _fits(total))
+
+
+def _subtracted(one: Quantity, other: Quantity) -> Quantity:
+    return _added(one, Quantity(-other.amount, whole=other.whole))
+
+
+def _fits(amount: Fraction) -> bool:
+    return -_INT_MOST <= amount < _INT_MOST
+
+
+def _is_integer(one: Quantity) -> bool:
+    return one.whole and _fits(one.amount)
+
+
+def _as_integer(one: Quantity) -> int:
+    if not _is_integer(one):
+        raise CelError("the quantity is no integer")
+    return whole(int(one.amount))
+
+
+FUNCTIONS: Overloads = {
+    "quantity": (Overload((str,), quantity_of),),
+    "isQuantity": (Overload((str,), _is_quantity),),
+    "sign": (Overload((Quantity,), lambda one: _compared(one, Quantity(Fraction(0)))),),
+}
+METHODS: Overloads = {
+    "compareTo": (Overload((Quantity, Quantity), _compared),),
+    "isGreaterThan": (Overload((Quantity, Quantity), lambda one, other: _compared(one, other) > 0),),
+    "isLessThan": (Overload((Quantity, Quantity), lambda one, other: _compared(one, other) < 0),),
+    "isInteger": (Overload((Quantity,), _is_integer),),
+    "asInteger": (Overload((Quantity,), _as_integer),),
+    "asApproximateFloat": (Overload((Quantity,), lambda one: float(one.amount)),),
+    "add": (
+        Overload((Quantity, Quantity), _added),
+        Overload((Quantity, int), lambda one, other: _added(one, Quantity(Fraction(other)))),
+    ),
+    "sub": (
+        Overload((Quantity, Quantity), _subtracted),
+        Overload((Quantity, int), lambda one, other: _subtracted(one, Quantity(Fraction(other)))),
+    ),
+}
