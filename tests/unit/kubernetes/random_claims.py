@@ -33,6 +33,10 @@ SELECTORS = (
     f'has(device.attributes["{GPU}"].model) && ["a", "c"].exists(m, m == device.attributes["{GPU}"].model)',
     f'device.driver == "{NIC}" ? device.attributes["{NIC}"].?numa.orValue(1) == 1 : true',
     "device.allowMultipleAllocations",
+    f'device.attributes["{GPU}"].all(name, value, name != "model" || value == "a")',
+    f'device.driver.find("^[[:alpha:]]+") == "{GPU}".split(".")[0] && has(device.attributes.nothing)',
+    'format.dns1123Subdomain().validate(device.driver).hasValue() || cidr("10.0.0.0/8").containsIP("10.1.2.3")',
+    f'[device.attributes["{GPU}"].?numa, optional.of(7)].unwrapOpt().sort().first() == optional.of(0)',
 )
 TAINTS = ("NoSchedule", "NoExecute", "None")
 

@@ -7,6 +7,8 @@ from weir.kubernetes.claims.cel_values import CelError, Cidr
 
 Address = IPv4Address | IPv6Address
 _TEXT_MOST = 64
+_STEPS = 10
+"""Steps for reading or writing an address."""
 
 
 def ip_of(text: str) -> Address:
@@ -119,12 +121,12 @@ def _is_valid_cidr(text: str) -> bool:
 
 
 FUNCTIONS: Overloads = {
-    "ip": (Overload((str,), ip_of),),
-    "isIP": (Overload((str,), _is_valid),),
-    "ip.isCanonical": (Overload((str,), lambda text: ip_text(ip_of(text)) == text),),
-    "cidr": (Overload((str,), cidr_of),),
-    "isCIDR": (Overload((str,), _is_valid_cidr),),
-    "string": (Overload((Address,), ip_text), Overload((Cidr,), cidr_text)),
+    "ip": (Overload((str,), ip_of, steps=_STEPS),),
+    "isIP": (Overload((str,), _is_valid, steps=_STEPS),),
+    "ip.isCanonical": (Overload((str,), lambda text: ip_text(ip_of(text)) == text, steps=2 * _STEPS),),
+    "cidr": (Overload((str,), cidr_of, steps=_STEPS),),
+    "isCIDR": (Overload((str,), _is_valid_cidr, steps=_STEPS),),
+    "string": (Overload((Address,), ip_text, steps=_STEPS), Overload((Cidr,), cidr_text, steps=_STEPS)),
 }
 METHODS: Overloads = {
     "family": (Overload((Address,), lambda address: address.version),),
@@ -132,14 +134,14 @@ METHODS: Overloads = {
     "isLoopback": (Overload((Address,), lambda address: address.is_loopback),),
     "isLinkLocalMulticast": (Overload((Address,), _is_link_local_multicast),),
     "isLinkLocalUnicast": (Overload((Address,), lambda address: address.is_link_local),),
-    "isGlobalUnicast": (Overload((Address,), _is_global_unicast),),
+    "isGlobalUnicast": (Overload((Address,), _is_global_unicast, steps=_STEPS),),
     "containsIP": (
         Overload((Cidr, Address), _contains_ip),
-        Overload((Cidr, str), lambda cidr, text: _contains_ip(cidr, ip_of(text))),
+        Overload((Cidr, str), lambda cidr, text: _contains_ip(cidr, ip_of(text)), steps=_STEPS),
     ),
     "containsCIDR": (
         Overload((Cidr, Cidr), _contains_cidr),
-        Overload((Cidr, str), lambda cidr, text: _contains_cidr(cidr, cidr_of(text))),
+        Overload((Cidr, str), lambda cidr, text: _contains_cidr(cidr, cidr_of(text)), steps=_STEPS),
     ),
     "ip": (Overload((Cidr,), lambda cidr: cidr.address),),
     "masked": (Overload((Cidr,), _masked),),

@@ -18,6 +18,8 @@ _DOUBLE = re.compile(
     re.IGNORECASE,
 )
 _DOUBLE_MOST = 1000
+DOUBLE_STEPS = 40
+"""Steps for writing a number with a point."""
 _BOOLEANS = dict.fromkeys(("true", "True", "TRUE", "t", "T", "1"), True)
 _BOOLEANS |= dict.fromkeys(("false", "False", "FALSE", "f", "F", "0"), False)
 _INT_MOST = 1 << 63
@@ -133,7 +135,10 @@ FUNCTIONS: Overloads = {
         Overload((Unsigned,), float),
         Overload((str,), _double_of),
     ),
-    "string": tuple(Overload((kind,), to_text) for kind in (str, bool, int, Unsigned, float, bytes)),
+    "string": (
+        *(Overload((kind,), to_text) for kind in (str, bool, int, Unsigned, bytes)),
+        Overload((float,), to_text, steps=DOUBLE_STEPS),
+    ),
     "bool": (Overload((bool,), _same), Overload((str,), _bool_of)),
     "bytes": (Overload((bytes,), _same), Overload((str,), _bytes_of)),
     "dyn": (Overload((ANY,), _same),),

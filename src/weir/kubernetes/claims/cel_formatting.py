@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weir.kubernetes.claims.cel_conversions import to_text
+from weir.kubernetes.claims.cel_conversions import DOUBLE_STEPS, to_text
 from weir.kubernetes.claims.cel_literals import Unsigned
 from weir.kubernetes.claims.cel_overloads import Overload, Overloads, charge_size, expect_size
 from weir.kubernetes.claims.cel_strings import quoted
@@ -51,7 +51,7 @@ def _clause(clause: str, precision: int, value: Any, charge: Charge) -> str:
     if clause in "fe":
         number = _double(value)
         expect_size(precision)
-        charge(precision)
+        charge(precision + DOUBLE_STEPS)
         return _fixed(number, precision) if clause == "f" else _scientific(number, precision)
     if clause in "xX" and isinstance(value, str | bytes):
         digits = (_encoded(value) if isinstance(value, str) else value).hex()
@@ -104,6 +104,7 @@ def _shown(value: Any, charge: Charge) -> str:
     """Return a value as %s shows it."""
     if isinstance(value, list | Mapping):
         return _nested(value, charge)
+    charge(DOUBLE_STEPS if isinstance(value, float | Duration) else 0)
     if value is None:
         return "null"
     return value.name if isinstance(value, TypeValue) else to_text(value)
@@ -111,7 +112,7 @@ def _shown(value: Any, charge: Charge) -> str:
 
 def _nested(value: Any, charge: Charge) -> str:
     """Return a value within a list or map as a literal of CEL; each is charged, as it may occur often."""
-    charge(1)
+    charge(DOUBLE_STEPS if isinstance(value, float | Duration) else 1)
     charge_size(value, charge)
     if isinstance(value, list):
         return f"[{_joined([_nested(each, charge) for each in value])}]"

@@ -25,6 +25,9 @@ from weir.kubernetes.claims.cel_values import (
     whole,
 )
 
+_STEPS = 5
+"""Steps for reading a version."""
+
 
 def _is_semver(text: str, normalize: bool = False) -> bool:
     try:
@@ -64,8 +67,8 @@ def _value(one: OptionalValue) -> Any:
 
 
 _FUNCTIONS: Overloads = {
-    "semver": (Overload((str,), _semver), Overload((str, bool), _semver)),
-    "isSemver": (Overload((str,), _is_semver), Overload((str, bool), _is_semver)),
+    "semver": (Overload((str,), _semver, steps=_STEPS), Overload((str, bool), _semver, steps=_STEPS)),
+    "isSemver": (Overload((str,), _is_semver, steps=_STEPS), Overload((str, bool), _is_semver, steps=_STEPS)),
     "optional.of": (Overload((ANY,), lambda value: OptionalValue(value, present=True)),),
     "optional.none": (Overload((), OptionalValue),),
     "optional.ofNonZeroValue": (

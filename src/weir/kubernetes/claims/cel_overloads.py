@@ -18,11 +18,15 @@ ANY: Kind = object
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """A function for arguments of these types; with `charges`, its last argument charges further cost."""
+    """A function for arguments of these types, and its steps beyond those for its arguments.
+
+    With `charges`, its last argument charges steps that the arguments decide.
+    """
 
     kinds: tuple[Kind, ...]
     function: Callable[..., Any]
     charges: bool = False
+    steps: int = 0
 
 
 Overloads = Mapping[str, Sequence[Overload]]
@@ -48,6 +52,7 @@ def called(name: str, overloads: Sequence[Overload], arguments: Sequence[Any], c
     else:
         types = ", ".join(map(type_name, arguments))
         raise CelError(f"no such overload: {name} with the arguments ({types})")
+    charge(overload.steps)
     try:
         value = overload.function(*arguments, charge) if overload.charges else overload.function(*arguments)
     except OverflowError:

@@ -16,6 +16,8 @@ _BINARY_DIGITS_MOST = 14
 """Decimal digits of an integer with a binary suffix; each suffix takes three."""
 _INT_MOST = 1 << 63
 _NANO = 10**9
+_STEPS = 10
+"""Steps for reading, adding or dividing quantities."""
 
 
 def quantity_of(text: str) -> Quantity:
@@ -83,8 +85,8 @@ def _as_integer(one: Quantity) -> int:
 
 
 FUNCTIONS: Overloads = {
-    "quantity": (Overload((str,), quantity_of),),
-    "isQuantity": (Overload((str,), _is_quantity),),
+    "quantity": (Overload((str,), quantity_of, steps=_STEPS),),
+    "isQuantity": (Overload((str,), _is_quantity, steps=_STEPS),),
     "sign": (Overload((Quantity,), lambda one: _compared(one, Quantity(Fraction(0)))),),
 }
 METHODS: Overloads = {
@@ -93,13 +95,15 @@ METHODS: Overloads = {
     "isLessThan": (Overload((Quantity, Quantity), lambda one, other: _compared(one, other) < 0),),
     "isInteger": (Overload((Quantity,), _is_integer),),
     "asInteger": (Overload((Quantity,), _as_integer),),
-    "asApproximateFloat": (Overload((Quantity,), lambda one: float(one.amount)),),
+    "asApproximateFloat": (Overload((Quantity,), lambda one: float(one.amount), steps=_STEPS),),
     "add": (
-        Overload((Quantity, Quantity), _added),
-        Overload((Quantity, int), lambda one, other: _added(one, Quantity(Fraction(other)))),
+        Overload((Quantity, Quantity), _added, steps=_STEPS),
+        Overload((Quantity, int), lambda one, other: _added(one, Quantity(Fraction(other))), steps=_STEPS),
     ),
     "sub": (
-        Overload((Quantity, Quantity), _subtracted),
-        Overload((Quantity, int), lambda one, other: _subtracted(one, Quantity(Fraction(other)))),
+        Overload((Quantity, Quantity), _subtracted, steps=_STEPS),
+        Overload(
+            (Quantity, int), lambda one, other: _subtracted(one, Quantity(Fraction(other))), steps=_STEPS
+        ),
     ),
 }

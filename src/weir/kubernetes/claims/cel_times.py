@@ -24,6 +24,10 @@ _TIME = re.compile(
 )
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
 """The calendar repeats after so many days."""
+_STEPS = 5
+_TEXT_STEPS = 40
+_ZONE_STEPS = 100
+"""Steps for looking a time zone up, which may be a file that doesn't exist."""
 _DAY_SECONDS = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OFFSET = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
@@ -171,7 +175,7 @@ def _zone(name: str) -> ZoneInfo:
 def _getter(read: Callable[[Timestamp, int], int]) -> tuple[Overload, ...]:
     return (
         Overload((Timestamp,), lambda time: read(time, 0)),
-        Overload((Timestamp, str), lambda time, zone: read(time, _offset(time, zone))),
+        Overload((Timestamp, str), lambda time, zone: read(time, _offset(time, zone)), steps=_ZONE_STEPS),
     )
 
 
@@ -185,12 +189,12 @@ def _in(unit: int) -> Overload:
 
 FUNCTIONS: Overloads = {
     "duration": (
-        Overload((str,), duration_of),
+        Overload((str,), duration_of, steps=_STEPS),
         Overload((int,), _duration),
         Overload((Duration,), lambda duration: duration),
     ),
     "timestamp": (
-        Overload((str,), timestamp_of),
+        Overload((str,), timestamp_of, steps=_STEPS),
         Overload((int,), lambda seconds: _timestamp(seconds * _SECOND)),
         Overload((Timestamp,), lambda time: time),
     ),
@@ -198,7 +202,10 @@ FUNCTIONS: Overloads = {
         Overload((Duration,), lambda duration: duration.nanoseconds),
         Overload((Timestamp,), lambda time: time.nanoseconds // _SECOND),
     ),
-    "string": (Overload((Duration,), duration_text), Overload((Timestamp,), timestamp_text)),
+    "string": (
+        Overload((Duration,), duration_text, steps=_TEXT_STEPS),
+        Overload((Timestamp,), timestamp_text, steps=_TEXT_STEPS),
+    ),
 }
 METHODS: Overloads = {
     "getFullYear": _getter(_year),
