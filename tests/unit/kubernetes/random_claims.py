@@ -36,7 +36,7 @@ SELECTORS = (
     f'device.attributes["{GPU}"].all(name, value, name != "model" || value == "a")',
     f'device.driver.find("^[[:alpha:]]+") == "{GPU}".split(".")[0] && has(device.attributes.nothing)',
     'format.dns1123Subdomain().validate(device.driver).hasValue() || cidr("10.0.0.0/8").containsIP("10.1.2.3")',
-    f'[device.attributes["{GPU}"].?numa, optional.of(7)].unwrapOpt().sort().first() == optional.of(0)',
+    f'lists.range(1).exists(numa, numa == device.attributes["{GPU}"].?numa.orValue(7))',
 )
 TAINTS = ("NoSchedule", "NoExecute", "None")
 

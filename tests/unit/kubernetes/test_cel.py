@@ -179,6 +179,15 @@ VALUES = (
         "true",
     ),
     *("quantity('1E')", "semver('1.2.3-a.1')", "optional.of([1])", "optional.none()", "int", "device"),
+    *(
+        "device.attributes",
+        "b'a'",
+        "ip('::1')",
+        "cidr('::/0')",
+        "url('/?a')",
+        "format.uuid()",
+        "timestamp(0)",
+    ),
 )
 
 

@@ -198,9 +198,7 @@ class _Evaluation:
     def has(self, tree: Expr, scope: Scope) -> bool:
         target = self.value(tree.operands[0], scope)
         if isinstance(target, OptionalValue):
-            target = target.value if target.present else {}
-        if not isinstance(target, Mapping):
-            raise CelError(f"{type_name(target)} has no fields")
+            target = target.value
         return has_entry(target, tree.value)
 
     # Operators
@@ -269,11 +267,12 @@ class _Evaluation:
         """Return an optional value or its alternative, which is evaluated only if it is needed."""
         if len(tree.operands) != 2:
             raise CelError(f"{tree.value} takes one argument")
-        one = _expect_optional(self.value(tree.operands[0], scope))
+        one = self.value(tree.operands[0], scope)
+        if not isinstance(one, OptionalValue):
+            return one
         if one.present:
             return one if tree.value == "or" else one.value
-        other = self.value(tree.operands[1], scope)
-        return _expect_optional(other) if tree.value == "or" else other
+        return self.value(tree.operands[1], scope)
 
     def bind(self, tree: Expr, scope: Scope) -> Any:
         return self.value(tree.operands[1], {**scope, tree.value: self.value(tree.operands[0], scope)})

@@ -23,7 +23,7 @@ from weir.kubernetes.claims.cel_values import (
 )
 
 _STRICT = ("kubernetes.", "net.")
-"""Types of Kubernetes, which equal no value of another type: a comparison has no result."""
+"""Types of Kubernetes: whether a value equals one of another type has no answer, but it differs from it."""
 _ORDERS: dict[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
     "<=": lambda order: order <= 0,
@@ -40,8 +40,10 @@ def computed(sign: str, first: Any, second: Any, charge: Charge) -> Any:
     """
     if isinstance(first, str | bytes | list | Mapping):
         charge(len(first) // TEXT_PER_STEP)
+    if sign == "==":
+        _expect_comparable(first, second)
     if sign in ("==", "!="):
-        return _equal(first, second, charge) == (sign == "==")
+        return equals(first, second, charge) == (sign == "==")
     if sign == "in":
         return _is_in(first, second, charge)
     if sign in _ORDERS:
@@ -78,7 +80,7 @@ def entry(target: Any, key: Any) -> Any:
         return target[at]
     if not isinstance(target, Mapping):
         raise CelError(f"{type_name(target)} has no fields")
-    if not has_key(target, key) and not isinstance(target, DefaultMap):
+    if not has_entry(target, key):
         raise CelError(f"no such key: {str(key)[:100]}")
     return target[key]
 
@@ -87,7 +89,7 @@ def optional_entry(target: Any, key: Any) -> OptionalValue:
     """Return an item of a list or the value of a map's key, if there is one; of an optional value, too.
 
     Raises:
-        CelError: the target is neither a list nor a map.
+        CelError: the key is none of a list or map.
     """
     if isinstance(target, OptionalValue):
         if not target.present:
@@ -96,14 +98,18 @@ def optional_entry(target: Any, key: Any) -> OptionalValue:
     if isinstance(target, list):
         at = _index(key)
         return OptionalValue(target[at], present=True) if 0 <= at < len(target) else OptionalValue()
-    if not isinstance(target, Mapping):
-        raise CelError(f"{type_name(target)} has no fields")
     return OptionalValue(entry(target, key), present=True) if has_entry(target, key) else OptionalValue()
 
 
-def has_entry(target: Mapping[Any, Any], key: Any) -> bool:
-    """Return True if a map has an entry for a key, by default or as its own."""
-    return has_key(target, key) or isinstance(target, DefaultMap)
+def has_entry(target: Any, key: Any) -> bool:
+    """Return True if a value is a map with an entry for a key, by default or as its own.
+
+    Raises:
+        CelError: the key is none of a map.
+    """
+    if isinstance(target, list) or not isinstance(key, str | int | float):
+        raise CelError(f"{type_name(key)} is no key of {type_name(target)}")
+    return isinstance(target, Mapping) and (has_key(target, key) or isinstance(target, DefaultMap))
 
 
 def _index(key: Any) -> int:
@@ -112,11 +118,10 @@ def _index(key: Any) -> int:
     return int(key)
 
 
-def _equal(first: Any, second: Any, charge: Charge) -> bool:
+def _expect_comparable(first: Any, second: Any) -> None:
     one, other = type_name(first), type_name(second)
     if one != other and one.startswith(_STRICT):
         raise CelError(f"no such overload: {one} == {other}")
-    return equals(first, second, charge)
 
 
 def _is_in(item: Any, items: Any, charge: Charge) -> bool:
