@@ -19,6 +19,10 @@ _EXPRESSIONS = (
     "1 / 0 == 1",
     "[1, 2, 3].all(x, x > device.attributes.size())",
     f"'{'a' * 900}'.matches('(a*)*b')",
+    f"'{'a' * 900}'.findAll('a*b|a').size() == 1",
+    "lists.range(1000).exists(i, ip('::1') == ip('::2'))",
+    "[[[1]], [[2]]].flatten(2).sort().transformMap(i, v, v * v) == {0: 1, 1: 4}",
+    "url('http://[::1/').getHost() == ''",
 )
 VERSIONS = {
     "DeviceClass": API,

@@ -79,7 +79,7 @@ def _double(value: Any) -> float:
 
 
 def _special(number: float) -> str:
-    """Return the text of what is no number, or nothing for a number."""
+    """Return the text of an infinite value or of NaN, and nothing for a number."""
     if math.isnan(number):
         return "NaN"
     return "" if math.isfinite(number) else _INFINITY if number > 0 else f"-{_INFINITY}"
@@ -137,7 +137,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a literal, with escapes for what can't be printed."""
+    """Return a text as a literal, with escapes for unprintable characters."""
     escaped = quoted(text)[1:-1]
     if not escaped.isprintable():
         escaped = "".join(char if char.isprintable() else _escaped(ord(char)) for char in escaped)

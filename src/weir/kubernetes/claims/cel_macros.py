@@ -12,7 +12,7 @@ Scope = Mapping[str, Any]
 
 
 class Evaluation(Protocol):
-    """What macros need of an evaluation."""
+    """Evaluation of expressions, as macros use it."""
 
     def value(self, tree: Expr, scope: Scope) -> Any:
         """Return the value of an expression."""

@@ -112,7 +112,7 @@ def _named(name: str) -> OptionalValue:
 
 
 def _validate(named: NamedFormat, text: str) -> OptionalValue:
-    """Return what is wrong with a text; nothing if it has the format."""
+    """Return the faults of a text, if it has not the format."""
     errors = _FORMATS[named.name](text)
     return OptionalValue(errors, present=True) if errors else OptionalValue()
 

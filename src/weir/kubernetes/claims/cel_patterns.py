@@ -14,7 +14,7 @@ from weir.kubernetes.claims.cel_values import CelError, Charge
 
 PATTERN_MOST = 1000
 _MEMORY_MOST = 1 << 19
-"""Bytes of a compiled pattern and of the states that a search builds: up to 8,192 instructions."""
+"""Bytes of a compiled pattern and of the states that a search builds."""
 _INSTRUCTIONS_PER_STEP = 32
 """Instructions that are tried on a character in the time of a step, if each character needs all of them."""
 _COMPILED_PER_STEP = 2

@@ -23,7 +23,7 @@ _TIME = re.compile(
     r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
-"""The calendar repeats after so many days."""
+"""Days and years after which the calendar repeats."""
 _STEPS = 5
 _TEXT_STEPS = 40
 _ZONE_STEPS = 100

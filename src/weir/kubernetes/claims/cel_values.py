@@ -1,4 +1,4 @@
-"""Values of CEL that Python lacks, their types, and what equality and order mean for them."""
+"""Values of CEL that Python lacks, the types of all values, and their equality and order."""
 
 import math
 import re
