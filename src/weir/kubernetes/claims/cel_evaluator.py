@@ -97,17 +97,6 @@ def _qualified(tree: Expr) -> str:
     return name if name in FUNCTION_NAMES else ""
 
 
-def _type_of(tree: Expr, scope: Scope) -> Any:
-    """Return the type that a name with dots stands for; nothing if it starts with a variable."""
-    parts: list[str] = []
-    while tree.kind == "select":
-        parts.append(tree.value)
-        tree = tree.operands[0]
-    if tree.kind != "variable" or tree.value in scope:
-        return None
-    return TYPES.get(".".join((tree.value, *reversed(parts))))
-
-
 class _Evaluation:
     """Evaluation of a selector, with its remaining steps."""
 
@@ -145,6 +134,11 @@ class _Evaluation:
             return TYPES[tree.value]
         raise CelError(f"undeclared reference to {tree.value}")
 
+    def named_type(self, tree: Expr, scope: Scope) -> Any:
+        """Return the type that a name with dots stands for, or a field if it starts with a variable."""
+        is_field = tree.value.partition(".")[0] in scope
+        return self.value(tree.operands[0], scope) if is_field else TYPES[tree.value]
+
     def list_of(self, tree: Expr, scope: Scope) -> list[Any]:
         items = []
         for each in tree.operands:
@@ -177,10 +171,7 @@ class _Evaluation:
     # Fields
 
     def select(self, tree: Expr, scope: Scope) -> Any:
-        operand = tree.operands[0]
-        if operand.kind in ("variable", "select") and (found := _type_of(tree, scope)) is not None:
-            return found
-        target = self.value(operand, scope)
+        target = self.value(tree.operands[0], scope)
         return (
             optional_entry(target, tree.value)
             if isinstance(target, OptionalValue)
@@ -300,6 +291,7 @@ def _expect_optional(value: Any) -> OptionalValue:
 _EVALUATORS: dict[str, Callable[[_Evaluation, Expr, Scope], Any]] = {
     "constant": _Evaluation.constant,
     "variable": _Evaluation.variable,
+    "type": _Evaluation.named_type,
     "list": _Evaluation.list_of,
     "map": _Evaluation.map_of,
     "if_present": _Evaluation.if_present,

@@ -78,11 +78,11 @@ def entry(target: Any, key: Any) -> Any:
         if not 0 <= at < len(target):
             raise CelError("index out of range")
         return target[at]
-    if not isinstance(target, Mapping):
-        raise CelError(f"{type_name(target)} has no fields")
-    if not has_entry(target, key):
+    if has_entry(target, key):
+        return target[key]
+    if isinstance(target, Mapping):
         raise CelError(f"no such key: {str(key)[:100]}")
-    return target[key]
+    raise CelError(f"{type_name(target)} has no fields")
 
 
 def optional_entry(target: Any, key: Any) -> OptionalValue:
@@ -119,6 +119,8 @@ def _index(key: Any) -> int:
 
 
 def _expect_comparable(first: Any, second: Any) -> None:
+    if type(first) is type(second):
+        return
     one, other = type_name(first), type_name(second)
     if one != other and one.startswith(_STRICT):
         raise CelError(f"no such overload: {one} == {other}")

@@ -33,10 +33,17 @@ def quantity_of(text: str) -> Quantity:
         amount = exact(text)
     except ValueError:
         raise CelError(f"{text[:100]!r} is no quantity") from None
-    size = Fraction(math.ceil(abs(amount) * _NANO), _NANO)
-    if match["suffix"] in _BINARY:
-        size = min(size, Fraction(_INT_MOST - 1))
-    return Quantity(-size if amount < 0 else size, whole=_is_whole(match))
+    return Quantity(_rounded(amount, is_binary=match["suffix"] in _BINARY), whole=_is_whole(match))
+
+
+def _rounded(amount: Fraction, *, is_binary: bool) -> Fraction:
+    """Return an amount in billionths, rounded away from zero; one with a binary suffix has 64 bits."""
+    size = abs(amount)
+    if _NANO % size.denominator:
+        size = Fraction(math.ceil(size * _NANO), _NANO)
+    if is_binary and size >= _INT_MOST:
+        size = Fraction(_INT_MOST - 1)
+    return -size if amount < 0 else size
 
 
 def _is_whole(match: re.Match[str]) -> bool:

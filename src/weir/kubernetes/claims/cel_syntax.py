@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.kubernetes.claims.cel_literals import CelSyntaxError, literal, tokens_of
+from weir.kubernetes.claims.cel_values import TYPES
 
 DEPTH_MOST = 100
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
@@ -154,6 +155,8 @@ class _CelParser:
                 tree = self._call(tree, name, self._list(")"))
             else:
                 tree = Expr("select", name, (tree,))
+                if (dotted := _dotted(tree)) in TYPES:
+                    tree = Expr("type", dotted, (tree,))
         return tree
 
     def _call(self, target: Expr, name: str, arguments: tuple[Expr, ...]) -> Expr:
@@ -240,6 +243,14 @@ class _CelParser:
 
 
 _CEL = Expr("variable", "cel")
+
+
+def _dotted(tree: Expr) -> str:
+    """Return the name with dots that fields of a variable look like; nothing for others."""
+    if tree.kind == "variable":
+        return str(tree.value)
+    before = _dotted(tree.operands[0]) if tree.kind == "select" else ""
+    return f"{before}.{tree.value}" if before else ""
 
 
 def _variables(macro: str, arguments: tuple[Expr, ...]) -> tuple[str, ...]:

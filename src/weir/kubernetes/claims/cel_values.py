@@ -193,12 +193,14 @@ _TYPE_NAMES: tuple[tuple[type[Any], str], ...] = (
 )
 TYPES = {name: TypeValue(name) for _, name in _TYPE_NAMES if not name.startswith("kubernetes.")}
 """Types that an expression can name."""
+_NAMES = dict(_TYPE_NAMES)
+_PLAIN = frozenset((bool, int, str, bytes))
 _COMPARABLE = (bool, str, bytes, Duration, Timestamp)
 
 
 def type_name(value: Any) -> str:
     """Return the name of a value's type."""
-    return next((name for kind, name in _TYPE_NAMES if isinstance(value, kind)), "unknown")
+    return _NAMES.get(type(value)) or ("map" if isinstance(value, Mapping) else "unknown")
 
 
 def equals(first: Any, second: Any, charge: Charge) -> bool:
@@ -207,7 +209,8 @@ def equals(first: Any, second: Any, charge: Charge) -> bool:
     Each pair is charged: a list that holds another one many times is far larger than the text that wrote it.
     """
     charge(1)
-    if is_number(first) and is_number(second):
+    is_plain = type(first) is type(second) and type(first) in _PLAIN
+    if is_plain or (is_number(first) and is_number(second)):
         return bool(first == second)
     if isinstance(first, list) and isinstance(second, list):
         return len(first) == len(second) and all(
@@ -219,9 +222,7 @@ def equals(first: Any, second: Any, charge: Charge) -> bool:
         )
     if isinstance(first, OptionalValue) and isinstance(second, OptionalValue):
         return first.present == second.present and equals(first.value, second.value, charge)
-    if type_name(first) != type_name(second):
-        return False
-    return bool(first == second)
+    return type_name(first) == type_name(second) and bool(first == second)
 
 
 def has_key(entries: Mapping[Any, Any], key: Any) -> bool:
@@ -238,7 +239,7 @@ def compare(first: Any, second: Any) -> int:
         CelError: they have no order.
     """
     alike = (is_number(first) and is_number(second)) or (
-        type_name(first) == type_name(second) and isinstance(first, _COMPARABLE)
+        type(first) is type(second) and isinstance(first, _COMPARABLE)
     )
     if not alike:
         raise CelError(f"no order between {type_name(first)} and {type_name(second)}")
