@@ -74,6 +74,17 @@ def test_other_namespaces_keep_their_pods_and_are_told(
 
     assert NOT_MANAGED in refusal(cluster, pod("other", "new", 1))
     assert NOT_MANAGED in refusal(cluster, job("other", "new", 1))
+    cluster.api.create(
+        {**project("", 0), "kind": "SchedulerConfig", "metadata": {"name": "weir"}, "spec": {}}
+    )
+    events = "/apis/events.k8s.io/v1/namespaces/default/events"
+    cluster.until(
+        lambda: [
+            each for each in cluster.api.items(events) if each["regarding"]["kind"] == "SchedulerConfig"
+        ],
+        120,
+        "an event about an object of the cluster",
+    )
     for there in (RULE, SWEEP):
         assert NOT_MANAGED in refusal(cluster, there | {"metadata": {"name": "new", "namespace": "other"}})
     cluster.api.create(one("other", "stock", 1))

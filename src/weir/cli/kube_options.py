@@ -45,7 +45,19 @@ def managed_namespaces(names: Sequence[str] | None) -> "ManagedNamespaces":
     from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 
     with option_mistakes():
-        return ManagedNamespaces(tuple(sorted(each("--managed-namespaces", namespace, names or ()))))
+        if names is None:
+            return ManagedNamespaces()
+        if not names:
+            raise ValueError("--managed-namespaces: no name is given: write one, or leave it out for all")
+        return ManagedNamespaces(tuple(sorted(each("--managed-namespaces", _managed, names))))
+
+
+def _managed(text: str) -> str:
+    from weir.kubernetes.crd.without_project import SYSTEM_NAMESPACES
+
+    if text in SYSTEM_NAMESPACES:
+        raise ValueError(f"{text} is a namespace of the system, in which Weir binds no pod: leave it out")
+    return namespace(text)
 
 
 def one(flag: str, check: Callable[[str], T], text: str) -> T:

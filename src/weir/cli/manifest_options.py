@@ -35,7 +35,7 @@ class WeirOptions:
     """Number of replicas; one leads, the others stand by."""
     scheduler: str = "weir"
     """The schedulerName of pods that Weir schedules."""
-    managed_namespaces: Annotated[Sequence[str], _NAMES] = ()
+    managed_namespaces: Annotated[Sequence[str] | None, _NAMES] = None
     """Namespaces in which Weir manages workloads. It gets no right to change others; all by default."""
     devices: str | None = None
     """Resources that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each device as that

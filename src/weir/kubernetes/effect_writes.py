@@ -155,7 +155,8 @@ class EffectWrites:
         owner, info = maker_of(gang), tracked.info
         if is_native(owner.api_version) or info is None:
             return {}
-        return statement(owner, info.derived.role, self._state.resolver.controller(tracked.key))
+        controller = self._state.resolver.controller(tracked.key)
+        return statement(owner, info.derived.role, controller, pod=tracked.name)
 
     def _memory_limit(self, tracked: TrackedPod, name: str) -> dict[str, str]:
         """Return the bytes of each device that a share may use; nothing where their memory is unknown."""

@@ -173,6 +173,8 @@ class NotificationSender:
         pause_s = RESTART_S
         while True:
             try:
+                if self._loop.is_closed():
+                    self._begin_loop()
                 self._loop.run_until_complete(self._main())
             except asyncio.CancelledError:
                 pass
@@ -186,7 +188,6 @@ class NotificationSender:
             if self._closed.wait(pause_s):
                 return
             pause_s = min(RESTART_S_MAX, 2 * pause_s)
-            self._begin_loop()
 
     def _begin_loop(self) -> None:
         self._lanes.clear()

@@ -233,6 +233,9 @@ def test_priority_classes_are_prefixed_plain_or_left_out(
 
 
 WRONG = [
+    (("--managed-namespaces",), "--managed-namespaces: no name is given: write one, or leave it out for all"),
+    (("--managed-namespaces", "a", "kube-system"), "kube-system is a namespace of the system"),
+    (("--managed-namespaces", "Team"), "--managed-namespaces: 'Team' is no namespace"),
     (("--reachable-from", "10.0.0.1/24"), "'10.0.0.1/24' is neither a range of addresses nor a namespace"),
     (("--reachable-from", "Mon"), "'Mon' is neither"),
     (("--image", "weir@sha256:12"), "'weir@sha256:12' is no image: write NAME:TAG or NAME@sha256:"),

@@ -1,6 +1,7 @@
 """The bundle and the catalogue of OLM: valid against the published schemas, and all of the manifests."""
 
 import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from weir.cli.main import main
+from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.node_agent import NodeAgents
 from weir.kubernetes.install.olm_bundle import BUNDLED, BundleOptions, bundle
@@ -171,6 +173,19 @@ def test_objects_of_another_namespace_are_in_the_other_file_with_it() -> None:
     (elsewhere,) = [each for each in read_all(files["cluster.yaml"]) if each["kind"] == "RoleBinding"]
     assert elsewhere["metadata"]["namespace"] == "kube-system"
     assert elsewhere["metadata"]["name"] not in {each["metadata"]["name"] for each in objects(files)}
+
+
+def test_each_managed_namespace_has_its_bindings() -> None:
+    managed = ManagedNamespaces(("speech", "vision"))
+    chosen = replace(options(), installation=replace(options().installation, managed=managed))
+    found = {
+        (each["metadata"]["namespace"], each["metadata"]["name"])
+        for each in read_all(bundle(chosen)["cluster.yaml"])
+        if each["kind"] == "RoleBinding"
+    }
+    names = ("weir-namespaces", "weir-delete-pods")
+    wanted = {(namespace, name) for namespace in managed.names for name in names}
+    assert found == {*wanted, ("default", "weir-events"), ("kube-system", "weir-front-proxy")}
 
 
 def test_rights_deployment_and_kinds_are_those_of_the_manifests() -> None:

@@ -278,9 +278,9 @@ def _is_live(files: Path) -> bool:
         own = (
             files.readlink().parent if files.is_symlink() else Path(os.fsdecode((files / _POD).read_bytes()))
         )
+        return (own / SESSION).is_dir()
     except OSError:
         return False
-    return (own / SESSION).is_dir()
 
 
 def _public_key(client: int, alias: str) -> bytes:

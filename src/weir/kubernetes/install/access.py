@@ -28,7 +28,7 @@ MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
 """Label of a cluster role that lets Weir read kinds added to the table."""
 OWN_KINDS = ("departments", "projects", "topologies", "workloads")
 RBAC = "rbac.authorization.k8s.io"
-_IN_NAMESPACES, _DELETE_PODS = f"{NAME}-namespaces", f"{NAME}-delete-pods"
+_IN_NAMESPACES, _DELETE_PODS, _EVENTS = f"{NAME}-namespaces", f"{NAME}-delete-pods", f"{NAME}-events"
 
 
 def access(
@@ -51,6 +51,7 @@ def access(
         # a budget protects what is borrowed for a while; without this role for good
         _role(_DELETE_PODS, may("delete", "", "pods")),
         *_bound_where_managed(_DELETE_PODS, account, managed),
+        *([] if managed.are_all else _events_of_cluster(account)),
         within(namespace, f"{RBAC}/v1", "Role", NAME, rules=_rules_at_home()),
         {**within(namespace, f"{RBAC}/v1", "RoleBinding", NAME), **bind("Role", NAME, account)},
         _role(METRICS_ROLE, {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}),
@@ -107,6 +108,13 @@ def _bound_where_managed(role: str, account: Thing, managed: ManagedNamespaces) 
         return [_bound(role, account)]
     to = bind("ClusterRole", role, account)
     return [{**within(name, f"{RBAC}/v1", "RoleBinding", role), **to} for name in managed.names]
+
+
+def _events_of_cluster(account: Thing) -> list[Thing]:
+    """Return the right to create events about objects that are in no namespace: they are in `default`."""
+    role = within("default", f"{RBAC}/v1", "Role", _EVENTS, rules=[may("create", "events.k8s.io", "events")])
+    bound = {**within("default", f"{RBAC}/v1", "RoleBinding", _EVENTS), **bind("Role", _EVENTS, account)}
+    return [role, bound]
 
 
 def bind(kind: str, role: str, account: Thing) -> Thing:

@@ -106,7 +106,8 @@ def bundle(options: BundleOptions) -> Files:
     files = {"bundle/manifests/weir.clusterserviceversion.yaml": _yaml(_csv(options, made))}
     agents = options.installation.node
     rest: list[Thing] = [] if agents is None else [security_constraints(home, agents)]
-    for (kind, name), each in made.items():
+    for each in objects:
+        kind, name = each["kind"], each["metadata"]["name"]
         if kind == "CustomResourceDefinition":
             files[f"bundle/manifests/{name}.crd.yaml"] = _yaml(each)
         elif (kind, name) in _FROM_CSV or (kind, name) == ("Secret", f"{NAME}-webhook"):

@@ -63,7 +63,7 @@ class ClusterState:
         self.budgets = Budgets(self.resolver.labels)
         self.registry = WorkloadRegistry(self.quota_objects, self.node_states, self._beside)
         self.overcommitted = OvercommittedNodes(self.node_states)
-        self.unreadable = UnreadableObjects()
+        self.unreadable = UnreadableObjects(managed)
         self.pods = PodTracker(
             scheduler, self.node_states, self.resolver, self.registry, self.budgets, self.unreadable, managed
         )

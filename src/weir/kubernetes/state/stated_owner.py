@@ -44,9 +44,12 @@ def read_stated(text: str) -> StatedOwner | None:
         return None
 
 
-def statement(owner: GangKey, role: str, controller: OwnerReference | None) -> dict[str, str]:
-    """Return the annotation that states the owner of a pod, unless the reference to its controller does."""
-    if controller is None or (controller.uid == owner.uid and not owner.gang):
+def statement(owner: GangKey, role: str, controller: OwnerReference | None, *, pod: str) -> dict[str, str]:
+    """Return the annotation that states the owner of a pod, unless the reference to its controller does.
+
+    That one also tells a gang that is the pod by itself: a text for each pod would be one to read for each.
+    """
+    if controller is None or (controller.uid == owner.uid and owner.gang in ("", pod)):
         return {}
     stated = StatedOwner(owner.api_version, owner.kind, owner.name, owner.uid, owner.gang, role)
     return {OWNER_KEY: msgspec.json.encode(stated).decode()}

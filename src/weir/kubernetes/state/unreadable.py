@@ -11,6 +11,7 @@ from typing import Any
 
 from structlog import get_logger
 
+from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.objects import PodSpec
 from weir.kubernetes.state.node_usage import ForeignUsage
 from weir.kubernetes.translate.device_resources import DeviceResources
@@ -39,7 +40,8 @@ class UnreadableObject:
 class UnreadableObjects:
     """Return all of them, by resource and key."""
 
-    def __init__(self) -> None:
+    def __init__(self, managed: ManagedNamespaces = ALL) -> None:
+        self._managed = managed
         self._sentences: dict[tuple[str, str], str] = {}
         self._fresh: deque[UnreadableObject] = deque(maxlen=FRESH_MOST)
 
@@ -49,7 +51,9 @@ class UnreadableObjects:
         sentence = f"Weir can't read this object and leaves it out: {found}"[:SENTENCE_MOST]
         if self._sentences.get((resource, key)) != sentence:
             self._sentences[resource, key] = sentence
-            self._fresh.append(UnreadableObject(resource, key, uid, sentence))
+            namespace, slash, _ = key.rpartition("/")
+            if not slash or namespace in self._managed:
+                self._fresh.append(UnreadableObject(resource, key, uid, sentence))
             cause = why if isinstance(why, Exception) else None
             _LOG.warning("object_unreadable", resource=resource, key=key, why=sentence, exc_info=cause)
         return sentence

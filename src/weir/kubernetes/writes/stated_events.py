@@ -5,7 +5,7 @@ it among the past events. From there the next leader tells the events that an ea
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -179,7 +179,8 @@ class PastEvents:
         past = {**known.past, **known.stated}
         kept = sorted((each for id_, each in past.items() if id_ not in stated), key=lambda each: each.at_s)
         known.past = {each.id: each for each in kept[-PAST_EVENTS_MAX:]}
-        known.stated = {id_: known.stated.get(id_, each) for id_, each in stated.items()}
+        times = {id_: each.at_s for id_, each in known.stated.items()}
+        known.stated = {id_: replace(each, at_s=times.get(id_, each.at_s)) for id_, each in stated.items()}
         known.has_news = False
         return {
             "quotaReturnedAt": known.quota_returned_at,

@@ -81,6 +81,28 @@ async def test_a_loop_that_breaks_is_replaced(
         assert run.sender._loop is not first
 
 
+async def test_a_loop_that_cannot_be_made_at_once_is_made_later(
+    tmp_path: Path, hooks: Receivers, faults: list[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "RESTART_S", 0.05)
+    with sending(tmp_path, settings(hooks.origin)) as run:
+        run.rule(f"{hooks.origin}/ok")
+        run.tell("The first event.")
+        hooks.until(1)
+        make, refused = asyncio.new_event_loop, [OSError("Too many open files")] * 2
+
+        def one_later() -> asyncio.AbstractEventLoop:
+            if refused:
+                raise refused.pop()
+            return make()
+
+        monkeypatch.setattr(asyncio, "new_event_loop", one_later)
+        faults.append(RuntimeError("it breaks"))
+        run.tell("The second event.")
+        hooks.until(2)
+        assert refused == []
+
+
 async def test_a_confirmed_message_is_sent_once_though_the_sender_fails_before_it_is_stored(
     tmp_path: Path, hooks: Receivers, faults: list[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
