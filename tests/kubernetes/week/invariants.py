@@ -79,14 +79,14 @@ def _told(snapshot: Snapshot, gang: Gang) -> Iterator[Violation]:
 def _workload_statuses(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
     """Yield workloads whose status isn't what their pods say, and those that lack or are left over."""
     gangs = {(gang.namespace, gang.name): gang for gang in snapshot.gangs.values()}
+    owned = {(gang.namespace, gang.name): gang for gang in snapshot.owned.values()}
     for key, workload in snapshot.workloads.items():
         gang = gangs.pop(key, None)
         if gang is None and not _has_owner(snapshot, key[0], workload):
             continue  # it goes with its owner, when the garbage collector reaches it
         status, about = workload.get("status") or {}, "/".join(key)
-        running = (
-            [] if gang is None else [pod for pod in gang.pods if pod.phase == "Running" and not pod.deleting]
-        )
+        pods = owned[key].pods if key in owned else []  # of any scheduler, as while Weir was away
+        running = [pod for pod in pods if pod.phase == "Running" and not pod.deleting]
         if status.get("podsRunning", 0) != len(running):
             answer = f"{about} says podsRunning {status.get('podsRunning')}; {len(running)} run"
             yield Violation("status podsRunning", about, answer)

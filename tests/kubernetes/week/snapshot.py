@@ -134,7 +134,8 @@ class Snapshot:
         self.projects = {key[1]: each for key, each in copy["projects"].items()}
         self.departments = {key[1]: each for key, each in copy["departments"].items()}
         self.workloads = copy["workloads"]
-        self.gangs = self._gangs()
+        self.owned = self._owned()
+        self.gangs = {key: gang for key, gang in self.owned.items() if any(pod.is_weirs for pod in gang.pods)}
         self.by_pod = {pod.uid: gang for gang in self.gangs.values() for pod in gang.pods}
 
     def projects_of(self, namespace: str) -> list[str]:
@@ -183,7 +184,8 @@ class Snapshot:
         found = self.of["podgroups"].get((pod.namespace, pod.group))
         return None if found is None else Owner("PodGroup", pod.group, found["metadata"]["uid"], found)
 
-    def _gangs(self) -> dict[str, Gang]:
+    def _owned(self) -> dict[str, Gang]:
+        """Return the pods by their topmost owner; other schedulers may have placed all of one's."""
         gangs: dict[str, Gang] = {}
         for pod in self.pods:
             chain = list(self.owners_above(pod))
@@ -197,7 +199,7 @@ class Snapshot:
                 name = f"{name}-{pod.labels.get(GROUP, '')}"
             key = f"{pod.namespace}/{name}/{owner.uid}"
             gangs.setdefault(key, Gang(pod.namespace, name, owner)).pods.append(pod)
-        return {key: gang for key, gang in gangs.items() if any(pod.is_weirs for pod in gang.pods)}
+        return gangs
 
 
 @dataclass(slots=True, kw_only=True)

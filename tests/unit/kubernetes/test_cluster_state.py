@@ -298,3 +298,8 @@ def test_the_pause_of_the_job_controller_is_reported() -> None:
     reported.see("owners", each)
     reported.step()
     assert "until about 00:00:10 UTC" in job_.held_why
+    for index in range(2):
+        elsewhere = pod(f"s-{index}", owner=("train", "j1"), scheduler="other", on="n1", phase="Running")
+        reported.see("pods", elsewhere)
+    reported.step()
+    assert job_.held_why == "2 of 2 pods exist.", "the pause is over"

@@ -137,7 +137,7 @@ def _shortage(gang: Gang, ready: int) -> str:
         name, scheduler = gang.members.next_pending
         return f"{placed}; {name}: It waits for the scheduler {scheduler}."
     there = gang.count + gang.members.count
-    awaits = f" {gang.awaits}" if gang.awaits and not gang.count else ""
+    awaits = f" {gang.awaits}" if gang.awaits and not there else ""
     return f"{there} of {gang.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
 
 
