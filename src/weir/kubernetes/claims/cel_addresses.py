@@ -2,7 +2,7 @@
 
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads
+from weir.kubernetes.claims.cel_overloads import Overload, Overloads, succeeds
 from weir.kubernetes.claims.cel_values import CelError, Cidr
 
 Address = IPv4Address | IPv6Address
@@ -104,28 +104,12 @@ def _is_global_unicast(address: Address) -> bool:
     )
 
 
-def _is_valid(text: str) -> bool:
-    try:
-        ip_of(text)
-    except CelError:
-        return False
-    return True
-
-
-def _is_valid_cidr(text: str) -> bool:
-    try:
-        cidr_of(text)
-    except CelError:
-        return False
-    return True
-
-
 FUNCTIONS: Overloads = {
     "ip": (Overload((str,), ip_of, steps=_STEPS),),
-    "isIP": (Overload((str,), _is_valid, steps=_STEPS),),
+    "isIP": (Overload((str,), succeeds(ip_of), steps=_STEPS),),
     "ip.isCanonical": (Overload((str,), lambda text: ip_text(ip_of(text)) == text, steps=2 * _STEPS),),
     "cidr": (Overload((str,), cidr_of, steps=_STEPS),),
-    "isCIDR": (Overload((str,), _is_valid_cidr, steps=_STEPS),),
+    "isCIDR": (Overload((str,), succeeds(cidr_of), steps=_STEPS),),
     "string": (Overload((Address,), ip_text, steps=_STEPS), Overload((Cidr,), cidr_text, steps=_STEPS)),
 }
 METHODS: Overloads = {

@@ -15,7 +15,7 @@ from weir.kubernetes.claims import (
     cel_urls,
 )
 from weir.kubernetes.claims.cel_lists import is_zero
-from weir.kubernetes.claims.cel_overloads import ANY, Overload, Overloads, called, merged
+from weir.kubernetes.claims.cel_overloads import ANY, Overload, Overloads, called, merged, succeeds
 from weir.kubernetes.claims.cel_values import (
     CelError,
     Charge,
@@ -27,14 +27,6 @@ from weir.kubernetes.claims.cel_values import (
 
 _STEPS = 5
 """Steps for reading a version."""
-
-
-def _is_semver(text: str, normalize: bool = False) -> bool:
-    try:
-        _semver(text, normalize)
-    except CelError:
-        return False
-    return True
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:
@@ -68,7 +60,10 @@ def _value(one: OptionalValue) -> Any:
 
 _FUNCTIONS: Overloads = {
     "semver": (Overload((str,), _semver, steps=_STEPS), Overload((str, bool), _semver, steps=_STEPS)),
-    "isSemver": (Overload((str,), _is_semver, steps=_STEPS), Overload((str, bool), _is_semver, steps=_STEPS)),
+    "isSemver": (
+        Overload((str,), succeeds(_semver), steps=_STEPS),
+        Overload((str, bool), succeeds(_semver), steps=_STEPS),
+    ),
     "optional.of": (Overload((ANY,), lambda value: OptionalValue(value, present=True)),),
     "optional.none": (Overload((), OptionalValue),),
     "optional.ofNonZeroValue": (

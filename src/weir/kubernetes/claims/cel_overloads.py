@@ -63,6 +63,19 @@ def called(name: str, overloads: Sequence[Overload], arguments: Sequence[Any], c
     return value
 
 
+def succeeds(convert: Callable[..., object]) -> Callable[..., bool]:
+    """Return a function that is true of the arguments that another one has a value for."""
+
+    def check(*arguments: Any) -> bool:
+        try:
+            convert(*arguments)
+        except CelError:
+            return False
+        return True
+
+    return check
+
+
 def expect_size(size: int) -> None:
     """Refuse a value of more characters, bytes or items than an expression may build.
 

@@ -4,7 +4,7 @@ import math
 import re
 from fractions import Fraction
 
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads
+from weir.kubernetes.claims.cel_overloads import Overload, Overloads, succeeds
 from weir.kubernetes.claims.cel_values import CelError, Quantity, whole
 from weir.kubernetes.translate.quantities import exact
 
@@ -54,14 +54,6 @@ def _is_whole(match: re.Match[str]) -> bool:
     return digits + fraction <= _DIGITS_MOST and exponent >= fraction
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        quantity_of(text)
-    except CelError:
-        return False
-    return True
-
-
 def _compared(one: Quantity, other: Quantity) -> int:
     return int(one.amount > other.amount) - int(one.amount < other.amount)
 
@@ -93,7 +85,7 @@ def _as_integer(one: Quantity) -> int:
 
 FUNCTIONS: Overloads = {
     "quantity": (Overload((str,), quantity_of, steps=_STEPS),),
-    "isQuantity": (Overload((str,), _is_quantity, steps=_STEPS),),
+    "isQuantity": (Overload((str,), succeeds(quantity_of), steps=_STEPS),),
     "sign": (Overload((Quantity,), lambda one: _compared(one, Quantity(Fraction(0)))),),
 }
 METHODS: Overloads = {

@@ -8,7 +8,7 @@ import re
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from weir.kubernetes.claims.cel_addresses import any_ipv6_of
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads
+from weir.kubernetes.claims.cel_overloads import Overload, Overloads, succeeds
 from weir.kubernetes.claims.cel_values import CelError, Charge, Url
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):", re.ASCII)
@@ -179,15 +179,8 @@ def _query(url: Url, charge: Charge) -> dict[str, list[str]]:
     return found
 
 
-def is_url(text: str) -> bool:
-    """Return True for an absolute URL or a path from the root, as a request may name it."""
-    try:
-        _expect_request(text)
-    except CelError:
-        return False
-    return True
-
-
+is_url = succeeds(_expect_request)
+"""Returns True for an absolute URL or a path from the root, as a request may name it."""
 FUNCTIONS: Overloads = {
     "url": (Overload((str,), url_of),),
     "isURL": (Overload((str,), is_url),),
