@@ -7,8 +7,8 @@ a connection when the program binds it, so these are lower. Names of sockets cla
 import random
 import socket
 
-PORTS = range(10_000, 20_000)
-"""Below the ports of connections, and those that Weir gives to the gangs of its jobs."""
+PORTS = range(10_100, 20_000)
+"""Below the ports of connections and those that Weir gives to gangs; above 10080, which browsers refuse."""
 _claims: list[int] = []
 
 
