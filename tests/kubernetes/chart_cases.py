@@ -145,6 +145,7 @@ def _agents(values: Values) -> NodeAgents | None:
         {**plain.node_selector, **values.get("nodeSelector", {})},
         values.get("kubeletInsecureTls", False),
         values.get("watchMemory", False),
+        values.get("limitMemory", False),
     )
 
 
@@ -239,4 +240,5 @@ _NODE: dict[str, Callable[[random.Random], Any]] = {
     "nodeSelector": _labels,
     "kubeletInsecureTls": _one(True, False),
     "watchMemory": _one(True, False),
+    "limitMemory": _one(True, False),
 }

@@ -26,8 +26,10 @@ from weir.kubernetes.install.node_agent import NodeAgents
 from weir.kubernetes.node.kubelet_metrics import KubeletMetrics, NoKubeletMetrics, PodLoad
 
 __all__ = ["shared"]  # a fixture
+CGROUPS = Path("/sys/fs/cgroup")
 NAME, HOME, ACCOUNT = "measured", "weir-system", "weir-node"
 NODES = "/apis/query.weir.dev/v1/nodes"
+CAP_SYS_ADMIN = 21
 STRATEGIC = "application/strategic-merge-patch+json"
 FAKE_DRIVER = Path(__file__).parents[1] / "e2e" / "fake_gpus"
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -42,7 +44,7 @@ def node(shared: Cluster, programs: Programs) -> Iterator[RealNode]:
 
 @pytest.fixture(scope="module")
 def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
-    agents = NodeAgents("", {"kubernetes.io/hostname": NAME})
+    agents = NodeAgents("", {"kubernetes.io/hostname": NAME}, limit_memory=True)
     with Installed(shared.plane, name="measured", node=agents) as running:
         running.wait_ready()
         wait_for_queries(shared.api)
@@ -55,7 +57,8 @@ def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
 def pod(shared: Cluster, node: RealNode, weir: Installed) -> Object:
     """The pod of the DaemonSet, which only sleeps: the agent runs beside the node, with the pod's volumes."""
     look = (
-        "ls -ln /var/lib/kubelet/pod-resources; id -u; touch /x /var/lib/kubelet/pod-resources/x; sleep 1000"
+        "ls -ln /var/lib/kubelet/pod-resources; id -u; touch /x /var/lib/kubelet/pod-resources/x; "
+        "touch /sys/fs/cgroup/x; find /sys/fs/cgroup -maxdepth 3 -name kubepods; grep CapEff /proc/self/status; sleep 1000"
     )
     container = {"name": ACCOUNT, "image": IMAGE, "command": ["sh", "-c", look], "args": []}
     change = {"spec": {"template": {"spec": {"containers": [container]}}}}
@@ -225,6 +228,51 @@ def test_a_container_that_uses_more_memory_than_its_share_is_evicted_for_its_nei
         shared.api.patch(path, {"metadata": {"labels": {"weir.dev/gpu-sharing": None}}})
 
 
+def test_the_driver_limits_the_containers_of_a_share_as_they_start(
+    shared: Cluster, node: RealNode, weir: Installed, start_agent: Start, uses: Path
+) -> None:
+    """The driver is a fake that keeps limits for control groups that exist; the groups are the kubelet's."""
+    team, path = Team(shared, weir, "limited", 4), f"/api/v1/nodes/{NAME}"
+    shared.api.patch(path, {"metadata": {"labels": {"weir.dev/gpu-sharing": "true"}}})
+    root = next(each for each in (CGROUPS, CGROUPS / "memory") if (each / "cgroup.procs").exists())
+    limits = uses.with_name("limits.json")
+
+    def kept() -> dict[str, int]:
+        return json.loads(limits.read_text()) if limits.exists() else {}
+
+    def isolation(name: str) -> Any:
+        return team.workload(f"pod-{name}").get("gpuMemoryIsolation")
+
+    def limited_groups(uid: str) -> set[Path]:
+        return {Path(each.split()[0]) for each in kept() if uid in each}
+
+    def groups_of(uid: str) -> set[Path]:
+        (pod_group,) = (each for each in root.rglob(f"pod{uid}") if "kubepods" in each.parts)
+        return {pod_group, *(each for each in pod_group.iterdir() if each.is_dir())}
+
+    try:
+        team.pod("early", 0, annotations={"weir.dev/gpu-fraction": "0.5"})
+        team.until_run({"early"}, node)
+        shared.until(lambda: isolation("early") == "none", 60, lambda: str(team.workload("pod-early")))
+        start_agent("--limit-memory", "--control-groups", str(root))
+        shared.until(lambda: isolation("early") == "enforced", 120, lambda: f"{isolation('early')} {kept()}")
+        team.pod("late", 0, annotations={"weir.dev/gpu-fraction": "0.25"})
+        team.until_run({"early", "late"}, node)
+        shared.until(lambda: isolation("late") == "enforced", 120, lambda: f"{isolation('late')} {kept()}")
+        for name, found in team.pods().items():
+            annotations, uid = found["metadata"]["annotations"], found["metadata"]["uid"]
+            assert limited_groups(uid) == groups_of(uid), "the pod, its sandbox and its container"
+            of_pod = {each.split()[1]: bytes_ for each, bytes_ in kept().items() if uid in each}
+            limit = int(annotations["weir.dev/gpu-memory-limit"])
+            assert of_pod == {annotations["weir.dev/gpus"]: limit - limit % (2 << 20)}, name
+        limits.unlink()
+        uses.write_text('{"no_limits": true}')
+        shared.until(lambda: isolation("early") == "none", 120, lambda: str(team.workload("pod-early")))
+    finally:
+        team.remove()
+        shared.api.patch(path, {"metadata": {"labels": {"weir.dev/gpu-sharing": None}}})
+
+
 def test_the_kubelet_tells_the_processor_time_and_the_traffic_of_pods(
     shared: Cluster, node: RealNode, weir: Installed, pod: Object
 ) -> None:
@@ -260,12 +308,16 @@ def test_the_agent_sees_its_directory_read_only_and_as_root(
 ) -> None:
     name = pod["metadata"]["name"]
     lines = shared.until(
-        lambda: len(found := node.log(HOME, name, ACCOUNT).splitlines()) >= 4 and found, 120, node.last_words
+        lambda: "CapEff" in node.log(HOME, name, ACCOUNT) and node.log(HOME, name, ACCOUNT).splitlines(),
+        120,
+        node.last_words,
     )
     text = "\n".join(lines)
     assert "kubelet.sock" in text
-    assert text.count("Read-only file system") == 2, text
+    assert text.count("Read-only file system") == 3, text
     assert "0" in lines
+    assert "/kubepods" in text, "it sees the control groups of all pods"
+    assert f"{1 << CAP_SYS_ADMIN:016x}" in text, "it has the capability for the driver, and no other"
     assert (
         shared.api.get(f"/api/v1/namespaces/{HOME}")["metadata"]["labels"][
             "pod-security.kubernetes.io/enforce"

@@ -13,7 +13,9 @@ from cyclopts.validators import Number
 if TYPE_CHECKING:
     from weir.kubernetes.node.gpu_holders import WholeGpu
     from weir.kubernetes.node.kubelet_metrics import KubeletMetrics
-    from weir.kubernetes.node.memory_windows import GpuMemory
+    from weir.kubernetes.node.memory_limits import MemoryLimits
+    from weir.kubernetes.node.memory_windows import GpuMemory, MemoryWindows
+    from weir.kubernetes.node.report_sender import ReportSender
     from weir.local.devices import DeviceActivity, Nvml
 
 _PORT = Parameter(validator=Number(gte=1, lte=65_535))
@@ -50,6 +52,17 @@ class DriverGpus:
             used = self._nvml.memory_used(index)
             yield GpuMemory(gpu.index, used, self._nvml.process_memory(index))
 
+    def limit_memory(self, gpu: int, group: str, memory: int) -> str:
+        """Limit the bytes that a control group may use of a GPU; return the refusal, empty if it is set."""
+        from weir.local.node.gpu_memory import NotLimited, driver_library, limit_memory
+
+        found = self._gpus.get(gpu)
+        try:
+            limit_memory(driver_library(), group, [found.uuid] if found is not None else [], memory)
+        except NotLimited as why:
+            return f"GPU {gpu}: {why}"
+        return ""
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +96,35 @@ class KubeletOptions:
         )
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions:
+    """The memory of GPUs that pods share."""
+
+    watch_memory: Annotated[bool, Parameter(negative=())] = False
+    """Report the memory of GPUs by pod, too. That takes the process namespace of the node."""
+    limit_memory: Annotated[bool, Parameter(negative=())] = False
+    """Limit the memory of GPU shares by the driver. It takes the node's control groups and CAP_SYS_ADMIN."""
+    control_groups: Path = Path("/sys/fs/cgroup")
+    """Root of the node's control groups (cgroup v2)."""
+
+    @property
+    def windows(self) -> "MemoryWindows | None":
+        """Return the watch; None without one."""
+        from weir.kubernetes.node.memory_windows import MemoryWindows
+        from weir.kubernetes.node.pod_processes import pod_of_process
+
+        return MemoryWindows(pod_of_process) if self.watch_memory else None
+
+    def limits(self, gpus: DriverGpus, sender: "ReportSender") -> "MemoryLimits | None":
+        """Return the limits; None without any."""
+        from weir.kubernetes.node.memory_limits import MemoryLimits
+        from weir.kubernetes.node.pod_groups import PodGroups
+
+        groups = PodGroups(self.control_groups)
+        return MemoryLimits(gpus, groups, lambda: sender.shares().shares) if self.limit_memory else None
+
+
 def node(
     *,
     server: str = "weir-replicas.weir-system.svc",
@@ -93,7 +135,7 @@ def node(
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
     metrics: KubeletOptions = KubeletOptions(),
     interval: Annotated[float, Parameter(validator=Number(gte=1, lte=60))] = 30.0,
-    watch_memory: Annotated[bool, Parameter(negative=())] = False,
+    memory: MemoryOptions = MemoryOptions(),
 ) -> int:
     """Report the use of a cluster node's GPUs to Weir. The DaemonSet weir-node runs it.
 
@@ -115,12 +157,8 @@ def node(
         Socket of the kubelet.
     interval
         Seconds between two reports.
-    watch_memory
-        Report the memory of GPUs by pod, too. That takes the process namespace of the node.
     """
     from weir.kubernetes.node.agent import NodeAgent
-    from weir.kubernetes.node.memory_windows import MemoryWindows
-    from weir.kubernetes.node.pod_processes import pod_of_process
     from weir.kubernetes.node.report_sender import ReportSender
     from weir.local.devices import nvml_driver
 
@@ -133,8 +171,9 @@ def node(
         )
         return 1
     sender = ReportSender(server, port, server_name, authority, token)
-    memory = MemoryWindows(pod_of_process) if watch_memory else None
-    agent = NodeAgent(DriverGpus(nvml), pod_resources, sender, interval, metrics.source, memory)
+    gpus = DriverGpus(nvml)
+    windows, limits = memory.windows, memory.limits(gpus, sender)
+    agent = NodeAgent(gpus, pod_resources, sender, interval, metrics.source, windows, limits)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.end.set())
     agent.run()

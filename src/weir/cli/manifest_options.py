@@ -112,6 +112,8 @@ class NodeAgentOptions:
     """Let weir-node accept any certificate of the kubelets, if the cluster's authority didn't sign them."""
     watch_memory: Annotated[bool, _SWITCH] = False
     """Let weir-node watch the memory of GPU shares. Its pods then see the processes of their node."""
+    limit_memory: Annotated[bool, _SWITCH] = False
+    """Let weir-node limit the memory of GPU shares by the driver. Its pods then have CAP_SYS_ADMIN."""
 
     @property
     def agents(self) -> "NodeAgents | None":
@@ -126,6 +128,7 @@ class NodeAgentOptions:
             check.one("--gpu-nodes", check.labels, self.gpu_nodes),
             self.kubelet_insecure_tls,
             self.watch_memory,
+            self.limit_memory,
         )
 
 

@@ -1,8 +1,9 @@
-# ruff: noqa: N802 - the names are the driver's
+# ruff: noqa: N801, N802, N816 - the names are the driver's
 """A driver of GPUs whose use a test writes into a file, in the place of `pynvml` for a pool of its own.
 
 The file is JSON: the use of each GPU in percent by its index; null: the driver doesn't measure it. Below the key
-`memory`, the bytes of a GPU's memory that processes use, by its index and their ids.
+`memory`, the bytes of a GPU's memory that processes use, by its index and their ids. Limits of memory are kept
+in a file beside it, by control group and GPU; below `no_limits`, the driver refuses them.
 """
 
 import json
@@ -59,15 +60,60 @@ def nvmlDeviceGetComputeRunningProcesses(handle: int) -> list[SimpleNamespace]:
     return [SimpleNamespace(pid=int(pid), usedGpuMemory=used) for pid, used in _memory(handle).items()]
 
 
-def _memory(handle: int) -> dict[str, int]:
-    written = json.loads(Path(os.environ["FAKE_GPUS"]).read_text())
-    found: dict[str, int] = written.get("memory", {}).get(str(handle), {})
+class c_nvmlSetMemoryLimits_v1_t:
+    """Limits to set, or those that were set."""
+
+    def __init__(self, group: bytes, _: int, hard: int, used: int = 0) -> None:
+        self.group, self.hardLimit, self.used = group.decode(), hard, used
+
+
+c_nvmlGetMemoryLimits_v1_t = c_nvmlSetMemoryLimits_v1_t
+
+
+def nvmlDeviceGetHandleByUUID(uuid: str) -> int:
+    """Return a GPU."""
+    return next(each for each in range(COUNT) if nvmlDeviceGetUUID(each) == uuid)
+
+
+def nvmlDeviceSetMemoryLimits_v1(handle: int, limits: c_nvmlSetMemoryLimits_v1_t) -> None:
+    """Keep the limit of a control group that exists."""
+    if _written().get("no_limits") or not Path(limits.group).is_dir():
+        raise NVMLError("Not Supported")
+    kept = _limits()
+    kept[f"{limits.group} {handle}"] = limits.hardLimit
+    file = limits_file(Path(os.environ["FAKE_GPUS"]))
+    file.with_suffix(".new").write_text(json.dumps(kept))
+    file.with_suffix(".new").rename(file)
+
+
+def nvmlDeviceGetMemoryLimits_v1(handle: int, limits: c_nvmlGetMemoryLimits_v1_t) -> None:
+    """Fill in the limit of a control group."""
+    limits.hardLimit = _limits().get(f"{limits.group} {handle}", 2**64 - 1)
+
+
+def limits_file(uses: Path) -> Path:
+    """Return the file of the limits."""
+    return uses.with_name("limits.json")
+
+
+def _limits() -> dict[str, int]:
+    file = limits_file(Path(os.environ["FAKE_GPUS"]))
+    found: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
     return found
+
+
+def _memory(handle: int) -> dict[str, int]:
+    found: dict[str, int] = _written().get("memory", {}).get(str(handle), {})
+    return found
+
+
+def _written() -> Any:
+    return json.loads(Path(os.environ["FAKE_GPUS"]).read_text())
 
 
 def nvmlDeviceGetUtilizationRates(handle: int) -> SimpleNamespace:
     """Return the use that the test wrote."""
-    use = json.loads(Path(os.environ["FAKE_GPUS"]).read_text()).get(str(handle), 0)
+    use = _written().get(str(handle), 0)
     if use is None:
         raise NVMLError
     return SimpleNamespace(gpu=use)

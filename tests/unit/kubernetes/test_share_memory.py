@@ -12,6 +12,7 @@ from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import WorkloadObject, WorkloadStatus
 from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
+from weir.kubernetes.process.served_pods import shares_of
 from weir.kubernetes.process.share_memory_relief import ShareMemoryController
 from weir.kubernetes.process.share_memory_watch import EVERY_S, ShareMemoryWatch
 from weir.kubernetes.state.share_memory import SLACK, NodeMemory
@@ -85,6 +86,50 @@ def test_a_share_is_cooperative_while_an_agent_watches_its_device() -> None:
     assert site.isolation("a") == "none"
 
 
+def test_a_share_is_enforced_while_an_agent_says_that_the_driver_limits_it() -> None:
+    site = Site()
+    limited = NodeMemory(frozenset(), {}, limited=frozenset({"u-a", "u-c"}))
+    site.take("n1", limited)
+    assert [site.isolation(name) for name in "abc"] == ["enforced", "none", "none"], "c is on another node"
+    assert site.changed() == {"a", "b"}
+    site.take("n1", limited)
+    assert site.changed() == set(), "nothing of it is new"
+    site.take("n1", None)
+    assert site.isolation("a") == "none"
+
+
+def test_a_share_that_exceeds_the_limit_of_the_driver_isnt_enforced() -> None:
+    site = Site()
+    used = {("u-a", 0): 2 * SHARE}
+    site.take("n1", NodeMemory(frozenset({0}), used, limited=frozenset({"u-a", "u-b"})))
+    assert (site.isolation("a"), site.isolation("b")) == ("cooperative", "enforced")
+
+
+def test_a_pod_that_doesnt_read_its_devices_isnt_enforced_by_a_limit_on_those() -> None:
+    site = Site()
+    bare = share("bare", "n1")
+    del bare.metadata.annotations["weir.dev/share-variables"]
+    site.here.see("pods", bare)
+    site.here.step()
+    site.take("n1", NodeMemory(frozenset(), {}, limited=frozenset({"u-bare"})))
+    assert site.isolation("bare") == "none"
+
+
+def test_an_agent_is_told_the_shares_of_its_own_node() -> None:
+    site = Site()
+    site.here.see("pods", share("unknown", "n1", limit=False), pod("whole", gpus=1, on="n2", start=1))
+    site.here.step()
+
+    backend = KubernetesBackend(site.state, lambda _: None, lambda: None, lambda: site.here.now_s)
+
+    def stated(name: str) -> list[tuple[str, tuple[int, ...], int]]:
+        return sorted((each.uid, each.gpus, each.memory) for each in shares_of(backend, name).shares)
+
+    assert stated("n1") == [("u-a", (0,), SHARE), ("u-b", (0,), SHARE)]
+    assert stated("n2") == [("u-c", (0,), SHARE)]
+    assert stated("elsewhere") == []
+
+
 def test_a_share_of_unknown_bytes_is_not_cooperative() -> None:
     site = Site()
     site.here.see("pods", share("bare", "n1", "1", limit=False))
@@ -139,7 +184,9 @@ def test_what_was_written_stays_until_each_agent_could_report_to_a_new_leader() 
     for name in "abc":
         site.state.registry.objects[f"team/pod-{name}"] = WorkloadObject(
             Metadata(name),
-            status=WorkloadStatus(gpu_memory_isolation="cooperative" if name != "c" else "none"),
+            status=WorkloadStatus(
+                gpu_memory_isolation={"a": "cooperative", "b": "enforced"}.get(name, "none")
+            ),
         )
     assert [site.isolation(name) for name in "abc"] == ["unchanged", "unchanged", "none"]
     site.take("", None)

@@ -155,6 +155,8 @@ class NodeAgentValues(_Values):
     """Accept any certificate of the kubelets, where the cluster's authority didn't sign them."""
     watch_memory: bool = False
     """Watch the memory of GPU shares. The pods then see the processes of their node."""
+    limit_memory: bool = False
+    """Limit the memory of GPU shares by the driver. The pods then have CAP_SYS_ADMIN."""
 
 
 class DashboardValues(_Values):

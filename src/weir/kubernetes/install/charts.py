@@ -33,7 +33,15 @@ from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, HistoryStorage
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.network import calls_policy
-from weir.kubernetes.install.node_agent import INSECURE, WATCH_MEMORY, NodeAgents
+from weir.kubernetes.install.node_agent import (
+    DRIVER_CAPABILITIES,
+    GROUPS_MOUNT,
+    GROUPS_VOLUME,
+    INSECURE,
+    LIMIT_MEMORY,
+    WATCH_MEMORY,
+    NodeAgents,
+)
 from weir.kubernetes.install.notification_secret import SETTINGS_FILE, NotificationSecret
 from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.policy_expressions import quoted_list
@@ -111,7 +119,11 @@ _MARKED = Installation(
     ),
     monitoring=True,
     node=NodeAgents(
-        "value-runtime-class", {"value": "gpu-nodes"}, kubelet_insecure_tls=True, watch_memory=True
+        "value-runtime-class",
+        {"value": "gpu-nodes"},
+        kubelet_insecure_tls=True,
+        watch_memory=True,
+        limit_memory=True,
     ),
     dashboard=_DASHBOARD,
     read_all_receivers=True,
@@ -127,7 +139,7 @@ _SCOPES, _PROXIES = ".Values.dashboard.extraScopes", ".Values.dashboard.trustedP
 _SECRET, _CLAIM = ".Values.history.secret", ".Values.history.claim"
 _NOTIFIES = ".Values.notifications.secret"
 _KEEPS = f"or {_SECRET} {_CLAIM}"
-_WATCHES = ".Values.node.watchMemory"
+_WATCHES, _LIMITS = ".Values.node.watchMemory", ".Values.node.limitMemory"
 _MARKERS = Markers(
     texts={
         f"queue:{_PROJECT}": ".Values.admission.withoutProject",
@@ -219,6 +231,7 @@ _MARKERS = Markers(
         _DASHBOARD.trusted_proxies[0]: _PROXIES,
         INSECURE: ".Values.node.kubeletInsecureTls",
         WATCH_MEMORY: _WATCHES,
+        LIMIT_MEMORY: _LIMITS,
         "--managed-namespaces": _MANAGES,
         ",".join(_MANAGED.names): _MANAGES,
         "--without-project": _WITHOUT_PROJECT,
@@ -232,6 +245,7 @@ _MARKERS = Markers(
         (namespaces_but([], _MANAGED)["matchExpressions"][1], _MANAGES),
         *((each, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for each in made),
         *((each, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for each in made),
+        *((each, _LIMITS) for each in (DRIVER_CAPABILITIES, GROUPS_VOLUME, GROUPS_MOUNT)),
         *((each, _NOTIFIES) for each in (*_NOTIFICATIONS.volumes(), *_NOTIFICATIONS.mounts())),
         *((each, _CLIENT) for made in (_WITH_SECRET.volumes(), _WITH_SECRET.mounts()) for each in made),
         *(

@@ -1,7 +1,8 @@
 """The DaemonSet of the nodes' agents, and the objects around its pods.
 
 An agent opens no port. It has one right, to read the metrics of kubelets, and a token for Weir alone. On
-its node it reads one directory of the kubelet's, as root without capabilities: the socket belongs to root.
+its node it reads one directory of the kubelet's, as root without capabilities: the socket belongs to root. An
+agent that limits memory also reads the control groups, and has the capability that the driver asks for.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,12 @@ _CHOSEN = {"app.kubernetes.io/name": ACCOUNT}
 _LABELS = {**_CHOSEN, "app.kubernetes.io/version": __version__}
 _TOKEN_S = 3600
 KUBELET_PORT = 10250
-INSECURE, WATCH_MEMORY = "--kubelet-insecure-tls", "--watch-memory"
+INSECURE, WATCH_MEMORY, LIMIT_MEMORY = "--kubelet-insecure-tls", "--watch-memory", "--limit-memory"
+GROUPS = "/sys/fs/cgroup"
+GROUPS_VOLUME = {"name": "control-groups", "hostPath": {"path": GROUPS, "type": "Directory"}}
+GROUPS_MOUNT = {"name": "control-groups", "mountPath": GROUPS, "readOnly": True}
+DRIVER_CAPABILITIES = ["SYS_ADMIN"]
+"""Capabilities that NVIDIA's driver asks of a process that sets limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,7 @@ class NodeAgents:
     node_selector: Mapping[str, str] = field(default_factory=lambda: {"nvidia.com/gpu.present": "true"})
     kubelet_insecure_tls: bool = False  # for kubelets whose certificate the cluster's authority didn't sign
     watch_memory: bool = False  # of shares; the agents then see the processes of their nodes
+    limit_memory: bool = False  # of shares, by the driver; the agents then have rights of root on their nodes
 
 
 def node_agents(
@@ -96,6 +103,7 @@ def security_constraints(namespace: str, options: NodeAgents) -> Thing:
             ("allowHostIPC", "allowHostNetwork", "allowHostPorts", "allowPrivilegedContainer"), False
         ),
         allowHostDirVolumePlugin=True,
+        allowedCapabilities=DRIVER_CAPABILITIES if options.limit_memory else [],
         allowHostPID=options.watch_memory,
         allowPrivilegeEscalation=False,
         readOnlyRootFilesystem=True,
@@ -131,6 +139,7 @@ def _daemon_set(
             {"name": "authority", "secret": {"secretName": secret, "items": items, "defaultMode": 0o444}},
             {"name": "token", "projected": {"sources": tokens}},
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+            *([GROUPS_VOLUME] if options.limit_memory else []),
         ],
     }
     chosen: Thing = {
@@ -170,6 +179,7 @@ def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Th
             *("--token", f"{TOKEN}/token", "--pod-resources", f"{POD_RESOURCES}/kubelet.sock"),
             *("--kubelet", "$(NODE_IP)", *([INSECURE] if options.kubelet_insecure_tls else [])),
             *([WATCH_MEMORY] if options.watch_memory else []),
+            *([LIMIT_MEMORY] if options.limit_memory else []),
         ],
         "env": [
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory
@@ -184,12 +194,16 @@ def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Th
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
+            "capabilities": {
+                "drop": ["ALL"],
+                **({"add": DRIVER_CAPABILITIES} if options.limit_memory else {}),
+            },
         },
         "volumeMounts": [
             {"name": "pod-resources", "mountPath": POD_RESOURCES, "readOnly": True},
             {"name": "authority", "mountPath": AUTHORITY, "readOnly": True},
             {"name": "token", "mountPath": TOKEN, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
+            *([GROUPS_MOUNT] if options.limit_memory else []),
         ],
     }

@@ -13,6 +13,7 @@ from structlog import get_logger
 
 from weir.kubernetes.node.gpu_holders import pod_devices
 from weir.kubernetes.node.kubelet_metrics import KubeletMetrics, NoKubeletMetrics, Pod, PodLoad
+from weir.kubernetes.node.memory_limits import LimitDriver, MemoryLimits
 from weir.kubernetes.node.memory_windows import MemoryDriver, MemoryWindows
 from weir.kubernetes.node.pod_resources import NoPodResources, given_devices
 from weir.kubernetes.node.report_sender import NotDelivered, ReportSender
@@ -20,7 +21,7 @@ from weir.kubernetes.node.use_windows import GpuDriver, UseWindows
 from weir.kubernetes.usage.node_reports import PodMemory
 
 
-class NodeDriver(GpuDriver, MemoryDriver, Protocol):
+class NodeDriver(GpuDriver, MemoryDriver, LimitDriver, Protocol):
     """The driver of the node's GPUs."""
 
 
@@ -40,6 +41,7 @@ class NodeAgent:
         every_s: float,
         metrics: KubeletMetrics | None = None,
         memory: MemoryWindows | None = None,
+        limits: MemoryLimits | None = None,
     ) -> None:
         self._driver = driver
         self._socket = socket
@@ -48,6 +50,7 @@ class NodeAgent:
         self._metrics = metrics
         self._windows = UseWindows()
         self._memory = memory
+        self._limits = limits
         self._unwatched: frozenset[int] = frozenset()
         self._load_trouble = ""
         self._trouble = ""
@@ -60,7 +63,10 @@ class NodeAgent:
             self._windows.sample(self._driver)
             if self._memory is not None:
                 self._memory.sample(self._driver)
-            if time.monotonic() >= due_s:
+            is_due = time.monotonic() >= due_s
+            if self._limits is not None and self._limits.look(is_due=is_due):
+                is_due = True
+            if is_due:
                 due_s = time.monotonic() + self._every_s
                 self.report()
 
@@ -70,6 +76,7 @@ class NodeAgent:
             given = given_devices(self._socket)
             report = self._windows.report(pod_devices(given, self._driver.whole_gpus()), self._loads())
             report.watched, report.memory = self._memory_used()
+            report.limited = [] if self._limits is None else self._limits.limited
             trouble = "; ".join(self._sender.send(report))
         except (NoPodResources, NotDelivered) as error:
             trouble = str(error)

@@ -21,7 +21,12 @@ def pod_of_process(process: int, proc: Path = PROC) -> str | None:
     except OSError:
         return None
     for line in text.splitlines():
-        found = _UID.search(line)
-        if found is not None:
-            return found[1].replace("_", "-")
+        if uid := uid_in(line):
+            return uid
     return NOT_OF_A_POD
+
+
+def uid_in(text: str) -> str:
+    """Return the first uid of a pod in the name or path of a control group; empty without one."""
+    found = _UID.search(text)
+    return "" if found is None else found[1].replace("_", "-")

@@ -1,24 +1,27 @@
-"""Delivery of reports to all replicas of Weir: over TLS, with the token of this pod.
+"""Calls of Weir's replicas, over TLS with the token of this pod: reports to all, and questions to one.
 
 The files of the token and of the authority are read for each report, because the kubelet replaces them.
 """
 
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import msgspec
 
 from weir.kubernetes.usage.node_reports import NodeReport
+from weir.kubernetes.usage.node_shares import BYTES_MAX, NodeShares
 
 TIMEOUT_S = 10.0
-_PATH = "/node-report"
+_PATH, _SHARES = "/node-report", "/node-shares"
 _TEXT_MAX = 200
 
 
 class NotDelivered(Exception):
-    """A replica didn't take the report; the sentence says why."""
+    """A replica didn't take the report, or gave no answer; the sentence says why."""
 
 
 class ReportSender:
@@ -38,6 +41,30 @@ class ReportSender:
             NotDelivered: there is no replica, or a file can't be used.
         """
         body = msgspec.json.encode(report)
+        with self._client() as client:
+            replies = [self._post(client, address, body) for address in self._addresses()]
+        return [reply for reply in replies if reply]
+
+    def shares(self) -> NodeShares:
+        """Return the shares of this node, as the first replica that answers states them.
+
+        Raises:
+            NotDelivered: none answers, or a file can't be used.
+        """
+        why = ""
+        with self._client() as client:
+            for address in self._addresses():
+                try:
+                    answer = client.get(self._url(address, _SHARES), extensions=self._tls_name)
+                    if answer.status_code == httpx.codes.OK and len(answer.content) <= BYTES_MAX:
+                        return msgspec.json.decode(answer.content, type=NodeShares)
+                    why = _refusal(address, answer)
+                except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+                    why = _failure(address, error)
+        raise NotDelivered(why)
+
+    @contextmanager
+    def _client(self) -> Iterator[httpx.Client]:
         try:
             tls = ssl.create_default_context(cafile=str(self._authority))
             token = self._token.read_text(encoding="ascii").strip()
@@ -50,8 +77,7 @@ class ReportSender:
             "Host": self._name,
         }
         with httpx.Client(verify=tls, timeout=TIMEOUT_S, trust_env=False, headers=headers) as client:
-            replies = [self._post(client, address, body) for address in self._addresses()]
-        return [reply for reply in replies if reply]
+            yield client
 
     def _addresses(self) -> list[str]:
         try:
@@ -62,12 +88,24 @@ class ReportSender:
 
     def _post(self, client: httpx.Client, address: str, body: bytes) -> str:
         """Return why a replica doesn't take a report; nothing if it does."""
-        host = f"[{address}]" if ":" in address else address
-        url = f"https://{host}:{self._port}{_PATH}"
         try:
-            answer = client.post(url, content=body, extensions={"sni_hostname": self._name})
+            answer = client.post(self._url(address, _PATH), content=body, extensions=self._tls_name)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            return f"{address}: {str(error)[:_TEXT_MAX] or type(error).__name__}"
-        if answer.status_code == httpx.codes.NO_CONTENT:
-            return ""
-        return f"{address} answers {answer.status_code}: {answer.text[:_TEXT_MAX].strip()}"
+            return _failure(address, error)
+        return "" if answer.status_code == httpx.codes.NO_CONTENT else _refusal(address, answer)
+
+    def _url(self, address: str, path: str) -> str:
+        host = f"[{address}]" if ":" in address else address
+        return f"https://{host}:{self._port}{path}"
+
+    @property
+    def _tls_name(self) -> dict[str, str]:
+        return {"sni_hostname": self._name}
+
+
+def _failure(address: str, error: Exception) -> str:
+    return f"{address}: {str(error)[:_TEXT_MAX] or type(error).__name__}"
+
+
+def _refusal(address: str, answer: httpx.Response) -> str:
+    return f"{address} answers {answer.status_code}: {answer.text[:_TEXT_MAX].strip()}"

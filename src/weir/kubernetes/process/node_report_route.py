@@ -1,8 +1,11 @@
-"""The path by which the agents of nodes report the use of their GPUs."""
+"""The paths of the nodes' agents: they report the use of their GPUs, and ask for the shares to limit."""
+
+import asyncio
+from collections.abc import Callable
 
 from aiohttp import web
 from msgspec import DecodeError
-from msgspec.json import Decoder
+from msgspec.json import Decoder, encode
 from structlog import get_logger
 
 from weir.kubernetes.admission.node_tokens import NodeTokens
@@ -10,31 +13,48 @@ from weir.kubernetes.admission.token_review import TooManyTokens
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.query.http_exchange import bounded_body
 from weir.kubernetes.usage.node_reports import BYTES_MAX, NodeReport, NodeReports
+from weir.kubernetes.usage.node_shares import NodeShares
 
-PATH = "/node-report"
+PATH, SHARES_PATH = "/node-report", "/node-shares"
 _DECODER = Decoder(NodeReport)
 _LOG = get_logger(__name__)
 
 
 class NodeReportRoute:
-    """Takes reports of agents that the API server vouches for, each for its own node."""
+    """Serves agents that the API server vouches for, each for its own node."""
 
-    def __init__(self, tokens: NodeTokens, reports: NodeReports) -> None:
+    def __init__(
+        self, tokens: NodeTokens, reports: NodeReports, shares_of: Callable[[str], NodeShares]
+    ) -> None:
         self._tokens = tokens
         self._reports = reports
+        self._shares_of = shares_of
 
     def add(self, app: web.Application) -> None:
         """Answer on an application."""
         app.router.add_post(PATH, self._take)
+        app.router.add_get(SHARES_PATH, self._state)
 
-    async def _take(self, request: web.Request) -> web.Response:
+    async def _node_of(self, request: web.Request) -> str | web.Response:
+        """Return the node of the agent that asks, or the refusal."""
         try:
             header = request.headers.get("Authorization", "")
             node = await self._tokens.node_of(header, request.remote or "")
         except (TooManyTokens, ApiError):
             return _answer(503, "The token can't be checked now: try again.")
-        if not node:
-            return _answer(401, "Only weir-node may report, with a token of its pod.")
+        return node or _answer(401, "Only weir-node may report and ask, with a token of its pod.")
+
+    async def _state(self, request: web.Request) -> web.Response:
+        node = await self._node_of(request)
+        if isinstance(node, web.Response):
+            return node
+        shares = await asyncio.to_thread(self._shares_of, node)
+        return web.Response(body=encode(shares), content_type="application/json")
+
+    async def _take(self, request: web.Request) -> web.Response:
+        node = await self._node_of(request)
+        if isinstance(node, web.Response):
+            return node
         if (request.content_length or 0) > BYTES_MAX:
             return _answer(413, f"The report has {request.content_length} bytes: send at most {BYTES_MAX}.")
         try:

@@ -159,7 +159,7 @@ class SchedulerProcess:
         from weir.kubernetes.process.cluster_answers import SchedulerAnswers
         from weir.kubernetes.process.metrics import ClusterMetrics
         from weir.kubernetes.process.query_service import QueryService
-        from weir.kubernetes.process.reporting_pods import reporting_pod
+        from weir.kubernetes.process.served_pods import reporting_pod, shares_of
         from weir.kubernetes.process.webhook_server import WebhookServer
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
@@ -188,7 +188,7 @@ class SchedulerProcess:
         self.query.busy_s_max = lambda: self.hooks.policy.life.idle_extend_most
         if self.query.history is not None:
             self.query.history.sessions_seen = self.headroom.seen
-        webhook_server.node_reports = self.usage.node_reports
+        webhook_server.node_agents = self.usage.node_reports, partial(shares_of, self.backend)
         return webhook_server
 
     def _thread(self) -> ControlThread | None:

@@ -43,6 +43,7 @@ from weir.kubernetes.translate.claim_constraints import ClaimConstraints
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
 from weir.kubernetes.translate.requests import parse_request
 from weir.kubernetes.usage.node_reports import NodeReports
+from weir.kubernetes.usage.node_shares import NodeShares
 
 DEFAULT_PORT = 9443
 _QUEUES = ("departments", "projects", "topologies")
@@ -89,7 +90,7 @@ class WebhookServer:
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None
     query: QueryService | None = None
-    node_reports: NodeReports | None = None
+    node_agents: tuple[NodeReports, Callable[[str], NodeShares]] | None = None
     port: int = 0  # it listens on; 0 before
     without_project: WithoutProject = IGNORE
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them
@@ -152,8 +153,8 @@ class WebhookServer:
         if self.query is not None:
             for each in self.query.routes():
                 each.add(app)
-        if self.node_reports is not None:
-            NodeReportRoute(NodeTokens(self.api, opening.namespace), self.node_reports).add(app)
+        if self.node_agents is not None:
+            NodeReportRoute(NodeTokens(self.api, opening.namespace), *self.node_agents).add(app)
         try:
             runner = await serve(app, certificate_rotation.tls, opening.host, opening.port)
         except OSError as error:

@@ -22,12 +22,14 @@ _GIB = 1 << 30
 class NodeMemory(NamedTuple):
     """Devices of a node whose memory is watched, and the bytes in use by uid of a pod and device.
 
-    `at_s`: when the report came, by a clock that never jumps.
+    `at_s`: when the report came, by a clock that never jumps. `limited`: uids of the pods whose shares the
+    driver limits.
     """
 
     watched: frozenset[int]
     used: Mapping[tuple[str, int], int]
     at_s: float = 0.0
+    limited: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class ShareMemory:
         self._node_states = node_states
         self._resolver = resolver
         self._watched: dict[str, frozenset[int]] = {}
+        self._limited: dict[str, frozenset[str]] = {}
         self._excesses: dict[str, dict[str, ShareExcess]] = {}  # by node and pod
         self._fresh: dict[str, ShareExcess] = {}  # of which people haven't heard
         self.is_settled = False
@@ -83,12 +86,12 @@ class ShareMemory:
 
     def see(self, node: str, memory: NodeMemory | None) -> bool:
         """Take in the memory of a node; None: it is unknown. Return True if something of it is new."""
-        watched_before, before = self._watched.get(node, frozenset()), self._excesses.get(node, {})
-        self._watched.pop(node, None)
-        self._excesses.pop(node, None)
+        protected_before, before = self._protected(node), self._excesses.get(node, {})
+        for known in (self._watched, self._limited, self._excesses):
+            known.pop(node, None)
         now: dict[str, ShareExcess] = {}
         if memory is not None and node in self._node_states.shared:
-            self._watched[node] = memory.watched
+            self._watched[node], self._limited[node] = memory.watched, memory.limited
             now = {each.pod: each for each in self._found(node, memory, before)}
         if now:
             self._excesses[node] = now
@@ -97,13 +100,21 @@ class ShareMemory:
         self._fresh.update(
             (pod, each) for pod, each in now.items() if pod not in before or before[pod].uid != each.uid
         )
-        return now != before or self._watched.get(node, frozenset()) != watched_before
+        return now != before or self._protected(node) != protected_before
+
+    def _protected(self, node: str) -> tuple[frozenset[int], frozenset[str]]:
+        """Return the devices of a node that are watched, and the pods that are limited."""
+        return self._watched.get(node, frozenset()), self._limited.get(node, frozenset())
+
+    def shares_on(self, node: str) -> list[TrackedPod]:
+        """Return the pods with shares that are bound to a node."""
+        pods = [each for each in map(self._pods.by_key.get, self._node_states.ours_on(node)) if each]
+        return [each for each in pods if _is_bound_share(each)]
 
     def _found(
         self, node: str, memory: NodeMemory, before: Mapping[str, ShareExcess]
     ) -> Iterator[ShareExcess]:
-        shares = [each for each in map(self._pods.by_key.get, self._node_states.ours_on(node)) if each]
-        shares = [each for each in shares if _is_bound_share(each)]
+        shares = self.shares_on(node)
         of_uids = {each.uid: each for each in shares}
         largest: dict[str, tuple[int, int]] = {}
         for (uid, device), used in memory.used.items():
@@ -134,6 +145,10 @@ class ShareMemory:
         return self.limit(tracked) > 0 and self._watched.get(tracked.node, frozenset()) >= set(
             tracked.devices
         )
+
+    def is_limited(self, tracked: TrackedPod) -> bool:
+        """Return True if the driver limits a pod's share, as the agent of its node has read back."""
+        return tracked.uid in self._limited.get(tracked.node, frozenset())
 
     def of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
         """Return the excesses of these pods."""

@@ -20,6 +20,9 @@ BYTES_MAX = 256 << 10
 """Size of a report. A node has at most some hundred pods, each with a few devices."""
 MEMORY_MAX = 1024
 """Pods and devices of a report whose memory is known."""
+LIMITED_MAX = 1024
+"""Pods of a report whose memory the driver limits."""
+Uid = Annotated[str, Meta(max_length=64)]
 Name = Annotated[str, Meta(max_length=253)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[int, Meta(ge=0, le=1 << 50)]
@@ -51,17 +54,21 @@ class PodReport(Struct, rename="camel"):
 class PodMemory(Struct, rename="camel"):
     """Memory that the processes of a pod use of a device, at most since the report before."""
 
-    uid: Annotated[str, Meta(max_length=64)]
+    uid: Uid
     number: Number
     used: Amount
 
 
 class NodeReport(Struct, rename="camel"):
-    """Pods of a node that hold devices, and the memory of pods on the devices that the agent watches."""
+    """Pods of a node that hold devices, and the memory of pods on the devices that the agent watches.
+
+    `limited`: uids of the pods whose shares the driver limits, as the agent has read back.
+    """
 
     pods: Annotated[list[PodReport], Meta(max_length=1024)] = []
     watched: Annotated[list[Number], Meta(max_length=256)] = []
     memory: Annotated[list[PodMemory], Meta(max_length=MEMORY_MAX)] = []
+    limited: Annotated[list[Uid], Meta(max_length=LIMITED_MAX)] = []
 
 
 class _Received(Struct):
@@ -112,12 +119,12 @@ class NodeReports:
         return MetricsReading(found, self._newest_s)
 
     def memories(self) -> dict[str, NodeMemory]:
-        """Return the memory of each node with watched devices and a fresh report."""
+        """Return the memory of each node with watched devices or limited pods, and a fresh report."""
         newest = self._newest.copy()
         return {
             node: received.memory
             for node, received in newest.items()
-            if received.memory.watched and self._is_fresh(received)
+            if (received.memory.watched or received.memory.limited) and self._is_fresh(received)
         }
 
     def _is_fresh(self, received: _Received) -> bool:
@@ -136,4 +143,4 @@ def _memory(report: NodeReport, at_s: float) -> NodeMemory:
     for each in report.memory:
         key = each.uid, each.number
         used[key] = max(used.get(key, 0), each.used)
-    return NodeMemory(frozenset(report.watched), used, at_s)
+    return NodeMemory(frozenset(report.watched), used, at_s, frozenset(report.limited))

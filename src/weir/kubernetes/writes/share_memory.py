@@ -32,23 +32,26 @@ def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: C
         return {"gpuMemoryIsolation": ENFORCED}
     if all(memory.is_watched(tracked) for tracked in unlimited):
         return {"gpuMemoryIsolation": COOPERATIVE}
-    if not memory.is_settled and _states_cooperative(gang, cluster_state):
+    if not memory.is_settled and _stated(gang, cluster_state) in (ENFORCED, COOPERATIVE):
         return {}
     return {"gpuMemoryIsolation": UNLIMITED}
 
 
-def _states_cooperative(gang: Gang, cluster_state: ClusterState) -> bool:
+def _stated(gang: Gang, cluster_state: ClusterState) -> str | None:
     thing = cluster_state.registry.objects.get(gang.name)
-    return thing is not None and thing.status.gpu_memory_isolation == COOPERATIVE
+    return None if thing is None else thing.status.gpu_memory_isolation
 
 
 def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
-    """Return True if a pod has its limit and reads it, and its node heeds it, as far as anyone has seen."""
+    """Return True if a pod has its limit and reads it, and something heeds it, as far as anyone has seen.
+
+    That is the toolkit of a node with the label, or the driver, as the agent of the node has read back.
+    """
     node = cluster_state.node_states.node(tracked.node)
     has_variables = f"{PREFIX}{SHARE_VARIABLES}" in cluster_state.resolver.annotations(tracked.key)
     memory = cluster_state.share_memory
     has_limit = has_variables and memory.limit(tracked) > 0 and not memory.of([tracked])
-    return has_limit and node is not None and limits_memory(node.labels)
+    return has_limit and node is not None and (limits_memory(node.labels) or memory.is_limited(tracked))
 
 
 def _is_limited_by_driver(tracked: TrackedPod, classes: Iterable[str], cluster_state: ClusterState) -> bool:

@@ -1,8 +1,9 @@
-"""The running pods that may report on themselves, from the state of the cluster."""
+"""Running pods of the state, as answers need them: a pod that reports on itself, and the shares of a node."""
 
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.query.message_route import ReportSource
 from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.usage.node_shares import NodeShares, PodShare
 
 
 def reporting_pod(backend: KubernetesBackend, namespace: str, name: str) -> ReportSource | None:
@@ -14,5 +15,16 @@ def reporting_pod(backend: KubernetesBackend, namespace: str, name: str) -> Repo
             return None
         gang = tracked.gang
         return ReportSource(tracked.uid, gang.name, gang.key.uid, tracked.at_s)
+
+    return backend.read(look)
+
+
+def shares_of(backend: KubernetesBackend, node: str) -> NodeShares:
+    """Return the pods with shares on a node, but those without devices or a known limit."""
+
+    def look(state: ClusterState) -> NodeShares:
+        memory = state.share_memory
+        pods = [(each, memory.limit(each)) for each in memory.shares_on(node) if each.devices]
+        return NodeShares(tuple(PodShare(each.uid, each.devices, limit) for each, limit in pods if limit))
 
     return backend.read(look)
