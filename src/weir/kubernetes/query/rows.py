@@ -31,8 +31,8 @@ _PRIORITY = DEFAULT_PRIORITY[WorkloadType.TRAIN]
 WORKLOAD = "Workload"
 WATCHED = "nothing limits it; weir-node watches it, and names pods that use more"
 UNWATCHED = (
-    "no label says that its node or device class limits it, and no agent watches it; or its bytes are "
-    "unknown, or it is privileged"
+    "no label says that its node or device class limits it, and no agent limits or watches it; or its bytes "
+    "are unknown, or it is privileged"
 )
 _EVENT_BITS = 11
 """Bits of an event's number that tell events of one millisecond apart."""
