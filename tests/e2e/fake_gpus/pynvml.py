@@ -64,7 +64,7 @@ class c_nvmlSetMemoryLimits_v1_t:
     """Limits to set, or those that were set."""
 
     def __init__(self, group: bytes, _: int, hard: int, used: int = 0) -> None:
-        self.group, self.hardLimit, self.used = group.decode(), hard, used
+        self.group, self.hardLimit, self.currentUsed = group.decode(), hard, used
 
 
 c_nvmlGetMemoryLimits_v1_t = c_nvmlSetMemoryLimits_v1_t

@@ -31,7 +31,7 @@ class MemoryDriver:
     """GPUs by id, and their limits by GPU and group.
 
     `fails`: error of each call that is refused. `groups`: those that exist. `mig`: GPUs in MIG mode. `reads`: limit
-    that is read in place of the one that is set. `most`: limits that it can keep.
+    that is read in place of the one that is set. `most`: limits that it can keep. `used`: bytes in use.
     """
 
     gpus: set[str] = field(default_factory=lambda: {"GPU-a", "GPU-b"})
@@ -41,6 +41,7 @@ class MemoryDriver:
     reads: int | None = None
     most: int = 100
     limits: dict[tuple[str, str], int] = field(default_factory=dict)
+    used: int = 0
     sets: int = 0
 
     NVMLError = DriverError
@@ -70,6 +71,7 @@ class MemoryDriver:
         group = limits.nameSpace.decode()
         if group not in self.groups:
             raise DriverError(NOT_FOUND)
+        limits.currentUsed = self.used
         limits.hardLimit = self.limits.get((board, group), UNLIMITED) if self.reads is None else self.reads
 
     def _check(self, call: str) -> None:

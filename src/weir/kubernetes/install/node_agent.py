@@ -2,7 +2,7 @@
 
 An agent opens no port. It has one right, to read the metrics of kubelets, and a token for Weir alone. On
 its node it reads one directory of the kubelet's, as root without capabilities: the socket belongs to root. An
-agent that limits memory also reads the control groups, and has the capability that the driver asks for.
+agent that limits memory also has the control groups, and has the capability that the driver asks for.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,8 @@ KUBELET_PORT = 10250
 INSECURE, WATCH_MEMORY, LIMIT_MEMORY = "--kubelet-insecure-tls", "--watch-memory", "--limit-memory"
 GROUPS = "/sys/fs/cgroup"
 GROUPS_VOLUME = {"name": "control-groups", "hostPath": {"path": GROUPS, "type": "Directory"}}
-GROUPS_MOUNT = {"name": "control-groups", "mountPath": GROUPS, "readOnly": True}
+GROUPS_MOUNT = {"name": "control-groups", "mountPath": GROUPS}
+"""NVML writes limits into the files of groups where the kernel has the controller `dmem`."""
 DRIVER_CAPABILITIES = ["SYS_ADMIN"]
 """Capabilities that NVIDIA's driver asks of a process that sets limits."""
 

@@ -64,8 +64,8 @@ class NodeAgent:
             if self._memory is not None:
                 self._memory.sample(self._driver)
             is_due = time.monotonic() >= due_s
-            if self._limits is not None and self._limits.look(is_due=is_due):
-                is_due = True
+            if self._limits is not None:
+                self._limits.apply(is_due=is_due)
             if is_due:
                 due_s = time.monotonic() + self._every_s
                 self.report()

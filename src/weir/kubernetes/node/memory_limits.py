@@ -1,8 +1,10 @@
 """Limits of the driver for the memory that a pod may use of the GPUs that it shares.
 
-Weir states the shares of the node. Each limit is set for the control group of the pod and for those of its
-containers, as they appear. The driver forgets the limits of a group with the group, and all when it is loaded
-again: so each is set and read back once more with every regular answer of Weir.
+Weir states the shares of the node. A limit is set for the control group of the pod, and its containers
+inherit it. Where the kernel counts the memory of devices, each container begins with no limit of its own, and
+gets the same. Elsewhere a limit of a container would replace that of its pod. The source of these rules is
+NVIDIA's "MPS v3 Memory Partitioning". The driver forgets limits with their group, and all when it is loaded
+again: so each is set and read back at the time of every report.
 """
 
 import time
@@ -12,13 +14,15 @@ from typing import Protocol
 
 from structlog import get_logger
 
-from weir.kubernetes.node.pod_groups import PodGroups, containers
+from weir.kubernetes.node.pod_groups import PodGroups, containers, counts_device_memory
 from weir.kubernetes.node.report_sender import NotDelivered
 from weir.kubernetes.usage.node_reports import LIMITED_MAX
 from weir.kubernetes.usage.node_shares import PodShare
 
 ASK_S = 15.0
 """Time in which Weir is asked about a pod that has appeared: a replica may hear of a binding a bit later."""
+PAUSE_S = 2.0
+"""First time between two questions about the same pods; it doubles."""
 _LOG = get_logger(__name__)
 
 
@@ -49,6 +53,7 @@ class MemoryLimits:
         self._now_s = now_s
         self._shares: dict[str, PodShare] = {}
         self._appeared_s: dict[str, float] = {}
+        self._ask_at_s, self._pause_s = 0.0, PAUSE_S
         self._set: set[Path] = set()
         self._refused: dict[Path, str] = {}
         self._limited: frozenset[str] = frozenset()
@@ -57,59 +62,73 @@ class MemoryLimits:
 
     @property
     def limited(self) -> list[str]:
-        """Return the uids of the pods all of whose groups have their limits."""
+        """Return the uids of the pods all of whose limits are set."""
         return sorted(self._limited)[:LIMITED_MAX]
 
-    def look(self, *, is_due: bool) -> bool:
-        """Set limits; return True if other pods than before have all of theirs.
+    def apply(self, *, is_due: bool) -> None:
+        """Set limits, those of known shares first; then ask for the shares of pods that have appeared.
 
-        If `is_due`, each is set again. In between, Weir is asked about pods that have appeared, unless its
-        last answer is missing.
+        If `is_due`, a report follows: Weir is asked anyhow, and every limit is set and read back again.
         """
-        groups = self._groups.by_pod()
-        now_s = self._now_s()
-        self._appeared_s = {uid: self._appeared_s.get(uid, now_s) for uid in groups}
+        groups = self._groups.by_pod(is_due=is_due)
+        self._see(groups)
         if is_due:
             self._set.clear()
             self._refused.clear()
-        if is_due or (not self._no_answer and self._is_new(now_s)):
+        self._limit_all(groups)
+        if is_due or self._is_asking():
             self._take()
-        before, self._limited = self._limited, self._limit_all(groups)
+            self._limit_all(groups)
         trouble = self._no_answer or next(iter(self._refused.values()), "")
         if trouble and trouble != self._trouble:
             _LOG.warning("memory_not_limited", why=trouble)
         self._trouble = trouble
-        return self._limited != before
 
-    def _is_new(self, now_s: float) -> bool:
-        """Return True if a pod has appeared that Weir hasn't stated a share of."""
-        return any(now_s - at_s < ASK_S and uid not in self._shares for uid, at_s in self._appeared_s.items())
+    def _see(self, groups: Mapping[str, Path]) -> None:
+        now_s = self._now_s()
+        if not groups.keys() <= self._appeared_s.keys():
+            self._ask_at_s, self._pause_s = now_s, PAUSE_S
+        self._appeared_s = {uid: self._appeared_s.get(uid, now_s) for uid in groups}
+
+    def _is_asking(self) -> bool:
+        """Return True if Weir answers, and it is time to ask about a pod that it hasn't stated a share of."""
+        now_s = self._now_s()
+        return (
+            not self._no_answer
+            and now_s >= self._ask_at_s
+            and any(
+                now_s - at_s < ASK_S and uid not in self._shares for uid, at_s in self._appeared_s.items()
+            )
+        )
 
     def _take(self) -> None:
         """Ask for the shares of the node; those that are known stay without an answer."""
+        self._ask_at_s, self._pause_s = self._now_s() + self._pause_s, 2 * self._pause_s
         try:
-            shares = {each.uid: each for each in self._ask()}
+            self._shares, self._no_answer = {each.uid: each for each in self._ask()}, ""
         except NotDelivered as error:
             self._no_answer = str(error)
-            return
-        self._shares, self._no_answer = shares, ""
 
-    def _limit_all(self, groups: Mapping[str, Path]) -> frozenset[str]:
-        """Set the limits that aren't set; return the pods with a container that have all of theirs."""
-        limited = set()
-        for uid in groups.keys() & self._shares.keys():
-            of_containers = containers(groups[uid])
-            each_set = [self._limit(group, self._shares[uid]) for group in (groups[uid], *of_containers)]
-            if of_containers and all(each_set):
-                limited.add(uid)
-        return frozenset(limited)
+    def _limit_all(self, groups: Mapping[str, Path]) -> None:
+        """Set the limits that aren't set, and take note of the pods that have all of theirs."""
+        self._limited = frozenset(
+            uid for uid in groups.keys() & self._shares.keys() if self._limit_pod(uid, groups[uid])
+        )
+
+    def _limit_pod(self, uid: str, pod: Path) -> bool:
+        own = [each for each in containers(pod) if counts_device_memory(each)]
+        are_set = [
+            self._limit(group, self._shares[uid]) for group in (pod, *own)
+        ]  # each, whatever another is
+        return all(are_set)
 
     def _limit(self, group: Path, share: PodShare) -> bool:
+        """Return True if a group has its limit, or has ended meanwhile."""
         if group not in self._set and group not in self._refused:
             answers = [self._driver.limit_memory(gpu, str(group), share.memory) for gpu in share.gpus]
             why = next((each for each in answers if each), "")
-            if not why:
-                self._set.add(group)
-            elif group.exists():  # else it has ended meanwhile
+            if why and group.exists():
                 self._refused[group] = why
-        return group in self._set
+            elif not why:
+                self._set.add(group)
+        return group not in self._refused

@@ -1,9 +1,10 @@
 """Control groups of the pods of a node, by the names that the kubelet gives them.
 
 With the driver `systemd` the group of all pods is `kubepods.slice`, or ends so below another root; with
-`cgroupfs` it is `kubepods`. Below it come the groups of two classes of pods, those of pods, and containers.
+`cgroupfs` it is `kubepods`. Below it come the groups of classes of pods, those of pods, and containers.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ _ALL, _ALL_SLICE = "kubepods", "kubepods.slice"
 _ROOT_LEVELS = 3
 """Levels above the group of all pods: a kubelet may have a root of its own."""
 _CLASS_LEVELS = 1
+_DEVICE_MEMORY = "dmem.max"
 
 
 class PodGroups:
@@ -21,18 +23,23 @@ class PodGroups:
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
+        self._of_all: list[Path] = []
 
-    def by_pod(self) -> dict[str, Path]:
-        """Return the group of each pod, by its uid."""
-        found: dict[str, Path] = {}
-        for pods in _groups_of_all(self._root, _ROOT_LEVELS):
-            found.update(_groups_of_pods(pods, _CLASS_LEVELS))
-        return found
+    def by_pod(self, *, is_due: bool) -> dict[str, Path]:
+        """Return the group of each pod, by its uid; if `is_due`, search the whole hierarchy for them."""
+        if is_due or not self._of_all:
+            self._of_all = list(_groups_of_all(self._root, _ROOT_LEVELS))
+        return {uid: group for all_pods in self._of_all for uid, group in _of_pods(all_pods, _CLASS_LEVELS)}
 
 
 def containers(pod: Path) -> list[Path]:
     """Return the groups of a pod's containers that exist now, with that of its sandbox."""
-    return list(_below(pod))
+    return _below(pod)
+
+
+def counts_device_memory(group: Path) -> bool:
+    """Return True if the kernel counts memory of devices for a group, by its controller `dmem`."""
+    return (group / _DEVICE_MEMORY).exists()
 
 
 def _groups_of_all(at: Path, levels: int) -> Iterator[Path]:
@@ -43,19 +50,19 @@ def _groups_of_all(at: Path, levels: int) -> Iterator[Path]:
             yield from _groups_of_all(each, levels - 1)
 
 
-def _groups_of_pods(at: Path, levels: int) -> Iterator[tuple[str, Path]]:
+def _of_pods(at: Path, levels: int) -> Iterator[tuple[str, Path]]:
     for each in _below(at):
         uid = uid_in(each.name)
         if uid:
             yield uid, each
         elif levels:
-            yield from _groups_of_pods(each, levels - 1)
+            yield from _of_pods(each, levels - 1)
 
 
-def _below(group: Path) -> Iterator[Path]:
-    """Yield the groups below one; none if it is gone."""
+def _below(group: Path) -> list[Path]:
+    """Return the groups below one; none if it is gone."""
     try:
-        found = sorted(each for each in group.iterdir() if each.is_dir() and not each.is_symlink())
+        with os.scandir(group) as entries:
+            return sorted(group / each.name for each in entries if each.is_dir(follow_symlinks=False))
     except OSError:
-        return
-    yield from found
+        return []

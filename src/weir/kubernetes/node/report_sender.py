@@ -1,8 +1,9 @@
 """Calls of Weir's replicas, over TLS with the token of this pod: reports to all, and questions to one.
 
-The files of the token and of the authority are read for each report, because the kubelet replaces them.
+The files of the token and of the authority are read for each call, because the kubelet replaces them.
 """
 
+import random
 import socket
 import ssl
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import msgspec
 from weir.kubernetes.usage.node_reports import NodeReport
 from weir.kubernetes.usage.node_shares import BYTES_MAX, NodeShares
 
-TIMEOUT_S = 10.0
+TIMEOUT_S, ASK_TIMEOUT_S = 10.0, 2.0
 _PATH, _SHARES = "/node-report", "/node-shares"
 _TEXT_MAX = 200
 
@@ -46,16 +47,18 @@ class ReportSender:
         return [reply for reply in replies if reply]
 
     def shares(self) -> NodeShares:
-        """Return the shares of this node, as the first replica that answers states them.
+        """Return the shares of this node, as the first replica with an answer states them.
 
         Raises:
             NotDelivered: none answers, or a file can't be used.
         """
         why = ""
         with self._client() as client:
-            for address in self._addresses():
+            addresses = self._addresses()
+            for address in random.sample(addresses, len(addresses)):  # spreads load, hides nothing
                 try:
-                    answer = client.get(self._url(address, _SHARES), extensions=self._tls_name)
+                    url = self._url(address, _SHARES)
+                    answer = client.get(url, extensions=self._tls_name, timeout=ASK_TIMEOUT_S)
                     if answer.status_code == httpx.codes.OK and len(answer.content) <= BYTES_MAX:
                         return msgspec.json.decode(answer.content, type=NodeShares)
                     why = _refusal(address, answer)

@@ -24,7 +24,7 @@ class NodeReportRoute:
     """Serves agents that the API server vouches for, each for its own node."""
 
     def __init__(
-        self, tokens: NodeTokens, reports: NodeReports, shares_of: Callable[[str], NodeShares]
+        self, tokens: NodeTokens, reports: NodeReports, shares_of: Callable[[str], NodeShares | None]
     ) -> None:
         self._tokens = tokens
         self._reports = reports
@@ -32,11 +32,11 @@ class NodeReportRoute:
 
     def add(self, app: web.Application) -> None:
         """Answer on an application."""
-        app.router.add_post(PATH, self._take)
-        app.router.add_get(SHARES_PATH, self._state)
+        app.router.add_post(PATH, self._take_report)
+        app.router.add_get(SHARES_PATH, self._answer_shares)
 
     async def _node_of(self, request: web.Request) -> str | web.Response:
-        """Return the node of the agent that asks, or the refusal."""
+        """Return the node of the requesting agent, or the refusal."""
         try:
             header = request.headers.get("Authorization", "")
             node = await self._tokens.node_of(header, request.remote or "")
@@ -44,14 +44,16 @@ class NodeReportRoute:
             return _answer(503, "The token can't be checked now: try again.")
         return node or _answer(401, "Only weir-node may report and ask, with a token of its pod.")
 
-    async def _state(self, request: web.Request) -> web.Response:
+    async def _answer_shares(self, request: web.Request) -> web.Response:
         node = await self._node_of(request)
         if isinstance(node, web.Response):
             return node
         shares = await asyncio.to_thread(self._shares_of, node)
+        if shares is None:
+            return _answer(503, f"Node {node} isn't known yet: try again.")
         return web.Response(body=encode(shares), content_type="application/json")
 
-    async def _take(self, request: web.Request) -> web.Response:
+    async def _take_report(self, request: web.Request) -> web.Response:
         node = await self._node_of(request)
         if isinstance(node, web.Response):
             return node

@@ -19,10 +19,15 @@ def reporting_pod(backend: KubernetesBackend, namespace: str, name: str) -> Repo
     return backend.read(look)
 
 
-def shares_of(backend: KubernetesBackend, node: str) -> NodeShares:
-    """Return the pods with shares on a node, but those without devices or a known limit."""
+def shares_of(backend: KubernetesBackend, node: str) -> NodeShares | None:
+    """Return the pods with shares on a node, except pods without devices or a known limit.
 
-    def look(state: ClusterState) -> NodeShares:
+    None: the node isn't known, as before all objects are read.
+    """
+
+    def look(state: ClusterState) -> NodeShares | None:
+        if state.node_states.node(node) is None:
+            return None
         memory = state.share_memory
         pods = [(each, memory.limit(each)) for each in memory.shares_on(node) if each.devices]
         return NodeShares(tuple(PodShare(each.uid, each.devices, limit) for each, limit in pods if limit))

@@ -90,7 +90,7 @@ class WebhookServer:
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None
     query: QueryService | None = None
-    node_agents: tuple[NodeReports, Callable[[str], NodeShares]] | None = None
+    node_agents: tuple[NodeReports, Callable[[str], NodeShares | None]] | None = None
     port: int = 0  # it listens on; 0 before
     without_project: WithoutProject = IGNORE
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them

@@ -32,8 +32,11 @@ def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: C
         return {"gpuMemoryIsolation": ENFORCED}
     if all(memory.is_watched(tracked) for tracked in unlimited):
         return {"gpuMemoryIsolation": COOPERATIVE}
-    if not memory.is_settled and _stated(gang, cluster_state) in (ENFORCED, COOPERATIVE):
-        return {}
+    if not memory.is_settled:
+        stated = _stated(gang, cluster_state)
+        may_be_limited = all(_has_limit(tracked, cluster_state) for tracked in unlimited)
+        if stated == COOPERATIVE or (stated == ENFORCED and may_be_limited):
+            return {}
     return {"gpuMemoryIsolation": UNLIMITED}
 
 
@@ -48,10 +51,17 @@ def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
     That is the toolkit of a node with the label, or the driver, as the agent of the node has read back.
     """
     node = cluster_state.node_states.node(tracked.node)
-    has_variables = f"{PREFIX}{SHARE_VARIABLES}" in cluster_state.resolver.annotations(tracked.key)
+    is_heeded = cluster_state.share_memory.is_limited(tracked) or (
+        node is not None and limits_memory(node.labels)
+    )
+    return is_heeded and _has_limit(tracked, cluster_state)
+
+
+def _has_limit(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
+    """Return True if a pod has its limit and reads it, and hasn't been seen to use more."""
     memory = cluster_state.share_memory
-    has_limit = has_variables and memory.limit(tracked) > 0 and not memory.of([tracked])
-    return has_limit and node is not None and (limits_memory(node.labels) or memory.is_limited(tracked))
+    has_variables = f"{PREFIX}{SHARE_VARIABLES}" in cluster_state.resolver.annotations(tracked.key)
+    return has_variables and memory.limit(tracked) > 0 and not memory.of([tracked])
 
 
 def _is_limited_by_driver(tracked: TrackedPod, classes: Iterable[str], cluster_state: ClusterState) -> bool:

@@ -38,7 +38,7 @@ def limit_memory(nvml: Any, group: str, gpus: Sequence[str], memory: int) -> Non
     A limit that is set already stays.
 
     Raises:
-        NotLimited: the driver has no such limit, refuses it, or reads back another one.
+        NotLimited: the driver has no such limit, refuses it, or reads back another one, or more is in use.
     """
     if not group or not gpus or not all(gpus):
         raise NotLimited(
@@ -48,20 +48,20 @@ def limit_memory(nvml: Any, group: str, gpus: Sequence[str], memory: int) -> Non
     try:
         for gpu in gpus:
             board = nvml.nvmlDeviceGetHandleByUUID(gpu)
-            if _limit(nvml, board, group) != memory:
+            if _read(nvml, board, group).hardLimit != memory:
                 wanted = nvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), 0, memory)
                 nvml.nvmlDeviceSetMemoryLimits_v1(board, wanted)
-            if _limit(nvml, board, group) != memory:
-                raise NotLimited("the driver has another limit than was set")
+            if (read := _read(nvml, board, group)).hardLimit != memory or read.currentUsed > memory:
+                raise NotLimited("the driver has another limit than was set, or more was in use before")
     except AttributeError:
         raise NotLimited("the library of the driver has no such limits") from None
     except nvml.NVMLError as refusal:
         raise NotLimited(f"the driver refuses: {refusal}"[:_TEXT_MOST]) from None
 
 
-def _limit(nvml: Any, board: Any, group: str) -> int:
-    """Return the limit of a group; 0 if it can't be read, as where none was ever set."""
-    read = nvml.c_nvmlGetMemoryLimits_v1_t(group.encode(), 0, 0, 0)
+def _read(nvml: Any, board: Any, group: str) -> Any:
+    """Return the limit of a group, and the bytes in use; no limit of ours if it can't be read."""
+    read = nvml.c_nvmlGetMemoryLimits_v1_t(group.encode(), 0, 1, 0)  # not in whole pages
     with suppress(nvml.NVMLError):
         nvml.nvmlDeviceGetMemoryLimits_v1(board, read)
-    return int(read.hardLimit)
+    return read

@@ -116,3 +116,17 @@ def test_what_was_not_read_back_as_set_is_not_limited(
 ) -> None:
     with pytest.raises(NotLimited, match=why):
         limit_memory(driver, group, gpus, HALF)
+
+
+def test_a_share_below_a_page_isnt_called_limited_by_a_driver_without_limits() -> None:
+    """It is rounded to 0, which an answer might begin with."""
+    without = MemoryDriver(fails=dict.fromkeys(("set", "get"), fake.FUNCTION_NOT_FOUND))
+    for driver in (without, MemoryDriver(fails={"get": fake.NO_PERMISSION})):
+        with pytest.raises(NotLimited):
+            limit_memory(driver, "/cg/pod", ["GPU-a"], 1 << 20)
+
+
+def test_memory_taken_before_the_limit_isnt_limited() -> None:
+    with pytest.raises(NotLimited, match="more was in use before"):
+        limit_memory(MemoryDriver(used=HALF + 1), "/cg/pod", ["GPU-a"], HALF)
+    limit_memory(MemoryDriver(used=HALF), "/cg/pod", ["GPU-a"], HALF)
