@@ -115,7 +115,7 @@ def test_a_pod_that_doesnt_read_its_devices_isnt_enforced_by_a_limit_on_those() 
     assert site.isolation("bare") == "none"
 
 
-def test_an_agent_is_told_the_shares_of_its_own_node() -> None:
+def test_an_agent_gets_the_shares_of_its_own_node() -> None:
     site = Site()
     site.here.see("pods", share("unknown", "n1", limit=False), pod("whole", gpus=1, on="n2", start=1))
     site.here.step()

@@ -17,6 +17,6 @@ class PodShare(Struct, frozen=True):
 
 
 class NodeShares(Struct, frozen=True):
-    """All shares of a node."""
+    """Shares of a node, complete."""
 
     shares: Annotated[tuple[PodShare, ...], Meta(max_length=4096)] = ()
