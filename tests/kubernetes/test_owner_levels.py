@@ -93,8 +93,11 @@ def test_a_deleted_job_set_is_one_workload_until_its_slow_pods_are_gone(
         path = f"/apis/{JOBSET[0]}/{JOBSET[1]}/namespaces/{within}/jobsets/train"
         cluster.api.delete(path, propagation="Background")
         cluster.until(lambda: look() and not cluster.api.items(jobs), 120, "the Jobs to be collected")
-        stopping = [each for each in cluster.pods(within) if "deletionTimestamp" in each["metadata"]]
-        assert len(stopping) == 2
+        cluster.until(
+            lambda: sum("deletionTimestamp" in each["metadata"] for each in cluster.pods(within)) == 2,
+            120,
+            "both pods to be collected, too",
+        )
         stays(look)
         weir.stop()
         weir.start()

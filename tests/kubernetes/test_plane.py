@@ -15,6 +15,7 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import FAILS, RUNS, STOPS_AFTER, set_down
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy, Faults
+from tools.controlplane.queries import named_apis
 from tools.controlplane.work import job, pod
 
 HERE = Path(__file__).parent
@@ -163,3 +164,20 @@ def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path) -> None:
     while (tmp_path / "kept").exists():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_an_emptied_cluster_names_no_api_that_nothing_serves(cluster: Cluster) -> None:
+    """While one is named, no namespace ends: a later test would wait for its own."""
+    service = {"name": "weir", "namespace": "default", "port": 443}
+    spec = {"group": "query.weir.dev", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15}
+    cluster.api.create(
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": "v1.query.weir.dev"},
+            "spec": {**spec, "insecureSkipTLSVerify": True, "service": service},
+        }
+    )
+    cluster.empty()
+    assert named_apis(cluster.api).endswith("APIServices: []")
+    assert "in the forms [] " in named_apis(cluster.api)

@@ -10,7 +10,7 @@ from tools.controlplane.api import Api, ApiError, Object
 from tools.controlplane.enforcement import wait_for_policies, wait_for_webhooks
 from tools.controlplane.nodes import nodes as nodes_alike
 from tools.controlplane.plane import ALL_RIGHTS, ControlPlane
-from tools.controlplane.queries import withdraw
+from tools.controlplane.queries import named_apis, withdraw
 from tools.controlplane.stored_keys import Stored, stored
 
 Seen = TypeVar("Seen")
@@ -187,7 +187,7 @@ class Cluster:
         """Return a sentence with the obstacles of a namespace's end, which is tried again once a minute."""
         there = self.api.maybe(f"/api/v1/namespaces/{name}") or {"status": {}}
         holds = [one["message"] for one in there["status"].get("conditions", []) if one["status"] == "True"]
-        return f"the namespace {name} to be free: {' '.join(holds)}"
+        return f"the namespace {name} to be free: {' '.join(holds)}; {named_apis(self.api)}"
 
     def _no_pods(self) -> bool:
         left = self.pods()

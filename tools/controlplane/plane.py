@@ -51,8 +51,6 @@ _CLOUD_CONTROLLERS = ("cloud-node-lifecycle-controller", "node-route-controller"
 """The same, in the releases that still know them."""
 _GROUPS = {"admin": "system:masters", "weir": ""}
 """Users who come with a token. It is looked up, where a certificate is verified for each request."""
-_ONE_SERVER = "--feature-gates=UnknownVersionInteroperabilityProxy=false"
-"""Leaves out the discovery of peers: its cache (1.36) may keep an API that is gone, and no namespace ends."""
 _TRIES = 3
 _CONTROLLERS_PER_S = 1000
 
@@ -77,7 +75,7 @@ class ControlPlane:
         self.binaries = binaries or find()
         gates = [f"--feature-gates={','.join(f'{each}=true' for each in features)}"] if features else []
         apis = [f"--runtime-config={','.join(f'{each}=true' for each in alpha_apis)}"] if alpha_apis else []
-        self._server_options = [*gates, *apis, _ONE_SERVER, *server_options]
+        self._server_options = [*gates, *apis, *server_options]
         self._controller_options = [*gates, *controller_options]
         self._scheduler_options = gates
         unused = (*_UNUSED_CONTROLLERS, *(_CLOUD_CONTROLLERS if self.binaries.release < "1.37" else ()))

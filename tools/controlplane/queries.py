@@ -53,6 +53,14 @@ def _forms_that_name_it(api: Api, group: str) -> list[str]:
     return [form for form, names in (("plain", plain), ("aggregated", aggregated)) if group in names]
 
 
+def named_apis(api: Api, group: str = "query.weir.dev") -> str:
+    """Return the forms of discovery that name a group, and its APIService, for people."""
+    found = [
+        each["metadata"]["name"] for each in api.items(API_SERVICES) if group in each["metadata"]["name"]
+    ]
+    return f"discovery in the forms {_forms_that_name_it(api, group)} names {group}; APIServices: {found}"
+
+
 def wait_for_queries(api: Api, path: str = POOL) -> Object:
     """Wait until the API is answered; return the answer.
 

@@ -11,12 +11,13 @@ Stored = dict[str, list[tuple[str, str]]]
 _ROOT = "/registry/"
 _EVENTS = "events/"
 _PLURALS = {"minions": "nodes", "controllers": "replicationcontrollers"}
-_OWN_GROUP = "weir.dev"
+_GROUPS = ("weir.dev", "apiregistration.k8s.io")
+"""Groups that the keys of their objects begin with."""
 _TIMEOUT_S = 60.0
 
 
 def stored(etcd: str) -> Stored:
-    """Return all objects but events, of Weir's kinds and of those of the API server's own groups.
+    """Return all objects but events, of Weir's kinds, of APIServices and of the API server's own groups.
 
     Args:
         etcd: the URL at which etcd serves clients.
@@ -31,7 +32,7 @@ def stored(etcd: str) -> Stored:
     found: Stored = defaultdict(list)
     for key in before + after:
         parts = key.removeprefix(_ROOT).split("/")
-        resource, rest = (parts[1], parts[2:]) if parts[0] == _OWN_GROUP else (parts[0], parts[1:])
+        resource, rest = (parts[1], parts[2:]) if parts[0] in _GROUPS else (parts[0], parts[1:])
         if 1 <= len(rest) <= 2:
             found[_PLURALS.get(resource, resource)].append((rest[0] if rest[1:] else "", rest[-1]))
     return found
