@@ -80,6 +80,8 @@ class MemoryLimits:
             self._take()
             self._limit_all(groups)
         trouble = self._no_answer or next(iter(self._refused.values()), "")
+        if not groups:  # that of the agent itself would be there
+            trouble = f"there is no control group of a pod below {self._groups.root}"
         if trouble and trouble != self._trouble:
             _LOG.warning("memory_not_limited", why=trouble)
         self._trouble = trouble
@@ -116,10 +118,9 @@ class MemoryLimits:
         )
 
     def _limit_pod(self, uid: str, pod: Path) -> bool:
+        """Set the limits of a pod's groups, whichever fail; return True if all are set."""
         own = [each for each in containers(pod) if counts_device_memory(each)]
-        are_set = [
-            self._limit(group, self._shares[uid]) for group in (pod, *own)
-        ]  # each, whatever another is
+        are_set = [self._limit(group, self._shares[uid]) for group in (pod, *own)]
         return all(are_set)
 
     def _limit(self, group: Path, share: PodShare) -> bool:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from weir.kubernetes.node.pod_processes import uid_in
 
-ROOT = Path("/sys/fs/cgroup")
 _ALL, _ALL_SLICE = "kubepods", "kubepods.slice"
 _ROOT_LEVELS = 3
 """Levels above the group of all pods: a kubelet may have a root of its own."""
@@ -21,14 +20,14 @@ _DEVICE_MEMORY = "dmem.max"
 class PodGroups:
     """Finds the groups of pods below the root of the hierarchy."""
 
-    def __init__(self, root: Path = ROOT) -> None:
-        self._root = root
+    def __init__(self, root: Path) -> None:
+        self.root = root
         self._of_all: list[Path] = []
 
     def by_pod(self, *, is_due: bool) -> dict[str, Path]:
         """Return the group of each pod, by its uid; if `is_due`, search the whole hierarchy for them."""
         if is_due or not self._of_all:
-            self._of_all = list(_groups_of_all(self._root, _ROOT_LEVELS))
+            self._of_all = list(_groups_of_all(self.root, _ROOT_LEVELS))
         return {uid: group for all_pods in self._of_all for uid, group in _of_pods(all_pods, _CLASS_LEVELS)}
 
 

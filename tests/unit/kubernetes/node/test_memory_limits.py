@@ -135,6 +135,15 @@ def test_a_refusal_is_said_once_and_tried_again(node: Node, capsys: pytest.Captu
     assert node.limits.limited == [A]
 
 
+def test_a_node_whose_groups_arent_there_is_named(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mount is missing, or the root is another: no share could ever be limited."""
+    node.limits.apply(is_due=True)
+    assert f"there is no control group of a pod below {node.root}" in capsys.readouterr().out
+    node.pod(A, "main")
+    node.limits.apply(is_due=True)
+    assert not capsys.readouterr().out
+
+
 def test_a_container_that_ends_before_its_limit_is_set_is_no_refusal(node: Node) -> None:
     pod = node.pod(A, "main", dmem=True)
     node.shares = [PodShare(A, (0,), GIB)]
