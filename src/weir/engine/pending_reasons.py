@@ -64,11 +64,9 @@ class PendingReasonFinder:
         if not job.is_ready:
             return _not_ready(job)
         if job.waiting is None:
-            return Reason(
-                ReasonCode.WAITING_FOR_EVICTION,
-                f"{job.stopping} of its own pods are still being stopped",
-                {"stopping": job.stopping},
-            )
+            verb = "is" if job.stopping == 1 else "are"
+            sentence = f"{job.stopping} of its own pods {verb} still being stopped"
+            return Reason(ReasonCode.WAITING_FOR_EVICTION, sentence, {"stopping": job.stopping})
         return None
 
     def _nominated(self, job: Job) -> Reason:

@@ -73,7 +73,7 @@ class PendingReasons:
                 changed += self._show(members, update.explanation_of(members[0], refusal))
                 shown = _Shown(refusal, touched, now_s)
             self._shown[of] = shown
-        for job in cluster.nominated.values():
+        for job in (*cluster.nominated.values(), *cluster.stopping.values()):
             if job.waiting is None:
                 changed += self._show([job], update.explanation_of(job, None))
         return changed

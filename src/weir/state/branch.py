@@ -108,8 +108,9 @@ def _branch_jobs(
     """Let the branch have indexes of its own, with the copies in their places."""
     made.jobs, made.by_memory = cluster.jobs.copy(), cluster.by_memory.copy()
     made.unprotected, made.nominated = cluster.unprotected.copy(), cluster.nominated.copy()
-    made.incomplete = cluster.incomplete.copy()
-    for table in (made.jobs, made.by_memory, made.unprotected, made.nominated, made.incomplete):
+    made.incomplete, made.stopping = cluster.incomplete.copy(), cluster.stopping.copy()
+    named = (made.jobs, made.by_memory, made.unprotected, made.nominated, made.incomplete, made.stopping)
+    for table in named:
         table.update({job.name: copy for job, copy in copies.items() if job.name in table})
     made.running, made.priorities = cluster.running.copy(), cluster.priorities.copy()
     for project in projects:

@@ -51,6 +51,7 @@ class Cluster:
         self.running_pods = RunningColumns()
         self.nominated: dict[str, Job] = {}
         self.incomplete: dict[str, Job] = {}  # gangs that run below their minimum
+        self.stopping: dict[str, Job] = {}  # with pending pods, once their own stopping ones are gone
         self.priorities: dict[int, dict[int, int]] = {}  # by project: preemptible running jobs by priority
         self.waiting: dict[ClassKey, EquivalenceClass] = {}
         self.waiting_of: dict[int, dict[EquivalenceClass, None]] = {}  # by project

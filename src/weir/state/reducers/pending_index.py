@@ -42,7 +42,10 @@ def enqueue(cluster: Cluster, job: Job) -> None:
     waits = any(job.pending) and not job.stopping and job.asks_now
     if not waits:
         dequeue(cluster, job)
+        if any(job.pending) and job.asks_now:
+            cluster.stopping[job.name] = job
         return
+    cluster.stopping.pop(job.name, None)
     key = _class_key(job)
     if job.waiting is not None:
         if job.waiting.key == key:
@@ -83,6 +86,7 @@ def _class_key(job: Job) -> tuple[object, ...]:
 
 def dequeue(cluster: Cluster, job: Job) -> None:
     """Remove a job from its class, and the class with its last member."""
+    cluster.stopping.pop(job.name, None)
     waiting = job.waiting
     if waiting is None:
         return
