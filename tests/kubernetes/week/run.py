@@ -303,10 +303,11 @@ class Week:
         self._told.add(violation.key)
         words = [word for word in (violation.about, violation.about.rpartition("/")[2]) if word]
         named = [pod.full_name for pod in self.env.snapshot.pods if pod.uid == violation.about]
+        its = self.env.snapshot.by_pod.get(violation.about)
         gangs = [
             pod.full_name
             for gang in self.env.snapshot.gangs.values()
-            if gang.full_name == violation.about
+            if gang.full_name == violation.about or gang is its
             for pod in gang.pods
         ]
         story = self.audit.story_of(*words, *named, *gangs[:6])
