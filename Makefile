@@ -58,6 +58,7 @@ test: $(READY) web
 	@$(PY) -m tools.node.programs
 	@$(PY) -m tools.olm_validator
 	@$(PY) -m tools.slurm.programs
+	@$(PY) -m tools.prometheus
 	@$(PY) -m tools.compile_tests
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
 

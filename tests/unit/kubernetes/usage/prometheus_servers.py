@@ -1,7 +1,7 @@
 """Prometheus servers for tests: a real one with an exporter of the test, and one that misbehaves."""
 
 import json
-import shutil
+import os
 import socket
 import subprocess
 import threading
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-PROGRAM = shutil.which("prometheus")
-MISSING = "needs Debian's prometheus (apt-get install prometheus)"
+from tools.prometheus import SETTING, at_hand
+
+PROGRAM = None if os.environ.get(SETTING) == "skip" else at_hand()
+MISSING = "needs Prometheus (python -m tools.prometheus)"
 WAIT_S = 90.0
 
 Handle = Callable[[BaseHTTPRequestHandler, str], None]

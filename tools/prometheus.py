@@ -1,0 +1,65 @@
+"""Program of Prometheus, from Debian's package.
+
+    python -m tools.prometheus     get it if need be, and say where it is
+
+apt-get fetches and verifies the package. It is unpacked into the cache, not installed, so the machine stays
+as it is.
+"""
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.controlplane.binaries import cache, one_at_a_time
+from tools.debian_packages import NoPackages, unpack
+
+SETTING = "WEIR_PROMETHEUS"
+"""Variable: `skip` leaves the test with Prometheus out, `required` makes a skip a failure."""
+
+
+def find() -> str:
+    """Return the path of the program, got now if it isn't on the machine.
+
+    Raises:
+        NoPackages: it can't be had.
+    """
+    found = at_hand()
+    if found is not None:
+        return found
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        raise NoPackages("There is no apt-get to fetch prometheus with.")
+    made = _cached()
+    directory = made.parent
+    with one_at_a_time(directory):
+        if not made.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="getting-", dir=directory) as above:
+                (unpack(["prometheus"], Path(above)) / "usr/bin/prometheus").rename(made)
+    return str(made)
+
+
+def at_hand() -> str | None:
+    """Return the path of the program if it is on the machine."""
+    made = _cached()
+    return str(made) if made.exists() else shutil.which("prometheus")
+
+
+def _cached() -> Path:
+    return cache().with_name("prometheus") / platform.machine() / "prometheus"
+
+
+def main() -> int:
+    """Run from the command line, before the tests."""
+    try:
+        print(find())
+    except NoPackages as lacks:
+        print(f"The test with Prometheus is left out. {lacks}", file=sys.stderr)
+        return 1 if os.environ.get(SETTING) == "required" else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
