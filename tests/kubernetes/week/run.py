@@ -317,8 +317,10 @@ class Week:
         self._note(f"FAILURE {text}")
 
     def _stated(self, about: str) -> str:
-        """Return what the Workloads of a pod, a workload or a project say."""
+        """Return what the Workloads of a pod, a workload or a project say, and the project itself."""
         snapshot, found = self.env.snapshot, []
+        if about in snapshot.projects:
+            found.append(f"{about} states {json.dumps(snapshot.projects[about])[:2000]}")
         gang = snapshot.by_pod.get(about)
         name = f"{gang.namespace}/{gang.name}" if gang is not None else about.partition(":")[0]
         for key, workload in snapshot.workloads.items():
