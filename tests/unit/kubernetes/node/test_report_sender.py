@@ -126,7 +126,7 @@ def test_without_an_answer_the_last_reason_is_named(replicas: Replicas) -> None:
         replicas.sender().shares()
 
 
-def test_a_report_goes_to_every_replica_and_each_refusal_is_told(replicas: Replicas) -> None:
+def test_a_report_goes_to_every_replica_and_each_refusal_is_named(replicas: Replicas) -> None:
     replicas.answers = {ADDRESSES[0]: (204, b""), ADDRESSES[1]: (413, b"too large")}
     assert replicas.sender().send(NodeReport()) == ["127.0.0.2 answers 413: too large"]
     assert replicas.asked == [f"Bearer {TOKEN}"] * 2
