@@ -6,7 +6,7 @@ from weir.engine.capacity import Capacity
 from weir.engine.feasibility import pods_that_fit, shares_for_memory
 from weir.engine.knapsack import NO_BOUND, cheapest_by_place, in_units, min_devices_to_move
 from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_entries import VictimColumns, VictimEntries
+from weir.engine.victim_entries import LeastPrices, VictimColumns, VictimEntries
 from weir.engine.victim_sets import PRICE_DIGITS, Tier
 from weir.state.capacity_columns import Bools, Ints
 from weir.state.shapes import RequestShape
@@ -76,7 +76,10 @@ class NodeBounds:
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
 
     def _cheapest(self, takeable: VictimEntries) -> list[tuple[int, float, int]]:
-        """Return the least prices of whole devices by node; kept while these are the possible victims."""
+        """Return the least prices of whole devices by node; kept while victims and free devices are these.
+
+        The pods of a gang take free devices one by one, so the next shape of it may find fewer.
+        """
         shape, victims, key = self._shape, takeable.by_node, (self._shape.devices, -1)
         if victims.price.min(initial=0.0) < 0.0:
             # Where more than devices is short, a set may need more victims, which makes it cheaper
@@ -86,10 +89,11 @@ class NodeBounds:
             if short[victims.place].any():
                 victims = victims._replace(loose=victims.loose | short[victims.place])
                 key = (shape.devices, shape.id)
-        found = takeable.bounds.get(key)
-        if found is None:
-            found = takeable.bounds[key] = cheapest_by_place(shape.devices - self._capacity.whole, victims)
-        return found
+        need = shape.devices - self._capacity.whole
+        kept = takeable.bounds.get(key)
+        if kept is None or not np.array_equal(kept.need, need):
+            kept = takeable.bounds[key] = LeastPrices(need, cheapest_by_place(need, victims))
+        return kept.by_node
 
     def _bound_any(self, candidates: VictimCandidates) -> None:
         """Collect every node with a possible victim, without price bounds."""

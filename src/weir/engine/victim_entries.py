@@ -32,6 +32,13 @@ class VictimColumns(NamedTuple):
     loose: Bools
 
 
+class LeastPrices(NamedTuple):
+    """Tier rank, least price and number of each node that victims can free. `need`: devices that nodes lack."""
+
+    need: Ints
+    by_node: list[tuple[int, float, int]]
+
+
 @dataclass(slots=True)
 class VictimEntries:
     """Possible victims, an entry for each victim and node.
@@ -43,7 +50,7 @@ class VictimEntries:
         youngest: the youngest victim by node and rank.
         by_node: victims with the whole devices that they free. Victims that only share one device free it as
             one victim of their highest tier.
-        bounds: least prices by request, while these are the possible victims.
+        bounds: least prices by request.
     """
 
     bare: set[int] = field(default_factory=set)
@@ -52,7 +59,7 @@ class VictimEntries:
     youngest: dict[tuple[int, int], Younger] = field(default_factory=dict)
     by_node: VictimColumns = field(init=False)
     moves: Bools = field(init=False)
-    bounds: dict[tuple[int, int], list[tuple[int, float, int]]] = field(default_factory=dict)
+    bounds: dict[tuple[int, int], LeastPrices] = field(default_factory=dict)
     # Node, pods there, the devices that they hold or share, price, and whether they need whole ones elsewhere
     _entries: list[tuple[int, Sequence[Pod], int, float, bool]] = field(default_factory=list)
     _in_parts: list[int] = field(default_factory=list)  # positions of entries with parts of devices

@@ -82,3 +82,23 @@ def test_a_gang_of_one_project_s_gpus_keeps_the_allowance_for_the_pod_that_needs
     running.tell(WorkloadSubmitted(Workload("all", "owner", groups, 2, submitted_s=0.0), 0.0))
     running.now_s = 600.0
     assert {eviction.pod.workload for eviction in running.cycle().evictions} == {"dear", "last"}
+
+
+def test_the_second_attempt_of_a_gang_bounds_nodes_by_what_its_first_pod_leaves() -> None:
+    """The first pod takes the free GPUs of n0, where both attempts then need a victim of the higher tier."""
+    queues = (Queue("owner", quota={"gpu": 6000}), Queue("borrower", quota={"gpu": 0}))
+    world = World((node("n0", 4), node("n1", 2)), queues, (), Policy())
+    running = Running(world)
+    running.tell(BudgetSet(DisruptionBudget("borrower/few", 1)))
+    for name, on, priority in (("dear", "n0", 60), ("cheap", "n1", 50)):
+        pod = PodKey(name, 0, 0)
+        group = PodGroup("0", Request(devices=2))
+        running.tell(WorkloadSubmitted(Workload(name, "borrower", (group,), 1, 0.0, priority=priority), 0.0))
+        running.tell(PodAssigned(Placement(pod, on, (0, 1)), 0.0))
+        running.tell(PodProtected(pod, ("borrower/few",)))
+    gang = PodGroup("0", Request(devices=2), 3)
+    running.tell(WorkloadSubmitted(Workload("all", "owner", (gang,), 3, submitted_s=0.0), 0.0))
+    running.now_s = 600.0
+    assert not running.cycle().evictions
+    running.tell(BudgetSet(DisruptionBudget("borrower/few", 2)))
+    assert {eviction.pod.workload for eviction in running.cycle().evictions} == {"dear", "cheap"}
