@@ -33,7 +33,7 @@ class VictimColumns(NamedTuple):
 
 
 class LeastPrices(NamedTuple):
-    """Tier rank, least price and number of each node that victims can free. `need`: devices that nodes lack."""
+    """Tier rank, least price and number of each node that victims can free; `need`: the devices it lacks."""
 
     need: Ints
     by_node: list[tuple[int, float, int]]
