@@ -17,6 +17,8 @@ from weir.state.reduce import reduce
 Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
 AT_ONCE_MAX = 8
 """Workloads set aside in one step; with more of them the fault isn't of single workloads."""
+SET_ASIDE = "set_aside"
+"""Kind of the note on a workload that was set aside."""
 RETRY_AFTER_S = 600.0
 """Time after which a workload that was set aside is tried again. Its fault may be gone."""
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from weir.control.fault_isolation import SET_ASIDE
 from weir.control.idle_lifecycle import IdleLifecycle
 from weir.control.lifecycle_state import LifecycleState, SuspendReason
 from weir.control.node_drains import NodeDrains
@@ -373,6 +374,6 @@ class WorkloadLifecycle:
     def set_aside(self, name: str, why: str, now_s: float, until_s: float) -> None:
         """Hold back a workload at which decisions break, until a time. Its running pods go on."""
         job, life = self._jobs[name], self._lives[name]
-        self._transitions.note(job, "set_aside", f"It was set aside: {why}.", {}, now_s)
+        self._transitions.note(job, SET_ASIDE, f"It was set aside: {why}.", {}, now_s)
         self._transitions.hold(job, life, SuspendReason.FAULT, why, until_s)
         self.timers.set(until_s, TimerKind.FAULT, name, until_s)

@@ -7,6 +7,7 @@ from time import perf_counter
 
 from structlog import get_logger
 
+from weir.control.fault_isolation import SET_ASIDE
 from weir.control.idle_lifecycle import (
     IDLE_SUSPENDED,
     IDLE_WARNING,
@@ -29,8 +30,9 @@ from weir.kubernetes.process.share_memory_relief import ShareMemoryController
 from weir.kubernetes.state.suspension import refusal_of
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
+from weir.model.reasons import Reason, ReasonCode, as_clause
 from weir.service.control_thread import BeginAgain
-from weir.service.pending_reasons import PendingReasons
+from weir.service.pending_reasons import PendingReasons, explanation
 from weir.state.cluster import Cluster
 from weir.state.events import Event, NoteAdded, PodAssigned, WorkloadEnded
 from weir.state.runtime_history import RuntimeHistory
@@ -156,9 +158,18 @@ class ClusterControlHooks:
             if (reason := _IDLE_REASONS.get(event.kind)) is not None:
                 warning = event.sentence if event.kind in (IDLE_WARNING, PROTECTION_LOST) else ""
                 self.backend.note(event.workload, reason, event.sentence, idle_warning=warning)
+            elif event.kind == SET_ASIDE:
+                self._show_fault(event)
         elif isinstance(event, WorkloadEnded):
             self.backend.reasons.pop(event.workload, None)
             self._log.ended(event.workload)
+
+    def _show_fault(self, note: NoteAdded) -> None:
+        """Show why a workload is set aside: no decision has a reason for it any more."""
+        shown = explanation(Reason(ReasonCode.SUSPENDED, as_clause(note.sentence).rstrip(".")))
+        assert shown is not None
+        self.backend.reasons[note.workload] = shown
+        self.backend.reasons_changed([note.workload])
 
     def _note_allocation(self, event: PodAssigned) -> None:
         """Count how long a replica of a service waited for its GPUs."""
