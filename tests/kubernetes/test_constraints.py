@@ -119,6 +119,8 @@ def test_a_cordoned_node_takes_nothing_new(team: Team) -> None:
     team.cluster.add([node("cordoned"), node("open")])
     assert team.lands("before", 1, nodeSelector={HOST: "cordoned"}) == "cordoned"
     team.cluster.api.patch("/api/v1/nodes/cordoned", {"spec": {"unschedulable": True}})
+    team.cluster.add([node("later")])
+    team.found("later")  # so Weir has heard of the cordon before it, too
     team.submit("after", 1, nodeSelector={HOST: "cordoned"})
     assert team.waits("after")
     assert "before" in team.cluster.running(team.namespace)
