@@ -12,6 +12,7 @@ from tools.controlplane.api import Object
 
 Metrics = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 GANG_PART = "gang in part"
+LEFT_BEHIND = "left behind"
 NEAR = 0.002
 NEEDS_CAPACITY = (
     "Unschedulable",
@@ -221,7 +222,7 @@ def _left_behind(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
     used = {snapshot.project_of(gang) for gang in snapshot.gangs.values()}
     for name, queue in snapshot.projects.items():
         if "deletionTimestamp" in queue["metadata"] and name not in used:
-            yield Violation("left behind", name, f"the project {name} is deleted, and nothing uses it")
+            yield Violation(LEFT_BEHIND, name, f"the project {name} is deleted, and nothing uses it")
 
 
 _RECOUNTS: tuple[Callable[[Snapshot, Holdings], Iterator[Violation]], ...] = (

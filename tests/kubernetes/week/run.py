@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 from tests.kubernetes.week.audit import RACE_S, Audit
 from tests.kubernetes.week.environment import Environment
-from tests.kubernetes.week.invariants import GANG_PART, Metrics, Violation, violations
+from tests.kubernetes.week.invariants import GANG_PART, LEFT_BEHIND, Metrics, Violation, violations
 from tests.kubernetes.week.mirror import Mirror
 from tests.kubernetes.week.queries import disagreements
 from tests.kubernetes.week.replicas import Replicas
@@ -22,8 +22,13 @@ from tests.kubernetes.week.table import COMMON, MAKE_WORK, SITUATIONS
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 
-PATIENCE_S = {GANG_PART: 120.0}
-"""Time that a violation may last; the others have `Pace.patience_s`."""
+from weir.kubernetes.state.pod_tracker import EMPTY_S
+
+PATIENCE_S = {GANG_PART: 120.0, LEFT_BEHIND: EMPTY_S + 30.0}
+"""Time that a violation may last; the others have `Pace.patience_s`.
+
+A Weir that starts keeps a workload without pods, of whose owner it can't tell, for `EMPTY_S`, and so its project.
+"""
 LEADS_S = 240.0
 NAMESPACE_S = 360.0
 """A Job's controller expects a pod that a leaving namespace refused for five minutes, and ends no Job meanwhile."""
