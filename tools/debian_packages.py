@@ -1,5 +1,6 @@
 """Debian packages, unpacked without being installed: apt-get fetches and verifies them."""
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ def unpack(names: Sequence[str], above: Path) -> Path:
     Raises:
         NoPackages: apt-get can't fetch them.
     """
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        raise NoPackages(f"There is no apt-get to fetch {', '.join(names)} with.")
     packages, unpacked = above / "packages", above / "unpacked"
     packages.mkdir()
     lists, state = above / "lists", above / "state"

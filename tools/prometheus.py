@@ -29,8 +29,6 @@ def find() -> str:
     found = at_hand()
     if found is not None:
         return found
-    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise NoPackages("There is no apt-get to fetch prometheus with.")
     made = _cached()
     directory = made.parent
     with one_at_a_time(directory):

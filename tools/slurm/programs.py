@@ -69,8 +69,6 @@ def find() -> SlurmPrograms:
     found = at_hand()
     if found is not None:
         return found
-    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise NoSlurm(f"There is no apt-get to fetch {', '.join(_PACKAGES)} with.")
     directory = _directory()
     with one_at_a_time(directory):
         if not SlurmPrograms(directory).are_complete():

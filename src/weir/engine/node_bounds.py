@@ -76,9 +76,9 @@ class NodeBounds:
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
 
     def _cheapest(self, takeable: VictimEntries) -> list[tuple[int, float, int]]:
-        """Return the least prices of whole devices by node; kept while victims and free devices are these.
+        """Return the least prices of whole devices by node; kept while victims and free capacity are these.
 
-        The pods of a gang take free devices one by one, so the next shape of it may find fewer.
+        A search may begin after pods of its gang were placed where an earlier search found more free.
         """
         shape, victims, key = self._shape, takeable.by_node, (self._shape.devices, -1)
         if victims.price.min(initial=0.0) < 0.0:
@@ -91,8 +91,11 @@ class NodeBounds:
                 key = (shape.devices, shape.id)
         need = shape.devices - self._capacity.whole
         kept = takeable.bounds.get(key)
-        if kept is None or not np.array_equal(kept.need, need):
-            kept = takeable.bounds[key] = LeastPrices(need, cheapest_by_place(need, victims))
+        if kept is None or not (
+            np.array_equal(kept.need, need) and np.array_equal(kept.loose, victims.loose)
+        ):
+            found = cheapest_by_place(need, victims)
+            kept = takeable.bounds[key] = LeastPrices(need, victims.loose, found)
         return kept.by_node
 
     def _bound_any(self, candidates: VictimCandidates) -> None:

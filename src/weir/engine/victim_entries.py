@@ -33,9 +33,13 @@ class VictimColumns(NamedTuple):
 
 
 class LeastPrices(NamedTuple):
-    """Tier rank, least price and number of each node that victims can free; `need`: the devices it lacks."""
+    """Least prices of the nodes to free: tier rank, price and number of each, with the input of these bounds.
+
+    `need` are the devices that each node lacks, `loose` tells which victims are of loose places.
+    """
 
     need: Ints
+    loose: Bools
     by_node: list[tuple[int, float, int]]
 
 
