@@ -44,6 +44,8 @@ class DomainClearing:
         self, domains: Sequence[Bools], rules: PreemptionRules, way: PreemptionWay
     ) -> PreemptionPlan | FailedSearch | None:
         """Free capacity in the cheapest domain, which may cost more than anywhere; None without domains."""
+        if not domains:
+            return None
         victims = self.candidates(rules, way, self._context.policy.topology.budget)
         searches = [VictimSearch(self._context, victims, within) for within in domains]
         if len(searches) > 1:
