@@ -28,15 +28,13 @@ _HOLDERS_NAMED_MOST = 2
 def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShortages]) -> Shortage:
     """Return the shortage of the shapes of one workload, in words; of most nodes first."""
     rules = {rule for shortages in found for rule in shortages.rules}
-    short = Counter({what: 0 for shortages in found for what in shortages.nodes})
-    for shortages in found:
-        for what, nodes in shortages.nodes.items():
-            short[what] += len(nodes)
-    total = short.total()
+    nodes_by = _nodes_by_shortage(found)
+    short = Counter({what: len(nodes) for what, nodes in nodes_by.items()})
+    total = len(set().union(*nodes_by.values()))
     if not total:
         sentence = "no node has capacity"
     elif total == 1:
-        ((shape, what, node),) = (
+        shape, what, node = next(
             (shortages.shape, what, int(nodes[0]))
             for shortages in found
             for what, nodes in shortages.nodes.items()
@@ -44,7 +42,7 @@ def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShorta
         sentence = _on_node(cluster, capacity, shape, node, what)
     else:
         parts = [
-            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}{_taints(cluster, found, what)}"
+            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}{_taints(cluster, nodes_by[what], what)}"
             for what, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
         ]
         in_pieces = _in_pieces(capacity, found) if GPU in short else ""
@@ -55,6 +53,15 @@ def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShorta
         if what not in rules and not what.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
     ]
     return Shortage(tuple([each.fitting for each in found]), dict(short), sentence, tuple(helped))
+
+
+def _nodes_by_shortage(found: Sequence[NodeShortages]) -> dict[str, set[int]]:
+    """Return the nodes by what they are short of; a node counts once for all groups of a gang."""
+    nodes_by: dict[str, set[int]] = {}
+    for shortages in found:
+        for what, nodes in shortages.nodes.items():
+            nodes_by.setdefault(what, set()).update(nodes.tolist())
+    return nodes_by
 
 
 def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: int, resource: str) -> str:
@@ -80,9 +87,8 @@ def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: in
     return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
 
 
-def _taints(cluster: Cluster, found: Sequence[NodeShortages], what: str) -> str:
+def _taints(cluster: Cluster, nodes: Collection[int], what: str) -> str:
     """Return how many devices of the nodes in short supply only taints keep from a claim."""
-    nodes = {int(node) for shortages in found for node in shortages.nodes.get(what, ())}
     return taint_phrase(what, (cluster.nodes[node] for node in nodes))
 
 
@@ -92,7 +98,8 @@ def _in_pieces(capacity: Capacity, found: Sequence[NodeShortages]) -> str:
     shape = among[0].shape
     if len({each.shape.id for each in among}) > 1 or not shape.whole:
         return ""
-    free = np.concatenate([capacity.whole[nodes] for each in among for nodes in each.nodes.values()])
+    nodes = np.unique(np.concatenate([nodes for each in among for nodes in each.nodes.values()]))
+    free = capacity.whole[nodes]
     free = free[free < shape.devices]
     count, most = int(free.sum()), int(free.max(initial=0))
     if not count:

@@ -157,6 +157,27 @@ def test_free_gpus_in_pieces_are_said() -> None:
     )
 
 
+def test_a_node_counts_once_for_all_groups_of_a_gang() -> None:
+    two = Cluster(2)
+    two.submit(work("a", "theirs", Request(devices=7)), work("b", "theirs", Request(devices=6)))
+    groups = (PodGroup("master", Request(devices=4), 1, 1), PodGroup("worker", Request(devices=4), 2, 2))
+    two.submit(Workload("gang", "mine", groups, 3, 0.0, can_preempt=False))
+    found = two.why("gang")
+    assert found.sentence == (
+        "insufficient capacity: 2 matching nodes can't take another pod: 2 have too few free GPUs "
+        "(3 GPUs are free in pieces, at most 2 on one node, and a pod asks for 4); it may not preempt"
+    )
+    assert found.numbers["short"] == {"gpu": 2}
+
+
+def test_the_only_node_is_said_in_numbers_to_a_gang_of_two_groups() -> None:
+    one = Cluster(1)
+    one.submit(work("a", "theirs", Request(devices=7)))
+    groups = (PodGroup("master", Request(devices=2), 1, 1), PodGroup("worker", Request(devices=4), 1, 1))
+    one.submit(Workload("gang", "mine", groups, 2, 0.0, can_preempt=False))
+    assert "n0 has 1 GPU free, and a pod asks for 2" in one.why("gang").sentence
+
+
 def test_the_missing_claim_is_said() -> None:
     small = Cluster(4)
     small.submit(work("theirs", "theirs", Request(devices=8), 3))
