@@ -56,7 +56,7 @@ def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShorta
 
 
 def _nodes_by_shortage(found: Sequence[NodeShortages]) -> dict[str, set[int]]:
-    """Return the nodes by what they are short of; a node counts once for all groups of a gang."""
+    """Return the nodes by their shortage; a node counts once for all groups of a gang."""
     nodes_by: dict[str, set[int]] = {}
     for shortages in found:
         for what, nodes in shortages.nodes.items():

@@ -205,9 +205,8 @@ class KubernetesBackend:
                 self._whole = False
                 self.cluster_state.retell()
             facts = self.cluster_state.facts(now_s)
-            writes: list[Write | EmitEvent] = [*self._effects.events, *self._shared_list.take(now_s)]
+            writes: list[Write | EmitEvent] = [*self._effects.take(), *self._shared_list.take(now_s)]
             writes += [*self._taints.take(now_s), *self._shared.take(now_s)]
-            self._effects.events = []
             writes += map(release_write, self.cluster_state.claims.take_idle())
             writes += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
             for unread in self.cluster_state.unreadable.take():

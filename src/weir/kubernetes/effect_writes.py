@@ -28,6 +28,7 @@ from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
 from weir.kubernetes.state.scheduling_groups import is_native
 from weir.kubernetes.state.stated_owner import statement
 from weir.kubernetes.translate.gpu_sharing import is_share
+from weir.kubernetes.translate.kinds import OwnerSuspension
 from weir.kubernetes.writes.claim_writes import allocation_write
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
 from weir.kubernetes.writes.final_conditions import ended
@@ -66,16 +67,35 @@ _LOG = get_logger(__name__)
 class EffectWrites:
     """Writes that carry effects out; `binding` is the number of bindings under way.
 
-    `events` are for people; the backend sends them with the next facts, because each alone costs more.
+    Events are for people; the backend sends them with the next facts, because each alone costs more.
     """
 
     def __init__(self, cluster_state: ClusterState, statuses: StatusWriter, wake: Callable[[], None]) -> None:
         self.binding = 0
-        self.events: list[EmitEvent] = []
+        self._events: list[EmitEvent] = []
         self._await_devices: set[tuple[str, int]] = set()  # bindings that count as under way no more
         self._state = cluster_state
         self._statuses = statuses
         self._wake = wake
+
+    def take(self) -> Iterator[Write | EmitEvent]:
+        """Yield events for people, and writes that resume owners whose pods are gone."""
+        events, self._events = self._events, []
+        yield from events
+        resumable = list(self._state.registry.resumable)
+        self._state.registry.resumable.clear()
+        for gang in resumable:
+            suspension = self._suspension_of_owner(gang)
+            if suspension is not None and not gang.count and not gang.restart.is_resuming:
+                gang.restart.is_resuming = True
+                yield _suspend_owner(gang, suspension, suspends=False)
+
+    def _suspension_of_owner(self, gang: Gang) -> OwnerSuspension | None:
+        """Return the field by which Weir resumes the owner of a workload; None if it isn't to resume it."""
+        owner, owners = maker_of(gang), self._state.resolver.owners
+        body = owners.body(owner.namespace, owner.uid)
+        wants = None if body is None else owners.kinds.wants(body)
+        return wants.suspension if wants is not None and wants.restarts else None
 
     def carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | EmitEvent]:
         """Yield the writes that carry an effect out."""
@@ -194,6 +214,14 @@ class EffectWrites:
         if gang.idle.is_ordered and not by_plan:
             return  # its controller deletes the pods of a suspended Job
         because = preempted(gang, tracked, effect)
+        if by_plan and (suspension := _suspension_for(gang, tracked)) is not None:
+            yield because
+            if not gang.restart.is_ordered:
+                gang.restart.order()
+                self._state.registry.dirty[gang] = None
+                self._wake()
+                yield _suspend_owner(gang, suspension, suspends=True)
+            return
         yield Evict(
             gang.key.namespace,
             tracked.name,
@@ -217,7 +245,7 @@ class EffectWrites:
     def take_outcome(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Bring the state up to the outcome of a write."""
         if isinstance(write, SuspendOwner) and isinstance(write.about, Gang):
-            self._suspension_sent(write.about, outcome, now_s)
+            self._suspension_sent(write, write.about, outcome, now_s)
             return
         if isinstance(write.about, Gang):
             self._statuses.not_written(write.about, now_s)
@@ -231,12 +259,12 @@ class EffectWrites:
         if isinstance(write, Bind):
             if isinstance(outcome, WriteDone):
                 note = f"{tracked.name} is placed on {write.node}."
-                self.events.append(
+                self._events.append(
                     EmitEvent(regarding_pod(gang, tracked), "Scheduled", note, action="Binding")
                 )
             elif isinstance(outcome, WriteDelayed):
                 subject = regarding_pod(gang, tracked)
-                self.events.append(EmitEvent(subject, "DevicesPending", outcome.sentence, action="Binding"))
+                self._events.append(EmitEvent(subject, "DevicesPending", outcome.sentence, action="Binding"))
             elif isinstance(outcome, WriteUnknown):
                 self._state.orders.start_doubted(tracked, start, now_s)
             elif isinstance(outcome, WriteRefused | WriteNotSent):
@@ -266,15 +294,30 @@ class EffectWrites:
             self._await_devices.discard(start)
         return has_waited
 
-    def _suspension_sent(self, gang: Gang, outcome: Outcome, now_s: float) -> None:
+    def _suspension_sent(self, write: SuspendOwner, gang: Gang, outcome: Outcome, now_s: float) -> None:
         orders = self._state.orders
-        if isinstance(outcome, WriteDone | WriteUnknown):
+        if write.restarts:
+            self._restart_sent(write, gang, outcome, now_s)
+        elif isinstance(outcome, WriteDone | WriteUnknown):
             orders.suspension_accepted(gang, now_s)
         elif isinstance(outcome, WriteNotSent):
             orders.suspension_refused(gang, outcome.sentence, now_s, for_good=False)
         elif isinstance(outcome, WriteRefused):
             orders.suspension_refused(gang, outcome.sentence, now_s, for_good=True)
             self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Measuring")
+
+    def _restart_sent(self, write: SuspendOwner, gang: Gang, outcome: Outcome, now_s: float) -> None:
+        orders = self._state.orders
+        if not write.suspends:
+            if not isinstance(outcome, WriteDone):
+                orders.resume_refused(gang, now_s)
+        elif isinstance(outcome, WriteDone | WriteUnknown):
+            orders.restart_accepted(gang, now_s)
+        elif isinstance(outcome, WriteRefused | WriteNotSent):
+            for_good = isinstance(outcome, WriteRefused)
+            orders.restart_refused(gang, outcome.sentence, now_s, for_good=for_good)
+            if for_good:
+                self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Evicting")
 
     def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
         """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
@@ -283,6 +326,20 @@ class EffectWrites:
             return
         self._state.orders.stop_refused(tracked, write.needed_by or None, sentence, now_s)
         self._statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
+
+
+def _suspension_for(gang: Gang, tracked: TrackedPod) -> OwnerSuspension | None:
+    """Return the suspension that stops a pod in place of its eviction; None if it is evicted."""
+    if gang.head is None or tracked.info is None:
+        return None
+    suspension = gang.head.derived.suspension
+    return suspension if gang.restart.applies(suspension, tracked.info.derived.role) else None
+
+
+def _suspend_owner(gang: Gang, suspension: OwnerSuspension, *, suspends: bool) -> SuspendOwner:
+    owner = maker_of(gang)
+    path = path_of(owner.api_version, suspension.resource, owner.namespace, owner.name)
+    return SuspendOwner(path, owner.uid, gang, suspension.field, suspends, restarts=True)
 
 
 def _with_earlier(earlier: Nominated | None, later: Nominated) -> Nominated:

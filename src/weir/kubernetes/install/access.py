@@ -46,7 +46,7 @@ def access(
         _bound(NAME, account),
         thing(f"{RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated),
         _bound(f"{NAME}-kinds", account),
-        _role(_IN_NAMESPACES, *_rules_in_namespaces()),
+        _role(_IN_NAMESPACES, *_rules_in_namespaces(kinds)),
         *_bound_where_managed(_IN_NAMESPACES, account, managed),
         # a budget protects what is borrowed for a while; without this role for good
         _role(_DELETE_PODS, may("delete", "", "pods")),
@@ -166,9 +166,12 @@ def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
     ]
 
 
-def _rules_in_namespaces() -> list[Thing]:
+def _rules_in_namespaces(kinds: WorkloadKinds) -> list[Thing]:
     """Return the rules for changes to objects of namespaces."""
+    # stopped by their suspension; policies allow nothing else
+    suspended = [may("patch", each.group, each.resource) for each in kinds.suspensions]
     return [
+        *suspended,
         may("create", "", "pods/binding", "pods/eviction"),
         may("patch", "", "pods/status"),  # the node kept for a pod, the claim for its extended resources
         may("patch", "scheduling.k8s.io", "podgroups/status"),  # whether a pod group is placed

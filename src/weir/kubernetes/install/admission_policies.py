@@ -36,6 +36,7 @@ from weir.kubernetes.install.policy_expressions import (
     quoted,
     quoted_list,
     refusing_policy,
+    same_but_suspended,
     same_fields,
 )
 from weir.kubernetes.install.share_policies import (
@@ -45,6 +46,7 @@ from weir.kubernetes.install.share_policies import (
 )
 from weir.kubernetes.translate.annotations import PREFIX, REPORTER, WRITTEN_BY_WEIR
 from weir.kubernetes.translate.gpu_sharing import GPU_SHARING
+from weir.kubernetes.translate.kinds import RESTARTS, load_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,17 @@ def _limits_of(account: str) -> Iterator[Policy]:
         expression=f"object.spec.?suspend.orValue(false) && {job_is_same_but_suspended()}",
         message="Weir suspends a Job that is idle, and changes nothing else of it.",
     )
+    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for each in load_kinds().suspensions:
+        resources.setdefault((each.group, each.field), []).append(each.resource)
+    for (group, field), some in resources.items():
+        yield checking_policy(
+            f"account-{group.replace('.', '-')}",
+            [match_rule(group, ["UPDATE"], some)],
+            conditions=[is_weir],
+            expression=same_but_suspended(field, RESTARTS),
+            message="Weir suspends this object and resumes it, and changes nothing else of it.",
+        )
     old, new = "oldObject.spec.?claimRef", "object.spec.?claimRef"
     same_claim = " && ".join(f"{old}.?{part} == {new}.?{part}" for part in ("namespace", "name"))
     same = same_fields("spec", "persistentVolumeReclaimPolicy", "storageClassName", "accessModes")

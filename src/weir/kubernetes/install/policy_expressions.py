@@ -72,6 +72,22 @@ def job_is_same_but_suspended() -> str:
     return f"{same_fields('spec', *numbers, *times, *others)} && {metadata}"
 
 
+def same_but_suspended(field: Sequence[str], mark: str) -> str:
+    """Return an expression: an object is as before, but for the field that suspends it, and an annotation."""
+    metadata = same_fields("metadata", "labels", "finalizers", "ownerReferences")
+    notes = ("metadata.?annotations.orValue({})", mark)
+    parts = [(f"?{'.?'.join(field[:depth])}.orValue({{}})", field[depth]) for depth in range(1, len(field))]
+    return " && ".join([metadata, *(_same_but_for(part, key) for part, key in (notes, *parts))])
+
+
+def _same_but_for(part: str, key: str) -> str:
+    """Return an expression: a mapping of an object is as before, but for one key."""
+    return " && ".join(
+        f"{one}.{part}.all(k, k == {quoted(key)} || {one}.{part}[?k] == {other}.{part}[?k])"
+        for one, other in (("object", "oldObject"), ("oldObject", "object"))
+    )
+
+
 def of_daemonset(pod: str) -> str:
     """Return an expression: a DaemonSet owns the pod."""
     return f"{pod}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet')"

@@ -355,9 +355,8 @@ class ClusterState:
             present = before.present
         self._no_shares = self.node_states.no_shares
         further = self.claims.extended.further_classes
-        self.resolver.set_devices(
-            replace(before, present=present, no_shares=self._no_shares, further_classes=further)
-        )
+        devices = replace(before, present=present, no_shares=self._no_shares, further_classes=further)
+        self.resolver.set_devices(devices)
 
     def _start_gates(self, gang: Gang) -> Sequence[Fact]:
         """Return the changes of the gates that keep a workload from its first start."""
@@ -374,7 +373,8 @@ class ClusterState:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
             is_late = self.pods.now_s >= gang.empty_since_s + EMPTY_S
-            see_owner(gang, self.resolver.owners, self.resolver.groups, is_late=is_late)
+            if see_owner(gang, self.resolver.owners, self.resolver.groups, is_late=is_late):
+                self.registry.resumable[gang] = None
         if not gang.nomination_reported:  # what was nominated before may have gone to others since
             gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
         facts = [*new_facts(gang, self.pods.now_s, self.node_states), *self._start_gates(gang)]

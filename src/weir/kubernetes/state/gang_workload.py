@@ -114,6 +114,8 @@ def closed_gate(gang: Gang, absent: int) -> str | None:
     if gang.is_over() is not None:
         return "It is over."
     assert gang.head is not None
+    if is_restarting(gang):
+        return f"It was stopped. Weir resumes its {gang.key.kind} once its pods are gone."
     if gang.head.derived.suspended or gang.idle.is_ordered:
         return (
             f"It is suspended: {gang.idle.suspended_for}." if gang.idle.suspended_for else "It is suspended."
@@ -122,6 +124,11 @@ def closed_gate(gang: Gang, absent: int) -> str | None:
     if ready >= gang.needed:
         return None
     return _shortage(gang, ready)
+
+
+def is_restarting(gang: Gang) -> bool:
+    """Return True if Weir suspends its owner in place of evictions, and resumes it."""
+    return gang.restart.is_ordered or (gang.head is not None and gang.head.derived.restarts)
 
 
 def _shortage(gang: Gang, ready: int) -> str:

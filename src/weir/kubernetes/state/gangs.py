@@ -22,6 +22,7 @@ from weir.kubernetes.state.idle_state import IdleState
 from weir.kubernetes.state.job_backoff import JobBackoff
 from weir.kubernetes.state.job_report import NO_REPORT
 from weir.kubernetes.state.object_names import object_name
+from weir.kubernetes.state.owner_restart import OwnerRestart
 from weir.kubernetes.state.pod_allocation import AllocationOrigin, PodAllocation
 from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.model.workloads import (
@@ -188,6 +189,7 @@ class Gang:
         "reported_absent",
         "reported_gate",
         "reported_start_gates",
+        "restart",
         "restart_s",
         "self_bound",
         "short_since_s",
@@ -226,7 +228,7 @@ class Gang:
         self.count = 0  # of its pods that are there
         self.adopted = False  # no pod of it was seen: its object says what it is
         self.empty_since_s: float | None = None
-        self.backoff = JobBackoff()
+        self.backoff, self.restart = JobBackoff(), OwnerRestart()
         self.awaits = ""  # while it has no pods: when its controller makes them, in a sentence
         self.left = False  # its pods are gone, and no more will come
         self.last_over = ""  # how its last pod ended

@@ -29,6 +29,7 @@ class OwnerFate(NamedTuple):
     exists: bool
     over: WorkloadOutcome | None = None
     suspended: bool = False
+    restarts: bool = False  # Weir has suspended it, and resumes it
     expects_pods: bool = False  # its controller is to make pods of this workload
 
 
@@ -55,7 +56,7 @@ def owner_fate(
             if not under and wants.over is None:
                 return None
         comes = any(_makes_pods(kinds.wants(each)) for each in under)
-    return OwnerFate(True, wants.over, wants.suspended, comes)
+    return OwnerFate(True, wants.over, wants.suspended, wants.restarts, comes)
 
 
 def _makes_pods(wants: OwnerTemplate | None) -> bool:
@@ -99,11 +100,11 @@ def _is_gone(key: GangKey, owners: Owners) -> bool:
     return is_watched and owners.body(key.namespace, key.uid) is None
 
 
-def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool) -> None:
-    """Find out whether a workload without pods is over."""
+def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool) -> bool:
+    """Find out whether a workload without pods is over; return True if Weir is to resume its owner."""
     if gang.empty_since_s == NEVER_WAS_S:
         gang.left = True
-        return
+        return False
     key, is_gone = maker_of(gang), groups.is_gone(gang.key.uid)
     fate = None
     if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":
@@ -111,11 +112,12 @@ def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: 
     if fate is None:
         suspended = gang.head is not None and gang.head.derived.suspended
         gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not suspended)
-        return
+        return False
     if gang.head is not None and fate.exists:
-        derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended)
+        derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended, restarts=fate.restarts)
         gang.head = replace(gang.head, derived=derived)
     waits = fate.exists and (fate.expects_pods or fate.suspended)
     gang.left = gang.newer or is_gone or not fate.exists or (is_late and not waits)
     body = owners.body(key.namespace, key.uid)
     gang.awaits = gang.backoff.sentence(body, gang.needed) if fate.expects_pods else ""
+    return fate.restarts and fate.over is None

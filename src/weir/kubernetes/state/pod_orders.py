@@ -19,7 +19,7 @@ DOUBT_S = 30.0
 MOVES_S = 30.0
 """A pod that starts or stops for longer hangs: nothing waits for it any more."""
 SUSPENDED_S = 30.0
-"""Time in which an accepted suspension shows on the owner; later, a person has resumed it."""
+"""Time in which an accepted suspension shows on the owner; later, it was undone or had no effect."""
 BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
 
 
@@ -61,9 +61,14 @@ class PodOrders:
                 )
             gang = self._registry.named.get(key)
             if gang is not None and (
-                gang.empty_since_s is not None or gang.reported_start_gates or gang.idle.is_ordered
+                gang.empty_since_s is not None
+                or gang.reported_start_gates
+                or gang.idle.is_ordered
+                or gang.restart.is_ordered
             ):
                 self._registry.dirty[gang] = None
+                if gang.restart.is_late(self._pods.now_s):
+                    self.restart_refused(gang, "Its owner isn't suspended.", self._pods.now_s, for_good=True)
                 if gang.idle.is_late(self._pods.now_s):
                     self._run_on(gang, "Its owner isn't suspended.", self._pods.now_s)
 
@@ -167,6 +172,25 @@ class PodOrders:
         gang.idle.refuse(as_clause(sentence).rstrip(".") if for_good else "")
         self._run_on(gang, sentence, now_s)
         self._registry.dirty[gang] = None
+
+    def restart_accepted(self, gang: Gang, now_s: float) -> None:
+        """Take in that the owner of a workload is suspended in place of evictions."""
+        if gang.restart.is_ordered:
+            gang.restart.order_until_s = now_s + SUSPENDED_S
+            self._pods.look_again(gang.restart.order_until_s, gang.name)
+            for tracked in gang.pods():
+                self._budgets.accepted(tracked)
+
+    def restart_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
+        """Take in that the owner of a workload isn't suspended in place of evictions: its pods run on."""
+        gang.restart.refuse(as_clause(sentence).rstrip(".") if for_good else "")
+        self._run_on(gang, sentence, now_s)
+        self._registry.dirty[gang] = None
+
+    def resume_refused(self, gang: Gang, now_s: float) -> None:
+        """Take in that the owner of a workload may not be resumed yet: it is tried again after a while."""
+        gang.restart.is_resuming = False
+        self._pods.look_again(now_s + SUSPENDED_S, gang.name)
 
     def _run_on(self, gang: Gang, sentence: str, now_s: float) -> None:
         for tracked in gang.pods():

@@ -302,6 +302,8 @@ def _member_of(
             done=derived.done if maker is not None else 0,
             over=derived.over if maker is not None else None,
             suspended=derived.suspended and maker is not None,
+            suspension=derived.suspension if maker is not None else None,
+            restarts=derived.restarts and maker is not None,
             native=native,
         ),
         annotations=asked,

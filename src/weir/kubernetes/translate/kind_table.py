@@ -89,6 +89,15 @@ class KindPart(Entry):
     min: Number | None = None
 
 
+class KindSuspension(Entry):
+    """Pods that aren't evicted, since their object would fail for good: it is suspended and resumed."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    roles: Several
+    when: Holds | None = None
+
+
 class KindRule(Entry):
     """Entry of the table: objects of a kind, and how to read their pods."""
 
@@ -110,6 +119,7 @@ class KindRule(Entry):
     succeeded: Holds | None = None
     failed: Holds | None = None
     suspended: Holds | None = None
+    suspends: KindSuspension | None = None
 
     @property
     def workload_type(self) -> WorkloadType:
@@ -127,7 +137,8 @@ class KindRule(Entry):
             yield ("metadata", field)
         for number in (self.min, self.total, self.done):
             yield from number.paths() if number else ()
-        for condition in (self.when, self.succeeded, self.failed, self.suspended):
+        suspends = None if self.suspends is None else self.suspends.when
+        for condition in (self.when, self.succeeded, self.failed, self.suspended, suspends):
             if condition is not None and condition.type:
                 yield from ((*CONDITIONS, "*", "type"), (*CONDITIONS, "*", "status"))
             elif condition is not None:
@@ -195,6 +206,11 @@ def _check(rule: KindRule, path: tuple[str | int, ...], mistakes: Mistakes) -> N
             mistakes.at(
                 (*here, "role"), f"role: write the label that tells the role of a pod of {rule.kind} too"
             )
+    suspended = rule.suspended
+    if rule.suspends is not None and (suspended is None or suspended.words or suspended.type):
+        mistakes.at(
+            (*path, "suspends"), "suspends: write the field that it sets as suspended: spec.suspend, say"
+        )
     if rule.gang not in ("owner", "pod") and "/" not in rule.gang:
         mistakes.at(
             (*path, "gang"), f"gang: {rule.gang!r} isn't known; write owner, pod or a label such as a.io/b"

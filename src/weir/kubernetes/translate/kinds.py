@@ -11,11 +11,14 @@ from functools import cached_property
 from typing import Any
 
 from weir.kubernetes.api.objects import KubePod, OwnerReference
+from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.translate.expressions import FieldSelection, at, kept_at, one_at
 from weir.kubernetes.translate.kind_table import KindPart, KindRule, built_in, group_of, read_table
 from weir.model.workloads import WorkloadType
 from weir.state.events import WorkloadOutcome
 
+RESTARTS = f"{PREFIX}restarts"
+"""Annotation of an owner that Weir has suspended to stop its pods, and resumes once they are gone."""
 BY_OWNER = "owner"
 BY_POD = "pod"
 
@@ -54,6 +57,16 @@ class GangMinimum:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerSuspension:
+    """Field that suspends an owner. The pods of these roles aren't evicted: the owner would fail for good."""
+
+    group: str
+    resource: str
+    field: tuple[str, ...]
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OwnerTemplate:
     """Facts of the table about an owner, without any of its pods."""
 
@@ -62,6 +75,8 @@ class OwnerTemplate:
     pods: int
     over: WorkloadOutcome | None
     suspended: bool
+    suspension: OwnerSuspension | None = None
+    restarts: bool = False  # Weir has suspended it, and resumes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,8 @@ class DerivedWorkload:
     done: int = 0  # have ended well, as the owner says
     over: WorkloadOutcome | None = None
     suspended: bool = False
+    suspension: OwnerSuspension | None = None
+    restarts: bool = False  # Weir has suspended its owner, and resumes it
     native: GroupMembership | None = None  # the group that its pods name counts, not the table
 
     def needed(self, min_pods: int | None = None, succeeded: int = 0) -> GangMinimum:
@@ -132,6 +149,12 @@ class WorkloadKinds:
             if key != ("", "Pod"):
                 found[key] = WatchedKind(tuple(versions), rules[0].kind, rules[0].resource)
         return tuple(found.values())
+
+    @cached_property
+    def suspensions(self) -> tuple[OwnerSuspension, ...]:
+        """Suspensions in place of evictions, one for each resource."""
+        found = filter(None, map(_suspension_of, self.rules))
+        return tuple({(each.group, each.resource): each for each in found}.values())
 
     @cached_property
     def _selections(self) -> dict[tuple[str, str], FieldSelection]:
@@ -185,7 +208,9 @@ class WorkloadKinds:
             return None
         counts, _ = _by_role(rule, found)
         suspended = rule.suspended is not None and rule.suspended.holds(found)
-        return OwnerTemplate(rule.gang, rule.below, sum(counts.values()), _over(rule, found), suspended)
+        pods, over = sum(counts.values()), _over(rule, found)
+        suspension, restarts = _suspension(rule, found), suspended and _is_marked(found)
+        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, suspension, restarts)
 
     def _rule(self, found: Found) -> KindRule | None:
         """Return the first entry that an object fits."""
@@ -218,6 +243,10 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
     ends = top.succeeded is not None or rule.gang == BY_POD
     stated = rule.total.of(made_by) if rule.total is not None else None
     total = stated if rule.total is not None else pods if ends else None
+    suspended = any(
+        each.suspended is not None and each.suspended.holds(body)
+        for each, body in ((top, found), (rule, made_by))
+    )
     return DerivedWorkload(
         owner=_owner(found),
         gang=gang,
@@ -229,10 +258,9 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         total=total,
         done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
         over=_over(top, found),
-        suspended=any(
-            each.suspended is not None and each.suspended.holds(body)
-            for each, body in ((top, found), (rule, made_by))
-        ),
+        suspended=suspended,
+        suspension=_suspension(top, found),
+        restarts=suspended and _is_marked(found),
     )
 
 
@@ -301,6 +329,24 @@ def _over(rule: KindRule, found: Found) -> WorkloadOutcome | None:
     if rule.succeeded is not None and rule.succeeded.holds(found):
         return WorkloadOutcome.SUCCEEDED
     return WorkloadOutcome.FAILED if rule.failed is not None and rule.failed.holds(found) else None
+
+
+def _suspension(rule: KindRule, found: Found) -> OwnerSuspension | None:
+    suspends = rule.suspends
+    if suspends is None or (suspends.when is not None and not suspends.when.holds(found)):
+        return None
+    return _suspension_of(rule)
+
+
+def _suspension_of(rule: KindRule) -> OwnerSuspension | None:
+    if rule.suspends is None or rule.suspended is None:
+        return None
+    return OwnerSuspension(rule.group, rule.resource, rule.suspended.steps, tuple(rule.suspends.roles))
+
+
+def _is_marked(found: Found) -> bool:
+    """Return True if Weir suspended an object to restart it."""
+    return bool((found["metadata"].get("annotations") or {}).get(RESTARTS))
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Literal
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.claims.extended_resources import SpecialClaim
+from weir.kubernetes.translate.kinds import RESTARTS
 
 
 class Urgency(IntEnum):
@@ -212,15 +213,25 @@ class PatchMetadata(_OfPath):
 
 @dataclass(frozen=True, slots=True)
 class SuspendOwner(_OfPath):
-    """Suspend the owner of a workload; another object of its name is left alone."""
+    """Suspend the owner of a workload, or resume it; another object of its name is left alone.
+
+    One that `restarts` it marks the owner with the suspension, and removes the mark when it resumes it.
+    """
 
     uid: str
     about: object = None
+    field: tuple[str, ...] = ("spec", "suspend")
+    suspends: bool = True
+    restarts: bool = False
 
     @property
     def patch(self) -> Mapping[str, object]:
         """Return the merge patch."""
-        return {"metadata": {"uid": self.uid}, "spec": {"suspend": True}}
+        value: object = self.suspends
+        for key in self.field[:0:-1]:
+            value = {key: value}
+        mark = {"annotations": {RESTARTS: "true" if self.suspends else None}} if self.restarts else {}
+        return {"metadata": {"uid": self.uid, **mark}, self.field[0]: value}
 
     @property
     def urgency(self) -> Urgency:

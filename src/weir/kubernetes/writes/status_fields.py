@@ -8,7 +8,7 @@ from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.state.gang_workload import closed_gate, first_waiting
+from weir.kubernetes.state.gang_workload import closed_gate, first_waiting, is_restarting
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.writes.operations import PatchStatus
@@ -36,6 +36,8 @@ def gate_of(gang: Gang) -> Explanation | None:
 
 def _gate_code(gang: Gang) -> str:
     assert gang.head is not None
+    if is_restarting(gang):
+        return ReasonCode.NOT_READY
     if gang.head.derived.suspended or gang.idle.is_ordered:
         return "suspended"
     waits = first_waiting(gang)

@@ -207,7 +207,7 @@ def status_body(
         "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
         "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
         "estimatedStart": expected(why),
-        "suspended": head.derived.suspended,
+        "suspended": head.derived.suspended and not head.derived.restarts,
         "suspendedFor": gang.idle.suspended_for or None,
         "idleWarning": gang.idle.warning or None,
         "conditions": _conditions(holding, cluster_state),
