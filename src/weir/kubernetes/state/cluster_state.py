@@ -335,8 +335,7 @@ class ClusterState:
             node = self.node_states.node(name)
             if node is not None and self.node_states.set_claimed(name, self.claims.gpus.of_node(node)):
                 self.pods.node_devices_changed(name)
-        self.resolver.stale |= self.claims.stale
-        self.claims.stale.clear()
+        self.resolver.stale |= self.claims.take_stale()
 
     def _offer_claims(self) -> None:
         """Count the copies of claims that fit each node whose devices are used otherwise."""

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from weir.engine.node_affinity import matches_affinity
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.resource_objects import ResourceClaim
 from weir.kubernetes.claims.claim_requests import ClaimRequests
 from weir.kubernetes.state.claim_inventory import ClaimKey
+from weir.kubernetes.translate.node_terms import terms
+from weir.model.nodes import Node
 from weir.model.workloads import NodeAffinityRule
 
 CONSUMERS_MOST = 256
@@ -67,3 +70,16 @@ def _why_unusable(pod: KubePod, claim: ResourceClaim) -> str:
     if len(reserved) >= CONSUMERS_MOST and all(each.uid != pod.metadata.uid for each in reserved):
         return f"{CONSUMERS_MOST} pods use: name another one"
     return ""
+
+
+def reach(claim: ResourceClaim) -> tuple[NodeAffinityRule, ...]:
+    """Return the rule for nodes that reach the devices of a claim, if not all do."""
+    allocation = claim.status.allocation
+    if allocation is None or allocation.node_selector is None:
+        return ()
+    return (NodeAffinityRule(terms(allocation.node_selector.node_selector_terms)),)
+
+
+def reaches(node: Node, claim: ResourceClaim) -> bool:
+    """Return True if a node reaches the devices of a claim."""
+    return all(matches_affinity(node, rule) for rule in reach(claim))

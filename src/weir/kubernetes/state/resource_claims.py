@@ -7,7 +7,6 @@ chosen a node, the same allocator chooses the devices.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from weir.engine.node_affinity import matches_affinity
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.resource_objects import ResourceClaim
 from weir.kubernetes.claims.allocation_status import NewAllocation, new_allocations
@@ -19,14 +18,13 @@ from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claim_gpus import ClaimGpus
 from weir.kubernetes.state.claim_inventory import ClaimInventory, ClaimKey
 from weir.kubernetes.state.claim_sets import ClaimSets
+from weir.kubernetes.state.claim_users import ClaimUsers
 from weir.kubernetes.state.claimed_nodes import UNREAD_NEED
 from weir.kubernetes.state.extended_claims import ExtendedClaims
-from weir.kubernetes.state.pod_claims import NamedClaims, claims_of, why_waiting
+from weir.kubernetes.state.pod_claims import NamedClaims, claims_of, reach, reaches, why_waiting
 from weir.kubernetes.translate.claim_constraints import NO_CLAIMS, ClaimConstraints
 from weir.kubernetes.translate.device_resources import DeviceResources
-from weir.kubernetes.translate.node_terms import terms
 from weir.model.nodes import Node
-from weir.model.workloads import NodeAffinityRule
 
 CLAIM_DOUBT_S = 15.0
 """A write for a binding that was refused shows within this time."""
@@ -44,10 +42,9 @@ class ResourceClaims:
         self.sets = ClaimSets(self.inventory, self.results, self.extended.amounts_on)
         self.stale: set[str] = set()  # pods to be read again
         self.gpus = ClaimGpus(devices, self.inventory, self.results)
-        self._users: dict[ClaimKey, dict[str, None]] = {}  # pods by the claims they use, the first one counts
-        self._uses: dict[str, tuple[ClaimKey, ...]] = {}
+        self._recounted: set[str] = set()  # bound pods whose claims count for other pods than before
+        self._users = ClaimUsers()
         self._uids: dict[str, str] = {}
-        self._bound: dict[str, str] = {}  # the node of each pod that is bound
         self._last: dict[str, ClaimConstraints] = {}
         self._started: dict[str, ClaimConstraints] = {}  # of pods that are being bound or are bound since
         self._chosen: dict[str, tuple[str, Sequence[NewAllocation]]] = {}  # node and devices of a start
@@ -58,7 +55,7 @@ class ResourceClaims:
     @property
     def are_used(self) -> bool:
         """Return True if a pod of Weir's uses a claim."""
-        return bool(self._uses)
+        return bool(self._users)
 
     # What is seen
 
@@ -66,30 +63,25 @@ class ResourceClaims:
         """Take in a claim; None: it is gone."""
         namespace, _, name = key.partition("/")
         self.inventory.see_claim((namespace, name), claim)
-        self.stale.update(self._users.get((namespace, name), ()))
+        self.stale.update(self._users.of((namespace, name)))
 
     def use(self, key: str, pod: KubePod, *, over: bool = False) -> None:
         """Take in the claims that a pod uses; one that is over uses none."""
         special = "" if over else self.extended.name(pod)
         if over or not (pod.spec.resource_claims or special):
-            if key in self._uses:
+            if self.uses(key):
                 self._leave(key)
             return
         names = (*(name for _, name in claims_of(pod)), special)
         uses = tuple((pod.metadata.namespace, name) for name in names if name)
-        if self._uses.get(key, ()) != uses:
-            self._leave(key)
+        if self._users.claims(key) != uses:
+            self._forget_start(key)
             self._uids[key] = pod.metadata.uid
-            if uses:
-                self._uses[key] = uses
-            for claim in uses:
-                self._users.setdefault(claim, {})[key] = None
-        if pod.spec.node_name:
-            self._bound[key] = pod.spec.node_name
+        self._users.use(key, pod, uses)
 
     def uses(self, key: str) -> bool:
         """Return True if a pod uses a claim, or would without a device plugin for its request."""
-        return key in self._uses
+        return bool(self._users.claims(key))
 
     def forget(self, key: str) -> None:
         """Forget a pod that is gone."""
@@ -98,21 +90,35 @@ class ResourceClaims:
 
     def _leave(self, key: str) -> None:
         """Forget the claims of a pod."""
+        self._forget_start(key)
+        self._users.leave(key)
+        self._recounted.discard(key)
+
+    def _forget_start(self, key: str) -> None:
+        """Forget the devices chosen for a pod, and the GPUs that its claims counted as."""
         self.sets.leave(key)
         past = f"{key} {self._uids.pop(key, '')}"  # another pod of the name has claims of its own
-        self._bound.pop(key, None)
         if key in self._chosen:
             self._chosen[past] = self._chosen.pop(key)
             self._doubted[past] = self._doubted.pop(key, self._now_s + CLAIM_DOUBT_S)
         self._started.pop(key, None)
         self._last.pop(key, None)
         self._idle_since_s.pop(key, None)
-        for claim in self._uses.pop(key, ()):
-            users = self._users[claim]
-            users.pop(key, None)
-            self.stale.update(list(users)[:1])
-            if not users:
-                del self._users[claim]
+
+    def take_stale(self) -> set[str]:
+        """Return the pods to be read again, with those of other claims than before."""
+        recounted = self._users.settle()
+        stale, self.stale = self.stale | recounted, set()
+        for key in filter(self._users.node, recounted):
+            self._started.pop(key, None)
+            self._recounted.add(key)
+        return stale
+
+    def take_recounted(self, key: str) -> bool:
+        """Return True, once, if the claims of a bound pod count for other pods than before."""
+        is_recounted = key in self._recounted
+        self._recounted.discard(key)
+        return is_recounted
 
     # What follows for a pod
 
@@ -135,15 +141,15 @@ class ResourceClaims:
     def beside(self, key: str) -> set[str]:
         """Return the other pods whose claims hold a device that the claims of this pod hold too."""
         found: set[str] = set()
-        for _, device in self.inventory.allocated_to(self._uses.get(key, ())):
+        for _, device in self.inventory.allocated_to(self._users.claims(key)):
             for holder in self.inventory.holders(device):
-                found.update(self._users.get(holder, ()))
+                found.update(self._users.of(holder))
         return found - {key}
 
     def shared_gpu_classes(self, key: str, node: str) -> set[str]:
         """Return the device classes of the GPUs of which the claims of a pod hold parts."""
         began = self._started.get(key, NO_CLAIMS)
-        return self.gpus.shared_classes(self._uses.get(key, ()), node, are_gpus=began.is_share)
+        return self.gpus.shared_classes(self._users.claims(key), node, are_gpus=began.is_share)
 
     def _are_named(self, key: str, pod: KubePod) -> bool:
         """Return True if slices name all devices that a pod runs with: without them, its share is unknown."""
@@ -153,7 +159,7 @@ class ResourceClaims:
         for claim in claims:
             allocation = None if claim is None else claim.status.allocation
             if allocation is None or not self.inventory.names_devices(
-                self._bound.get(key, ""), allocation.devices.results
+                self._users.node(key), allocation.devices.results
             ):
                 return False
         return True
@@ -163,7 +169,7 @@ class ResourceClaims:
         waits = None if bound else self._waits(pod) or named.error
         extended, special = self.extended.of(pod), None if bound else self.extended.seen(pod)
         is_held = special is not None and special.status.allocation is not None
-        rules = (*named.rules, *(() if special is None else _reach(special)))
+        rules = (*named.rules, *(() if special is None else reach(special)))
         if not named.counted and extended is None:
             if bound and named.is_unread:
                 return ClaimConstraints(needs=(UNREAD_NEED,), is_guess=True)
@@ -201,15 +207,15 @@ class ResourceClaims:
 
     def _named_claims(self, key: str, pod: KubePod, *, bound: bool) -> NamedClaims:
         """Read the claims that a pod names."""
-        found = NamedClaims()
+        found, counts = NamedClaims(), self._users.counted(key)
         for label, name in claims_of(pod):
             claim = self.inventory.claims.get((pod.metadata.namespace, name))
             if claim is None:
                 found.is_unread = True
                 continue
             if not bound:
-                found.rules += _reach(claim)
-            if next(iter(self._users.get((pod.metadata.namespace, name), {key: None}))) != key:
+                found.rules += reach(claim)
+            if (pod.metadata.namespace, name) not in counts:
                 continue
             try:
                 counted = label, parse_claim(claim, self.inventory.classes)
@@ -237,7 +243,7 @@ class ResourceClaims:
         inventory.all_other = False
         inventory.other_devices.clear()
         self.sets.forget_copies()
-        self.stale.update(self._uses)
+        self.stale.update(self._users)
         return found
 
     def take_changed(self, nodes: Callable[[], Iterable[str]], more: Collection[str]) -> list[str]:
@@ -262,7 +268,8 @@ class ResourceClaims:
         Return an allocation for each claim of the pod, one without devices where the claim has them already;
         or a sentence why the pod can't be bound there.
         """
-        waits = self._waits(pod)
+        names = (name for _, name in claims_of(pod))
+        waits = self._waits(pod) or self._users.why_blocked(key, pod.metadata.namespace, names)
         if waits:
             return waits
         if key in self._doubted and self._is_settled(key):
@@ -274,6 +281,7 @@ class ResourceClaims:
                     f"its resource claims may still be allocated on {before}: it is tried again in a moment"
                 )
             del self._doubted[key]
+            self._users.start(key)
             self._started[key] = self._last.get(key, NO_CLAIMS)
             return again
         special = self.extended.needed_on(node, pod)
@@ -294,6 +302,7 @@ class ResourceClaims:
                 found.append(each)
         self._chosen[key] = node.name, found
         self._idle_since_s.pop(key, None)
+        self._users.start(key)
         self._started[key] = self._last.get(key, NO_CLAIMS)
         return found
 
@@ -318,13 +327,13 @@ class ResourceClaims:
                     return f"its resource claim {name} can't be allocated: {error}"
             elif claim.status.allocation is None:
                 return f"its resource claim {name} is being allocated for another pod"
-            elif not _reaches(node, claim):
+            elif not reaches(node, claim):
                 return f"its resource claim {name} has devices that {node.name} doesn't reach"
             else:
                 found.append(NewAllocation(claim))
         made = self.extended.seen(pod)
         if made is not None and made.status.allocation is not None:
-            if special is None or not special.requests(made.spec) or not _reaches(node, made):
+            if special is None or not special.requests(made.spec) or not reaches(node, made):
                 return (
                     f"its resource claim {made.metadata.name} has devices for another node than {node.name}"
                 )
@@ -343,6 +352,7 @@ class ResourceClaims:
         """
         if self._started.pop(key, None) is None:
             return
+        self._users.refuse(key)
         self.stale.add(key)
         self._doubted[key] = now_s + CLAIM_DOUBT_S
         if is_settled or all(each.body is None for each in self._chosen[key][1]):
@@ -368,10 +378,10 @@ class ResourceClaims:
         found: dict[ClaimKey, ResourceClaim] = {}
         for pod in [pod for pod, since_s in self._idle_since_s.items() if since_s + IDLE_S <= self._now_s]:
             self._idle_since_s[pod] = self._now_s
-            for key in self._uses.get(pod, ()):
+            for key in self._users.claims(pod):
                 claim = self.inventory.claims.get(key)
-                users = self._users.get(key, {})
-                runs = any(user in self._started or user in self._bound for user in users)
+                users = self._users.of(key)
+                runs = any(user in self._started or self._users.node(user) for user in users)
                 if claim is None or claim.status.allocation is None or runs:
                     continue
                 pending = {self._uids.get(user, "") for user in users}
@@ -386,15 +396,3 @@ class ResourceClaims:
         for each in chosen:
             meta = each.claim.metadata
             self.inventory.refused((meta.namespace, meta.name), each.devices)
-
-
-def _reach(claim: ResourceClaim) -> tuple[NodeAffinityRule, ...]:
-    """Return the rule for nodes that reach the devices of a claim, if not all do."""
-    allocation = claim.status.allocation
-    if allocation is None or allocation.node_selector is None:
-        return ()
-    return (NodeAffinityRule(terms(allocation.node_selector.node_selector_terms)),)
-
-
-def _reaches(node: Node, claim: ResourceClaim) -> bool:
-    return all(matches_affinity(node, rule) for rule in _reach(claim))

@@ -16,6 +16,7 @@ from weir.kubernetes.state.workload_registry import WorkloadRegistry
 from weir.model.workloads import Request
 
 _KNOWN = "The devices of its claims are known now."
+_RECOUNTED = "The devices of its claims count for another pod now."
 
 
 class StalePods:
@@ -54,7 +55,10 @@ class StalePods:
         key = tracked.key
         before, over = tracked.info, bool(tracked.over)
         info = self._resolver.read(key, bound=tracked.bound, assumed=tracked.assumed, over=over)
-        info = tracked.info = self._registry.as_bound(tracked, info)
+        is_recounted = self._resolver.resource_claims.take_recounted(key)
+        if not is_recounted:
+            info = self._registry.as_bound(tracked, info)
+        tracked.info = info
         gang = self._gang_of(info)
         if tracked.unreadable:
             tracked.unreadable = ""
@@ -75,6 +79,8 @@ class StalePods:
         ):
             if before is not None and _was_inferred(tracked, before.request, info.request):
                 self._pods.infer_again(tracked, _KNOWN)
+            elif is_recounted and tracked.gang is not None:
+                self._pods.infer_again(tracked, _RECOUNTED)
             moving.append((tracked, gang))
         elif tracked.guessed and not info.is_guess and not _has_what_was_written(tracked):
             self._pods.infer_again(tracked, _KNOWN)
