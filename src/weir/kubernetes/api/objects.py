@@ -287,6 +287,14 @@ class ObjectCondition(ApiStruct):
     last_transition_time: str | None = None
 
 
+class ContainerStatus(ApiStruct):
+    """The resources of a container as its node has them, also while the pod is being resized."""
+
+    name: str
+    allocated_resources: dict[str, str | int | float] = {}
+    resources: ContainerResources | None = None
+
+
 class PodStatus(ApiStruct):
     """Status of a pod."""
 
@@ -298,6 +306,10 @@ class PodStatus(ApiStruct):
     conditions: list[ObjectCondition] = []
     resource_claim_statuses: list[PodClaimStatus] = []
     extended_resource_claim_status: PodExtendedClaimStatus | None = None
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    allocated_resources: dict[str, str | int | float] = {}  # of the pod as a whole
+    resources: ContainerResources | None = None
 
 
 class KubePod(ApiStruct):

@@ -16,6 +16,7 @@ from weir.kubernetes.state.pod_allocation import is_ready, placed_s, scheduled_s
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.unreadable import UnreadableObjects
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.kubernetes.translate.pod_resizes import count_resizes
 
 EMPTY_S = 60.0
 """A workload without a pod is over after this time if its owner doesn't say whether more will come."""
@@ -56,6 +57,8 @@ class PodTracker:
 
     def see(self, key: str, pod: KubePod | None) -> None:
         """Take in a new or changed pod; None: it is gone."""
+        if pod is not None:
+            count_resizes(pod)
         if pod is not None and not self._is_ours(pod):
             self._see_other(key, pod)
             return
