@@ -369,3 +369,29 @@ def test_a_gang_with_a_missing_pod_goes_on_as_it_was_after_everything_is_listed_
     assert isinstance(bind, Bind)
     assert bind.annotations["weir.dev/start"] == "4"
     assert bind.annotations["weir.dev/gpus"] in {"1", "3"}
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("object_first", [True, False])
+def test_running_work_keeps_its_project_over_a_restart_though_its_namespace_is_anothers_since(
+    is_recorded: bool, object_first: bool
+) -> None:
+    made = record("job-train", "j1", *([AllocationStatus("u-train-0", "n1", [0])] if is_recorded else []))
+    made.spec.project = "before"
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("before", "elsewhere"), project("since", "team"))
+    here.hear("owners", job("train", "j1", 2, min_pods="1"))
+    running = pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase="Running")
+    objects = [("workloads", made), ("pods", running)]
+    for resource, thing in objects if object_first else reversed(objects):
+        here.hear(resource, thing)
+    here.step()
+    (job_,) = here.control.cluster.jobs.values()
+    assert job_.spec.project == ("before" if is_recorded else "since")
+    here.gone("train-0")
+    here.hear("pods", pod("train-1", owner=("train", "j1")))
+    here.step()
+    here.step()
+    (job_,) = here.control.cluster.jobs.values()
+    assert job_.spec.project == "since"

@@ -176,8 +176,8 @@ class WorkloadRegistry:
         if project is not None and not holds and (closing := self._quota_objects.closing(project)):
             project, refusal = None, closing
         gang.refusal = refusal
-        if project is None and gang.project is None and holds:
-            project = self._started_for(gang)
+        if gang.project is None and holds:
+            project = self._started_for(gang, project)
         if not keeps_project or gang.project is None:
             if gang.reported is None or project is None:
                 gang.project = project
@@ -186,12 +186,18 @@ class WorkloadRegistry:
                 self.dirty[gang] = None
         return wanted
 
-    def _started_for(self, gang: Gang) -> str | None:
-        """Return the project that its running pods count for, as its object records it."""
+    def _started_for(self, gang: Gang, project: str | None) -> str | None:
+        """Return the project that its running pods count for, as its object records it, or else this one.
+
+        Its namespace may be another project's since. A project that no place is recorded with may be older.
+        """
         thing = self.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
-            return None
-        return self._quota_objects.project_left(thing.spec.project)
+            return project
+        recorded = {each.uid for each in thing.status.allocations}
+        if project is not None and not any(each.holds and each.uid in recorded for each in gang.pods()):
+            return project
+        return self._quota_objects.project_left(thing.spec.project) or project
 
     def give_name(self, gang: Gang) -> None:
         """Give a shared name to the workload whose owner exists, then to the newest; the others are over."""
