@@ -32,6 +32,7 @@ from weir.kubernetes.writes.operations import (
     UpsertWorkload,
     WriteDone,
     WriteNotSent,
+    stated,
 )
 from weir.local import pod_files
 from weir.local.backend import LocalBackend
@@ -317,7 +318,7 @@ class ClusterWorld(World):
         key = f"{parts[parts.index('namespaces') + 1]}/{parts[-1]}"
         patch = write.body if isinstance(write, UpsertWorkload) else write.patch
         old = self._objects["workloads"].get(key, {"metadata": {"uid": f"w-{key}"}})
-        self._objects["workloads"][key] = merged(old, msgspec.to_builtins(patch))
+        self._objects["workloads"][key] = stated(merged(old, msgspec.to_builtins(patch)))
         self._deliver("workloads", key)
 
     def submit(self, name: str, *, pods: int = 1, devices: int = 1, project: str = "team") -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
+from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, stated
 from weir.kubernetes.writes.statuses import StatusWriter
 
 from .small_world import WatchProgress, job, maker, node, pod, project, reference
@@ -43,7 +43,7 @@ def _write(statuses: StatusWriter, reported: WatchProgress, body: dict[str, Any]
     """Bring an object up to what is written now and a while later."""
     for write in [*statuses.take(reported.now_s), *statuses.take(reported.now_s + 20.0)]:
         if isinstance(write, UpsertWorkload):
-            body.update(write.body)
+            body.update(stated(write.body))
         elif isinstance(write, PatchStatus):
             status = write.patch["status"]
             assert isinstance(status, dict)
@@ -209,7 +209,7 @@ def test_each_gang_of_an_owner_with_several_is_known_after_a_restart() -> None:
     statuses = StatusWriter(reported.cluster_state, {})
     for write in [*statuses.take(reported.now_s), *statuses.take(reported.now_s + 20.0)]:
         if isinstance(write, UpsertWorkload):
-            bodies[write.name] = {"status": {}, **write.body}
+            bodies[write.name] = {"status": {}, **stated(write.body)}
     assert set(bodies) == {"jobset-js-driver", "jobset-js-workers"}
 
     again = node_states()

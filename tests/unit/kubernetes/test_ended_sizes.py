@@ -7,7 +7,7 @@ import pytest
 
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.writes.operations import UpsertWorkload
+from weir.kubernetes.writes.operations import UpsertWorkload, stated
 
 from .small_world import job, node, pod, project
 from .test_backend import Scene, status_of
@@ -57,7 +57,7 @@ def stored(made: UpsertWorkload, status: dict[str, Any]) -> WorkloadObject:
         "uid": "w1",
         "annotations": made.body["metadata"]["annotations"],
     }
-    return msgspec.convert({**made.body, "metadata": metadata, "status": status}, WorkloadObject)
+    return msgspec.convert({**stated(made.body), "metadata": metadata, "status": status}, WorkloadObject)
 
 
 def test_an_ended_workload_keeps_the_size_that_it_had() -> None:

@@ -8,7 +8,7 @@ import pytest
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.writes.operations import UpsertWorkload
+from weir.kubernetes.writes.operations import UpsertWorkload, stated
 
 from .small_world import BEGAN, job, maker, node, pod, project, reference
 from .test_backend import Scene, status_of
@@ -68,7 +68,7 @@ def stored(made: UpsertWorkload) -> WorkloadObject:
     annotations = made.body["metadata"]["annotations"]
     metadata = {"name": made.name, "namespace": "team", "uid": "w1", "annotations": annotations}
     return msgspec.convert(
-        {**made.body, "metadata": metadata, "status": {"phase": "Running"}}, WorkloadObject
+        {**stated(made.body), "metadata": metadata, "status": {"phase": "Running"}}, WorkloadObject
     )
 
 

@@ -32,6 +32,7 @@ from weir.kubernetes.writes.workload_body import (
     PHASES,
     WrittenStatus,
     goes_with_its_owner,
+    left_behind,
     may_change,
     phase_of,
     spec_body,
@@ -322,7 +323,7 @@ class StatusWriter:
         now_there = digest(status)
         if now_there != done.found:
             before = msgspec.json.decode(done.status) if done.status else {}
-            patch = over(status, before)
+            patch = over(status, before) if before else {**left_behind(gang, self._cluster_state), **status}
             if len(self._reasons) > FEW and now_s < done.status_s + REWORDED_S and is_reworded(patch, before):
                 self._look_again(gang, done.status_s + REWORDED_S)
                 return

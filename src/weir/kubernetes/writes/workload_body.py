@@ -11,7 +11,7 @@ from dataclasses import replace
 from weir.api.answers import Explanation
 from weir.control.port import WorkloadProgress
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject
+from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject, WorkloadSpec, WorkloadStatus
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
@@ -145,6 +145,27 @@ def spec_body(gang: Gang, done: WrittenStatus) -> Words:
     )
 
 
+def left_behind(gang: Gang, state: ClusterState) -> Words:
+    """Return the removal of a status that another owner of the name has left; empty if there is none.
+
+    Its object may outlive the owner: then it becomes the object of this workload.
+    """
+    there = state.registry.objects.get(gang.name)
+    is_anothers = there is not None and there.spec.owner.uid != gang.key.uid
+    return dict.fromkeys(WorkloadStatus.__struct_encode_fields__) if is_anothers else {}
+
+
+def _in_full(spec: Words) -> Words:
+    """Return a spec that removes the fields it doesn't state, which the object may have from before."""
+    topology = spec.get("topology")
+    return {
+        **dict.fromkeys(WorkloadSpec.__struct_encode_fields__),
+        **spec,
+        "owner": {**dict.fromkeys(OwnerFields.__struct_encode_fields__), **spec["owner"]},
+        "topology": topology and {"required": None, "preferred": None, **topology},
+    }
+
+
 def upsert(gang: Gang, spec: Words, digest: str, thing: WorkloadObject | None) -> UpsertWorkload:
     """Return the write of a workload's object; `thing` is the object as it was last seen."""
     key = gang.key
@@ -161,7 +182,7 @@ def upsert(gang: Gang, spec: Words, digest: str, thing: WorkloadObject | None) -
         "annotations": {WRITTEN_KEY: digest},
         "ownerReferences": [reference],
     }
-    body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
+    body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": _in_full(spec)}
     path = path_of(API_VERSION, "workloads", key.namespace)
     there = thing is not None and thing.spec.owner.uid == key.uid
     return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
