@@ -14,7 +14,7 @@ from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses import StatusWriter
 
-from .small_world import WatchProgress, maker, node, pod, project, reference
+from .small_world import WatchProgress, job, maker, node, pod, project, reference
 
 MPI_ROLE = "training.kubeflow.org/job-role"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
@@ -104,6 +104,22 @@ def test_the_order_of_owners_and_members_does_not_matter(order: tuple[int, ...])
     assert why(reported) is None
     assert gang(reported).members.placed == {"launcher": 1}
     assert workload_of(gang(reported)).min_pods == 2
+
+
+def test_a_member_of_another_scheduler_that_is_gone_is_waited_for() -> None:
+    reported = WatchProgress()
+    reported.see("nodes", node("n1"))
+    reported.see("projects", project("team"))
+    reported.see("owners", job("train", "j1", 2))
+    reported.see("pods", pod("train-0", owner=("train", "j1")))
+    reported.see("pods", pod("train-1", owner=("train", "j1"), scheduler="other", on="n1"))
+    reported.step()
+    (found,) = reported.control.cluster.jobs.values()
+    assert not found.held
+    reported.gone("pods", "team/train-1", "u-train-1")
+    reported.step()
+    (found,) = reported.control.cluster.jobs.values()
+    assert (found.held, found.held_why) == (True, "1 of 2 pods exists.")
 
 
 def test_members_of_other_schedulers_are_known_after_control_restarts() -> None:

@@ -199,6 +199,8 @@ class Owners:
         if lowest is not None:
             pods = self._pods[lowest]
             pods.discard(key)
+            chain = self._chains.get(lowest)
+            self.touched.update(() if chain is None else chain.uids)
             if not pods:
                 del self._pods[lowest]
                 self._drop_chain(lowest)
