@@ -68,7 +68,7 @@ class World:
             self.made += 1
             name = f"f-{self.made}"
             self.put("pods", f"team/{name}", pod(name, scheduler="other", on=NODES[one % 3], gpus=two % 2))
-        elif what in {"bind", "run", "end", "delete", "remove"} and pods:
+        elif what in {"bind", "run", "end", "delete", "remove", "type"} and pods:
             self._pod(what, sorted(pods)[one % len(pods)], two)
         elif what == "node":
             name = NODES[one % 3]
@@ -139,6 +139,8 @@ class World:
             answer["phase"] = "Running"
         elif what == "end" and spec.node_name and answer["phase"] in {"Pending", "Running"}:
             answer["phase"] = ("Succeeded", "Failed")[two % 2]
+        elif what == "type":
+            answer["labels"]["weir.dev/type"] = ("train", "build", "inference")[two % 3]
         elif what == "delete":
             answer["deleting"] = True
         elif what == "remove":
@@ -193,6 +195,7 @@ ACTS = st.tuples(
             "end",
             "delete",
             "remove",
+            "type",
             "foreign",
             "member",
             "node",

@@ -303,3 +303,18 @@ def test_the_pause_of_the_job_controller_is_reported() -> None:
         reported.see("pods", elsewhere)
     reported.step()
     assert job_.held_why == "2 of 2 pods exist.", "the pause is over"
+
+
+@pytest.mark.parametrize("last", ["train-0", "train-1"])
+def test_the_youngest_pod_says_what_a_workload_is_whichever_was_heard_of_last(last: str) -> None:
+    reported = node_states()
+    reported.see("owners", job("train", "j1", 2))
+    pods = [
+        pod("train-0", owner=("train", "j1"), labels={"weir.dev/type": "inference"}),
+        pod("train-1", owner=("train", "j1"), labels={"weir.dev/type": "build"}),
+    ]
+    for made in sorted(pods, key=lambda each: each.metadata.name == last):
+        reported.see("pods", made)
+        reported.step()
+    (found,) = reported.control.cluster.jobs.values()
+    assert found.spec.type == "build"

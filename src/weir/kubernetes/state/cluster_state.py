@@ -228,6 +228,7 @@ class ClusterState:
         )
         facts, self._later = [*self._later, *self.orders.take_refusals()], []
         for gang in list(self.registry.dirty):
+            gang.choose_head()
             self.registry.give_name(gang)
         names = [gang.name for gang in self.registry.dirty]
         self.registry.dirty.update(dict.fromkeys(self._start_conditions.dependents(names)))

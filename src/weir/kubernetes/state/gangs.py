@@ -263,6 +263,12 @@ class Gang:
         """Yield its pods that aren't over, by group and slot."""
         return (tracked for group in self.groups for tracked in group.slots if tracked is not None)
 
+    def choose_head(self) -> None:
+        """Take the fields of the workload from its youngest pod, whichever was heard of last."""
+        youngest = max(self.pods(), key=lambda each: (each.created_s, each.key), default=None)
+        if youngest is not None and youngest.info is not None:
+            self.head = youngest.info
+
     def at(self, pod: PodKey) -> TrackedPod | None:
         """Return the pod in a slot."""
         if not 0 <= pod.group < len(self.groups):

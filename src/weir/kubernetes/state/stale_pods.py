@@ -85,7 +85,6 @@ class StalePods:
         elif tracked.guessed and not info.is_guess and not _has_what_was_written(tracked):
             self._pods.infer_again(tracked, _KNOWN)
         tracked.guessed = tracked.guessed and info.is_guess
-        gang.head = info  # the one read last: all are read by the same owners
         self._registry.dirty[gang] = None
 
     def _set_aside(self, tracked: TrackedPod, error: Exception) -> None:
