@@ -29,7 +29,9 @@ def with_parked_together(rows: "Sequence[WorkloadRow]") -> "list[WorkloadRow]":
 
 
 def _is_parked(row: "WorkloadRow") -> bool:
-    return row.status == "pending" and row.reason is not None and row.reason.why == SUSPENDED
+    if row.status != "pending" or row.reason is None or row.reason.why != SUSPENDED:
+        return False
+    return IN_SWEEP in str(row.reason.numbers.get("suspended", ""))  # a person suspends trials, too
 
 
 def _one_row(sweep: str, rows: "Sequence[WorkloadRow]") -> "WorkloadRow":

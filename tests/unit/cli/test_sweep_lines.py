@@ -48,3 +48,14 @@ def test_one_line_stands_for_the_parked_trials_of_each_sweep() -> None:
     assert together.reason.sentence == "2 trials are parked: weir sweep show s"
     assert short_reason(together) == "2 trials parked"
     assert short_reason(shown[2]) == "parked at rung 1"
+
+
+def test_trial_that_a_person_suspended_is_a_line_of_its_own() -> None:
+    why = "suspended by mia"
+    suspended = Explanation(why="suspended", sentence=f"it is suspended: {why}", numbers={"suspended": why})
+    rows = [
+        row(3, "s-2", sweep="s", reason=PARKED),
+        row(2, "s-1", sweep="s", reason=suspended),
+        row(1, "s-0", sweep="s", reason=PARKED),
+    ]
+    assert [each.name for each in with_parked_together(rows)] == ["s-*", "s-1"]

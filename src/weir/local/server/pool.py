@@ -259,6 +259,7 @@ class PoolService(PoolState):
     async def suspend(self, name: str, person: Person) -> WorkloadRow:
         """Suspend a workload: it releases its devices and waits until it is resumed."""
         name = await workload_to_change(self, name, person)
+        self.trials.refuse_if_parked(name)
         why, at_s = f"suspended by {person.user}", self.clock()
         record = await asyncio.wrap_future(self.store.workloads.suspend(name, why))
         sentence = f"{person.user} suspends {name}."

@@ -187,3 +187,13 @@ async def test_chain_of_many_runs_in_order(stands: Standing) -> None:
     await stands.until(names[-1], "succeeded")
     rows = [await stands.get(f"workloads/{name}") for name in names]
     assert all(before["ended_s"] <= row["first_started_s"] for before, row in itertools.pairwise(rows))
+
+
+async def test_array_that_waits_for_a_condition_may_be_resumed(stands: Standing) -> None:
+    await stands.submit("sleep", "3600", name="data")
+    await stands.submit("true", name="parts", array="1-3", after_ok=["data"])
+    (suggestion,) = (await stands.get("workloads/parts/why"))["suggestions"]
+    assert suggestion["sentence"] == "If it is resumed without its conditions, its indices are queued."
+    assert suggestion["change"] == {"suspended": False}
+    await stands.admin.post("/api/v1/workloads/parts/resume")
+    await stands.until("parts", "succeeded")

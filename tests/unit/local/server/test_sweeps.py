@@ -52,6 +52,10 @@ async def test_trial_is_parked_and_only_its_sweep_resumes_it(stands: Standing, t
     refused = await stands.admin.post("/api/v1/workloads/s-0/resume")
     assert refused.status_code == 409
     assert "it goes on once its sweep promotes it" in refused.json()["detail"]
+    suspended = await stands.admin.post("/api/v1/workloads/s-0/suspend")
+    assert (suspended.status_code, suspended.json()["detail"]) == (409, refused.json()["detail"])
+    (suggestion,) = (await stands.get("workloads/s-0/why"))["suggestions"]
+    assert (suggestion["change"], suggestion["how"]) == ({}, "weir sweep show s")
     let_go(tmp_path / "trained")
     sweep = await until_over(stands)
     assert sweep["state"] == "finished"
@@ -95,6 +99,19 @@ async def test_sweep_goes_on_without_a_trial_that_a_person_stops(stands: Standin
     assert sweep["state"] == "finished"
     assert sweep["trial_rows"][1]["state"] == "stopped"
     assert sweep["rung_rows"][-1]["reached"] == 1
+
+
+async def test_sweep_says_that_a_suspended_trial_holds_it(stands: Standing, tmp_path: Path) -> None:
+    await begin(stands, tmp_path / "trained", trials=2, parallel=1, workload={"slow": "s-0"})
+    await stands.until_true(lambda sweep: sweep["running"] == 1, "sweeps/s")
+    assert (await stands.admin.post("/api/v1/workloads/s-0/suspend")).status_code == 200
+    sweep = await stands.until_true(lambda sweep: sweep["sentence"], "sweeps/s")
+    assert sweep["sentence"] == (
+        "s-0 is suspended, and it begins no other trial: `weir resume s-0` lets it go on."
+    )
+    let_go(tmp_path / "trained")
+    assert (await stands.admin.post("/api/v1/workloads/s-0/resume")).status_code == 200
+    assert (await until_over(stands))["state"] == "finished"
 
 
 async def test_stop_ends_all_trials(stands: Standing, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weir.api.answers import SUGGESTIONS_WAIT_S_MAX, Explanation, QueueRow, WhyAnswer
+from weir.api.answers import SUGGESTIONS_WAIT_S_MAX, Explanation, QueueRow, Suggestion, WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import PendingReasonFinder
 from weir.local.server.admission import highest_priority
@@ -25,6 +25,9 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+
+_RESUMED = {"suspended": "", "dependency": " without its conditions", "begin_time": " without its conditions"}
+"""Reasons that `weir resume` ends, with the end of the clause."""
 
 
 @routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
@@ -78,6 +81,8 @@ async def why(
 
     answer, version = await pool.query(read)
     if with_suggestions and row.status == "pending" and may(who, Action.VIEW, row.project):
+        if (known := _known_suggestion(pool, asked, answer)) is not None:
+            return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": [known]})))
         projects = tuple(each for each in pool.inventory.of if may(who, Action.SUBMIT, each))
         most = highest_priority(pool.inventory.of[row.project], who)
         possible = SuggestionOptions(most, projects=projects)
@@ -86,6 +91,20 @@ async def why(
         )
         answer = with_suggestions_found(answer, tried)
     return json_response(pool.on_wall_clock(answer))
+
+
+def _known_suggestion(pool: PoolService, name: str, answer: WhyAnswer) -> Suggestion | None:
+    """Return the only change that lets a workload go on, if it is known without a trial."""
+    if (trial := pool.trials.parked(name)) is not None:
+        sentence = f"It goes on if sweep {trial.sweep_name} promotes it."
+        return Suggestion(sentence=sentence, how=f"weir sweep show {trial.sweep_name}")
+    if answer.array is None or answer.reason is None or pool.view.arrays.waiting_index(name):
+        return None
+    conditions = _RESUMED.get(answer.reason.why)
+    if conditions is None:
+        return None
+    sentence = f"If it is resumed{conditions}, its indices are queued."
+    return Suggestion(sentence=sentence, change={"suspended": False})
 
 
 async def _tried(pool: PoolService, name: str, possible: SuggestionOptions) -> SuggestionsFound:

@@ -55,7 +55,7 @@ def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
         "project": record.project,
         "user": record.user,
         "state": record.state,
-        "sentence": record.sentence or sweep.trouble,
+        "sentence": record.sentence or sweep.trouble or _suspension(sweep, state),
         "metric": spec.metric,
         "mode": spec.mode,
         "trials": len(sweep.trials),
@@ -71,6 +71,16 @@ def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
         "created_s": record.created_s,
         "ended_s": record.ended_s,
     }
+
+
+def _suspension(sweep: LiveSweep, state: PoolState) -> str:
+    """Return that a sweep waits for its suspended trials; an empty text if it has none."""
+    rows = [(each, state.view.row_of(each.record.uid)) for each in sweep.active]
+    names = [trial.record.name for trial, row in rows if _state(trial, row) == "suspended"]
+    if not names:
+        return ""
+    who = f"{names[0]} is" if len(names) == 1 else f"{len(names)} trials, such as {names[0]}, are"
+    return f"{who} suspended, and it begins no other trial: `weir resume {names[0]}` lets it go on."
 
 
 def gpu_hours(trial: LiveTrial, state: PoolState) -> float:

@@ -116,15 +116,19 @@ class RungRecorder:
             who = (plan.sweep, plan.sweep_name, plan.number, uid, name)
             self.add(WatchedTrial(*who, plan.rungs, plan.metric, plan.target))
 
+    def parked(self, name: str) -> WatchedTrial | None:
+        """Return the trial of this name if it is parked."""
+        with self._lock:
+            found = self._trials.get(name)
+        return found if found is not None and found.parked else None
+
     def refuse_if_parked(self, name: str) -> None:
-        """Refuse to resume a trial that is parked: its sweep does that.
+        """Refuse to suspend or resume a trial that is parked: its sweep does that.
 
         Raises:
             RequestRefused: it is parked.
         """
-        with self._lock:
-            found = self._trials.get(name)
-        if found is not None and found.parked:
+        if (found := self.parked(name)) is not None:
             sweep = found.sweep_name
             raise RequestRefused(
                 409,
