@@ -15,6 +15,8 @@ from enum import StrEnum
 Value = float | int | str | bool
 Values = Mapping[str, Value]
 
+PARAMETER_VARIABLES = "WEIR_PARAM"
+"""Beginning of the names of the environment variables that hold parameters."""
 CHOICES_MAX = 1000
 """Choices of one parameter."""
 GRID_MAX = 100_000
@@ -64,7 +66,7 @@ class SweepParameter:
     @property
     def variable(self) -> str:
         """Return the environment variable that holds its value."""
-        return f"WEIR_PARAM_{_NOT_IN_VARIABLES.sub('_', self.name).upper()}"
+        return f"{PARAMETER_VARIABLES}_{_NOT_IN_VARIABLES.sub('_', self.name).upper()}"
 
     def at(self, fraction: float) -> Value:
         """Return the value at a fraction of the range, from 0 to below 1."""
@@ -221,7 +223,7 @@ def grid_size(parameters: Sequence[SweepParameter]) -> int:
 def variables(parameters: Sequence[SweepParameter], values: Values) -> dict[str, str]:
     """Return the environment variables with the values of a trial."""
     named = {each.variable: as_word(values[each.name]) for each in parameters}
-    return {**named, "WEIR_PARAMS": json.dumps(dict(values))}
+    return {**named, f"{PARAMETER_VARIABLES}S": json.dumps(dict(values))}
 
 
 def placeholders(command: Sequence[str], parameters: Sequence[SweepParameter]) -> set[str]:

@@ -146,7 +146,7 @@ class ArrayFeed:
         if isinstance(fact, CancelRequested):
             if fact.rule is LifecycleRule.DEPENDENCY:
                 self._pool.store.workloads.cancel(view.name, fact.at_s).result()
-            view.stopped = fact.sentence or (f"{fact.by} stopped it." if fact.by else "")
+            view.stopped = fact.sentence or (f"It was stopped by {fact.by}." if fact.by else "")
         elif fact.suspended:
             view.suspended = suspension_reason(ReasonCode.SUSPENDED, fact.reason)
         else:

@@ -13,6 +13,7 @@ from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused, read_as
 from weir.local.server.rerun_rights import check_rerun
 from weir.local.server.submitter import ReadSubmission, Submitter
+from weir.local.server.sweeps.trial_launch import launch_of_rerun
 from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import find_workload, live_name, unknown_workload, workload_to_change
 from weir.model.array_indices import split_name
@@ -114,7 +115,9 @@ class Reruns:
         text = json.dumps(raw)
         read = partial(read_as, Submission, text, f"The submission of {name}", pool.priority_classes)
         submission = await self._workers.parse(len(text), read)
-        return await self._submitter.submit(ReadSubmission(submission, raw, len(text), only), person)
+        trial = launch_of_rerun(found.record)
+        asked = ReadSubmission(submission, raw, len(text), only, trial)
+        return await self._submitter.submit(asked, person)
 
 
 async def stop_index(pool: PoolState, name: str, person: Person) -> WorkloadRow | None:

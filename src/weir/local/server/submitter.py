@@ -40,7 +40,8 @@ Write = Callable[[Sequence[WorkloadRecord], Sequence[Mapping[str, object]]], "Fu
 class ReadSubmission:
     """A submission, its JSON without a name, and the size of that in bytes.
 
-    `only` are the indices of an array that run, if not all. `trial` makes it a trial of a sweep.
+    `only` are the indices of an array that run, if not all. `trial` makes it a trial of a sweep, or
+    the rerun of one.
     """
 
     submission: Submission

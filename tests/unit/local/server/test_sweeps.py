@@ -114,6 +114,21 @@ async def test_sweep_says_that_a_suspended_trial_holds_it(stands: Standing, tmp_
     assert (await until_over(stands))["state"] == "finished"
 
 
+async def test_rerun_of_a_trial_has_its_parameters_and_no_sweep(stands: Standing, tmp_path: Path) -> None:
+    await begin(stands, tmp_path / "trained", trials=1)
+    await until_over(stands)
+    for _ in range(2):  # a rerun can be run again, too
+        before = await stands.get("workloads/s-0")
+        again = await stands.admin.post("/api/v1/workloads/s-0/rerun")
+        assert again.status_code == 201, again.text
+        ended = await stands.until("s-0", "succeeded")
+        assert ended["uid"] > before["uid"]
+        parameters = {key: text for key, text in before["env"].items() if key.startswith("WEIR_PARAM")}
+        kept = {key: text for key, text in ended["env"].items() if key.startswith("WEIR_")}
+        assert sorted(parameters) == ["WEIR_PARAMS", "WEIR_PARAM_LR"]
+        assert (kept, ended["sweep"]) == (parameters, None)
+
+
 async def test_stop_ends_all_trials(stands: Standing, tmp_path: Path) -> None:
     await begin(stands, tmp_path / "trained", trials=20, workload={"slow": "s-5"})
     await stands.until_true(lambda sweep: sweep["trials"] > 5, "sweeps/s")
@@ -121,6 +136,7 @@ async def test_stop_ends_all_trials(stands: Standing, tmp_path: Path) -> None:
     assert stopped.status_code == 200
     sweep = await until_over(stands)
     assert sweep["state"] == "stopped"
+    assert sweep["sentence"] == f"It was stopped by {sweep['user']}."
     assert {row["state"] for row in sweep["trial_rows"]} <= {"stopped", "succeeded"}
     again = await stands.admin.post("/api/v1/sweeps/s/stop")
     assert again.status_code == 409

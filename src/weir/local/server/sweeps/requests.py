@@ -74,7 +74,7 @@ async def stop_sweep(pool: PoolService, record: SweepRecord, person: Person) -> 
     if record.ended_s is not None:
         raise RequestRefused(409, f"Sweep {record.name} is over already.")
     sweep = pool.sweeps.live.get(record.name) or await pool.sweeps.read_sweep(record)
-    await pool.sweeps.end(sweep, "stopped", f"{person.user} stopped it.")
+    await pool.sweeps.end(sweep, "stopped", f"It was stopped by {person.user}.")
     found = await asyncio.to_thread(pool.store.sweeps.of, record.name)
     assert found is not None
     return found

@@ -5,15 +5,23 @@ from dataclasses import dataclass, replace
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.control.journal import TrialPlan, WorkloadRecord
-from weir.sweeps.parameters import Values, command_of_trial
+from weir.sweeps.parameters import PARAMETER_VARIABLES, Values, command_of_trial
 
 
 @dataclass(frozen=True, slots=True)
 class TrialLaunch:
-    """Additions of a trial to its submission: its plan, and its variables."""
+    """Additions of a trial to its submission: its plan, and its variables. A rerun has no plan."""
 
-    plan: TrialPlan
+    plan: TrialPlan | None
     environment: Mapping[str, str]
+
+
+def launch_of_rerun(record: WorkloadRecord) -> TrialLaunch | None:
+    """Return the parameters of a former trial for its rerun; None if the workload had none."""
+    environment = {
+        key: value for key, value in record.launch.environment if key.startswith(PARAMETER_VARIABLES)
+    }
+    return TrialLaunch(None, environment) if environment else None
 
 
 def as_trial(record: WorkloadRecord, launch: TrialLaunch | None) -> WorkloadRecord:
@@ -22,7 +30,8 @@ def as_trial(record: WorkloadRecord, launch: TrialLaunch | None) -> WorkloadReco
         return record
     environment = {**dict(record.launch.environment), **launch.environment}
     changed = replace(record.launch, environment=tuple(sorted(environment.items())))
-    return replace(record, sweep=launch.plan.sweep_name, trial=launch.plan, launch=changed)
+    sweep = None if launch.plan is None else launch.plan.sweep_name
+    return replace(record, sweep=sweep, trial=launch.plan, launch=changed)
 
 
 def trial_name(sweep: str, number: int) -> str:
