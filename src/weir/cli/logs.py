@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from weir.cli.connect import connect
 from weir.cli.exit_codes import exit_code_of
 from weir.cli.terminal import plain, screen
+from weir.client.errors import Unreachable
 from weir.model.array_indices import index_name
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _written_out(found: "re.Match[str]") -> str:
 def follow_to_end(pool: "Pool", name: str) -> int:
     """Print a workload's output until it is over; return its exit code.
 
+    If the connection breaks, the rest of the output is left out, and the end is waited for.
+
     Raises:
         KeyboardInterrupt: the person stopped following; the workload continues.
     """
@@ -96,6 +99,10 @@ def follow_to_end(pool: "Pool", name: str) -> int:
     except KeyboardInterrupt:
         _goes_on(name)
         raise
+    except Unreachable as error:
+        sys.stdout.flush()
+        rest = f"{name} goes on, and its end is waited for: `weir logs {name} -f` follows its output again."
+        print(f"weir: {error}\n{rest}", file=sys.stderr)
     return wait_to_end(pool, name)
 
 

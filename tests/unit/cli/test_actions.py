@@ -1,11 +1,15 @@
 """Commands that change something: what they send to the pool, and what they print."""
 
+from collections.abc import Iterator
+
 import pytest
 from tests.unit.cli.samples import DETAIL, ROWS, STATUS, WHY, fill
 from tests.unit.client.fake import Fake, Said, page, problem, queue, row
 
 from weir.cli.main import main
 from weir.cli.why import as_command
+from weir.client.api import Pool
+from weir.client.errors import Unreachable
 
 
 def test_submitting_says_the_name_and_what_comes_next(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +96,26 @@ def test_waiting_for_the_end(
     assert answer.out == "train-4k2p\nepoch 1\n"
     why = "." if code == 0 else ". It ended with exit code 3."
     assert answer.err.endswith(f"train-4k2p {status} after running for 1m{why}\n")
+
+
+def test_following_gives_the_jobs_exit_code_although_the_connection_breaks(
+    fake: Fake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(fake)
+    ended = {"ended_s": 1_000_120.0, "ran_s": 60.0, "exit_code": 3}
+    ended["reason"] = {"why": "failed", "sentence": "it ended with exit code 3"}
+    fake.on("GET", "/workloads/train-4k2p", row("train-4k2p", status="failed", **ended))
+
+    def logs(_pool: Pool, _name: str, **_options: object) -> Iterator[str]:
+        yield "epoch 1\n"
+        raise Unreachable("The connection to the pool broke: try again.")
+
+    monkeypatch.setattr(Pool, "logs", logs)
+    assert main(["submit", "-p", "vision", "--follow", "--", "true"]) == 3
+    answer = capsys.readouterr()
+    assert answer.out == "train-4k2p\nepoch 1\n"
+    assert "`weir logs train-4k2p -f` follows its output again" in answer.err
+    assert answer.err.endswith("train-4k2p failed after running for 1m. It ended with exit code 3.\n")
 
 
 @pytest.mark.parametrize("command", ["list", "status"])
