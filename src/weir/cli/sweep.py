@@ -65,6 +65,8 @@ def begin(
     output
         name, or the whole answer as json or yaml.
     """
+    from weir.model.scenario import InvalidFile
+
     try:
         body = {} if file is None else _read(file)
         body |= read_sweep_options(search) | ({} if name is None else {"name": name})
@@ -80,18 +82,26 @@ def begin(
     except Refused as refused:
         print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
         return 2 if refused.is_ours else 1
+    except InvalidFile as refused:
+        print(*refused.mistakes, sep="\n", file=sys.stderr)
+        return 2
     if output != "name":
         print_plain(made.model_dump(mode="json"), output)
-        return 0
+    else:
+        _print_begun(made, has_claim="checkpoint_claim" in body, on_cluster=on_cluster)
+    return 0
+
+
+def _print_begun(made: "SweepDetail", *, has_claim: bool, on_cluster: bool) -> None:
+    """Print the name of a new sweep, and hints on the error output."""
     print(made.name, flush=True)
     here = screen(sys.stderr)
     trials = counted(made.trials_max, "trial")
     print(here.paint(f"begun in {made.project}: {trials}, rungs {_steps(made)}", "quiet"), file=sys.stderr)
     print(here.paint(f"  weir sweep show {made.name}  shows its trials", "quiet"), file=sys.stderr)
-    if on_cluster and "checkpoint_claim" not in body:
+    if on_cluster and not has_claim:
         note = "Without --checkpoint-claim, a promoted trial starts from the beginning."
         print(here.paint(note, "quiet"), file=sys.stderr)
-    return 0
 
 
 def _workload(
@@ -122,18 +132,17 @@ def _read(file: Path) -> dict[str, Any]:
     """Return the sweep of a file.
 
     Raises:
-        ValueError: it holds none.
+        scenario.InvalidFile: it can't be read, or holds no sweep.
     """
-    import yaml
+    from weir.scenario_io.document import input_name, input_text, read_document
+    from weir.scenario_io.source_map import Mistakes
 
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
-        body = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{file} can't be read: {error}") from None
-    if isinstance(body, dict) and isinstance(body.get("workload", {}), dict):
-        return body
-    raise ValueError(f"{file} holds no sweep: write keys such as params, trials, rungs and workload")
+    mistakes = Mistakes(input_name(file))
+    body = read_document(input_text(file, mistakes), mistakes)
+    if not isinstance(body, dict) or not isinstance(body.get("workload", {}), dict):
+        mistakes.on(1, "holds no sweep; write keys such as params, trials, rungs and workload")
+    mistakes.refuse_if_any()
+    return dict(body)
 
 
 def _check(body: Mapping[str, Any], workload: dict[str, Any]) -> None:

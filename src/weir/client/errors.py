@@ -45,6 +45,6 @@ def _of_field(error: dict[str, str]) -> str:
     text = error.get("message") or error.get("detail") or ""
     field = error.get("field") or ""
     named = text.partition(":")[0]
-    if not field or (named != text and (field.startswith(named) or named.endswith(field))):
+    if field in ("", "body") or (named != text and (field.startswith(named) or named.endswith(field))):
         return text
     return f"{field}: {text}"

@@ -83,7 +83,8 @@ def key_of(where: Sequence[Step]) -> str:
 
 def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path, mistakes: Mistakes) -> str:
     kind, written = detail["type"], detail.get("input")
-    key = _brief(key_of((*at, *where))) or "the document"
+    path = _brief(key_of((*at, *where)))
+    key = path or "the document"
     if kind == "extra_forbidden":
         word = str(where[-1])
         return f"unknown key {_brief(word)}; {suggest(word, _keys(model, where[:-1]), mistakes)}"
@@ -92,7 +93,7 @@ def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path, 
         return f"{where[-1]} is missing{' in ' + inside if inside else ''}; add {where[-1]}"
     if kind == "value_error":
         message = str(detail["ctx"]["error"]).replace(": write ", "; write ", 1)
-        return f"{key}: {message}"
+        return f"{path}: {message}" if path else message  # one about several keys names them
     if kind in _SAID:
         return f"{key}: {_SAID[kind](written, detail.get('ctx', {}))}"
     return f"{key}: {shown(written)} can't be used; {detail['msg'].lower()}"

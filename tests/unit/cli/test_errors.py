@@ -1,6 +1,7 @@
 """Errors: one sentence on the error output with the remedy, and an exit code."""
 
 import socket
+from pathlib import Path
 
 import pytest
 from tests.unit.cli.samples import fill
@@ -65,6 +66,35 @@ def test_what_the_pool_refuses_is_said_in_options(fake: Fake, capsys: pytest.Cap
     fake.on("POST", "/workloads", problem(422, "The submission: ...", error))
     assert main(["submit", "-p", "vision", "--gpus", "16", "--", "a"]) == 2
     assert _one_sentence(capsys) == "weir: --gpus: no node has 16; write at most 8."
+
+
+def test_mistake_of_the_whole_request_is_said_without_a_field(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = {"field": "body", "message": "rungs: 1 doesn't come after 2; write rising steps such as 1, 3, 9"}
+    fake.on("POST", "/sweeps", problem(422, "The sweep: ...", error))
+    words = "sweep -p vision --param lr=float:0..1 --trials 2 --rungs 2,1 -- a"
+    assert main(words.split()) == 2
+    assert _one_sentence(capsys) == f"weir: {error['message']}."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("", "1: holds no sweep; write keys such as params, trials, rungs and workload"),
+        ("rungs: [1]\nrungs: [2]\n", "2: rungs is written twice"),
+        ("import os\nx: y: z\n", "2: "),
+    ],
+)
+def test_mistake_in_the_file_of_a_sweep_names_its_line(
+    text: str, answer: str, tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(text)
+    assert main(["sweep", "-p", "vision", "-f", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{file}:{answer}")
+    assert fake.asked == []
 
 
 @pytest.mark.parametrize("words", ["describe nobody", "why nobody", "logs nobody", "stop nobody"])
