@@ -13,6 +13,8 @@ from weir.api.field_errors import FieldErrorList
 from weir.api.schedules import ScheduleAsked
 
 FIELDS = 5
+SCHEDULE_NAME_LENGTH_MAX = 48
+"""Length of a schedule's name: with its time, the name of a run has up to 63 characters."""
 NAMED = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",

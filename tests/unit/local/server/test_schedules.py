@@ -78,12 +78,29 @@ async def test_missed_runs_are_caught_up_once_after_a_restart(tmp_path: Path) ->
         assert row["said"] == "Earlier runs were missed; this one stands for them."
         wall.set(3, 3, 0)  # the clock is set back by less than a day: nothing runs a second time
         await look(stands)
+        for change in ("suspend", "resume"):
+            changed = await stands.admin.post(f"/api/v1/schedules/nightly/{change}")
+            assert changed.status_code == 200
+        row = await look(stands)
+        assert row["next_s"] == datetime(2026, 12, 5, 2, tzinfo=UTC).timestamp()
         wall.set(4, 2, 30)
         await look(stands)
         assert await names(stands) == ["nightly-20261204-0200"]
         wall.set(5, 2, 0)
         await look(stands)
         assert await names(stands) == ["nightly-20261204-0200", "nightly-20261205-0200"]
+
+
+async def test_longest_name_of_a_schedule_has_space_for_the_time_of_a_run(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        refused = await put(stands, "n" * 49)
+        assert refused.status_code == 422
+        assert "name: is longer than 48 characters, and runs add to it" in refused.json()["detail"]
+        assert (await put(stands, "n" * 48)).status_code == 200
+        wall.set(1, 2, 0)
+        row = await look(stands)
+        assert row["last"] == f"{'n' * 48}-20261201-0200", row["said"]
 
 
 async def test_clock_that_was_years_ahead_does_not_stop_a_schedule(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from weir.api.cron_times import SCHEDULE_NAME_LENGTH_MAX
 from weir.api.schedules import ScheduleAsked, SchedulePage, ScheduleRow
 from weir.local.server.audit_middleware import note
 from weir.local.server.pool_inventory import check_name
@@ -39,6 +40,9 @@ async def set_schedule(name: str, request: Request, pool: ThePool, who: Who) -> 
     def parse(body: bytes) -> tuple[ScheduleAsked, dict[str, Any]]:
         fields = FieldErrors("The schedule")
         check_name(name, ("name",), fields)
+        if len(name) > SCHEDULE_NAME_LENGTH_MAX:
+            limit = f"is longer than {SCHEDULE_NAME_LENGTH_MAX} characters, and runs add to it"
+            fields.at(("name",), f"name: {limit}; write a shorter one")
         fields.refuse_if_any()
         asked = read_as(ScheduleAsked, body, "The schedule", pool.priority_classes)
         return asked, json.loads(body)["workload"]

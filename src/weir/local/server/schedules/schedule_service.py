@@ -216,10 +216,12 @@ class Schedules:
         return [row.name for row in found if row is not None and row.ended_s is None]
 
     def _scheduled(self, record: ScheduleRecord) -> ScheduleRecord:
-        """Return a schedule with its next time from now on."""
+        """Return a schedule with its next time from now on, after its last run."""
         if record.suspended:
             return replace(record, next_wall_s=None)
-        next_s = next_time(record.cron, read_zone(record.zone), self._wall_s())
+        now_s, last_s = self._wall_s(), record.last_wall_s
+        after_s = last_s if last_s is not None and now_s < last_s <= now_s + BACK_S else now_s
+        next_s = next_time(record.cron, read_zone(record.zone), after_s)
         return replace(record, next_wall_s=next_s)
 
     async def _keep(self, record: ScheduleRecord) -> ScheduleRecord:
