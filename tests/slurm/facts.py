@@ -1,7 +1,7 @@
 """Facts of a job as `scontrol show job` writes them, from Slurm's answer and from our request."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from weir.slurm.batch_request import BatchRequest
 from weir.slurm.file_patterns import DEFAULT, DEFAULT_OF_ARRAY, expand
@@ -102,8 +102,8 @@ def of_request(request: BatchRequest, answer: Mapping[str, str]) -> Facts:
 
 
 def submitted_at(answer: Mapping[str, str]) -> datetime:
-    """Return the time of the submission."""
-    return datetime.fromisoformat(answer["SubmitTime"]).replace(tzinfo=UTC)
+    """Return the time of the submission, as if in this machine's zone."""
+    return datetime.fromisoformat(answer["SubmitTime"]).astimezone()
 
 
 def _gpus(requests: object) -> list[tuple[object, ...]]:

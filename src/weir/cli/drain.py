@@ -162,7 +162,7 @@ def _time_of(option: str, written: str) -> float:
         ValueError: the text is no time; the message says what to write.
     """
     try:
-        return datetime.fromisoformat(written).astimezone().timestamp()
+        return datetime.fromisoformat(written).timestamp()
     except (ValueError, OverflowError, OSError):
         right = "a time such as 2026-12-01T18:00"
         raise ValueError(f"{option} {written!r} is no time: write {right}") from None

@@ -220,7 +220,7 @@ def at(option: str, written: str) -> float:
     except ValueError:
         pass
     try:
-        return datetime.fromisoformat(written).astimezone().timestamp()
+        return datetime.fromisoformat(written).timestamp()
     except ValueError:
         right = "how long ago, such as 7d or 12h, or a date such as 2026-11-01"
         raise ValueError(f"{option} {written!r} is no time: write {right}") from None

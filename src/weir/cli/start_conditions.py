@@ -25,10 +25,10 @@ def begin_time(written: str, now_s: float) -> float:
         if text.startswith("+"):
             return now_s + seconds(text[1:])
         if _TIME_OF_DAY.fullmatch(text):
-            now = datetime.fromtimestamp(now_s).astimezone()
-            at = datetime.combine(now.date(), time_of_day.fromisoformat(text)).astimezone()
-            return (at if at > now else at + timedelta(days=1)).timestamp()
-        return datetime.fromisoformat(text).astimezone().timestamp()
+            today = datetime.fromtimestamp(now_s).date()  # noqa: DTZ006 - of this machine's zone
+            at = datetime.combine(today, time_of_day.fromisoformat(text))
+            return (at if at.timestamp() > now_s else at + timedelta(days=1)).timestamp()
+        return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         right = "write 2026-12-01T18:00, 18:00 for the next such time, or +2h from now"
         raise ValueError(f"--begin {written!r} is no time: {right}") from None

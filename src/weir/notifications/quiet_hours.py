@@ -29,11 +29,11 @@ def quiet_for_s(written: str, wall_s: float) -> float:
     if hours is None:
         return 0.0
     begin, end = hours
-    now = datetime.fromtimestamp(wall_s).astimezone()
+    now = datetime.fromtimestamp(wall_s)  # noqa: DTZ006 - of this machine's zone
     is_quiet = begin <= now.time() < end if begin < end else not end <= now.time() < begin
     if not is_quiet:
         return 0.0
-    ends = now.replace(hour=end.hour, minute=end.minute, second=0, microsecond=0)
+    ends = datetime.combine(now.date(), end)
     if ends <= now:
         ends += timedelta(days=1)
-    return (ends - now).total_seconds()
+    return ends.timestamp() - wall_s  # a night may be an hour shorter or longer

@@ -197,7 +197,7 @@ def _moment(written: Any) -> float:
         at_s = float(written)
     elif isinstance(written, str) and len(written) <= MOMENT_LENGTH_MAX:
         with suppress(ValueError, OverflowError, OSError):
-            at_s = datetime.fromisoformat(written.strip()).astimezone().timestamp()
+            at_s = datetime.fromisoformat(written.strip()).timestamp()
     if not 0 <= at_s <= MOMENT_MAX:
         right = "write a time such as 2026-12-01T18:00, or seconds since 1970"
         raise ValueError(f"{reprlib.repr(written)} is no time: {right}")

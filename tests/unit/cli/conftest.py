@@ -24,6 +24,16 @@ def still(monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
     time.tzset()
 
 
+@pytest.fixture
+def zurich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Clocks are set to summer time on 2027-03-28 and back on 2026-10-25."""
+    monkeypatch.setenv("TZ", "Europe/Zurich")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("COLUMNS", "NO_COLOR", "WEIR_PROJECT"):

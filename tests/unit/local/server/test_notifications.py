@@ -5,6 +5,8 @@ import hashlib
 import hmac
 import json
 import stat
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -249,8 +251,6 @@ def test_a_long_message_names_how_many_more_there_are() -> None:
     ],
 )
 def test_quiet_hours_end_in_the_morning(quiet: str, hour: int, hours: float) -> None:
-    from datetime import datetime
-
     now = datetime(2026, 11, 23, hour).astimezone().timestamp()
     assert quiet_for_s(quiet, now) == hours * 3600
 
@@ -275,3 +275,14 @@ async def test_an_eviction_is_a_line_in_the_output_of_the_job(stands: Standing) 
     await stands.until("high", "running")
     logs = await stands.admin.get("/api/v1/workloads/low/logs?start=1")
     assert "weir: low is stopped for high (preempt)" in logs.text
+
+
+def test_quiet_hours_end_by_the_clock_when_summer_time_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Zurich")
+    time.tzset()
+    try:
+        late_s = datetime.fromisoformat("2026-10-24T23:00+02:00").timestamp()  # the clock is set back then
+        assert quiet_for_s("22:00-07:00", late_s) == 9 * 3600
+    finally:
+        monkeypatch.undo()
+        time.tzset()
