@@ -18,13 +18,13 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.simulation.faults import FaultRates
 from weir.simulation.initial_events import ground
 from weir.simulation.job_trace import JobTrace
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadSubmitted
 from weir.state.reduce import reduce
 
+from .faults import FaultRates
 from .reference_scheduler import first_fit
 
 GPU_MEMORY = 16 << 30

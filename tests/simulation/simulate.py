@@ -15,11 +15,11 @@ from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide as engine
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
-from weir.simulation.faults import FaultyCluster, InjectedCrash
 from weir.state.cluster import Cluster
 from weir.state.events import Event, NoteAdded, WorkloadEnded
 
 from . import invariants
+from .faults import FaultyCluster, InjectedCrash
 from .random_case import Case, case
 
 STEPS_MOST = 50_000

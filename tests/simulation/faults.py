@@ -61,7 +61,7 @@ class FaultyCluster(SimulatedCluster):
         measured_every_s: float = 0.0,
     ) -> None:
         self._faults = faults
-        self._draw = random.Random(faults.seed)  # noqa: S311 - chance that can be replayed
+        self._draw = random.Random(faults.seed)
         self._connection = 0
         self._due_s: dict[str, float] = {}  # when the last fact about an object is delivered
         super().__init__(scenario, job_traces, measured_every_s=measured_every_s)
