@@ -160,8 +160,4 @@ class Control:
             out.happen(nomination)
             out.order(ReserveNomination(nomination))
         for place in plan.binds:
-            was_nominated = place.pod.workload in self.cluster.nominated
-            start = lives.assigned(PodAssigned(place, now_s))
-            out.order(
-                StartPod(place, start, "capacity nominated for it" if was_nominated else "free capacity")
-            )
+            out.order(StartPod(place, lives.assigned(PodAssigned(place, now_s))))

@@ -282,7 +282,6 @@ class StartPod:
 
     place: Placement
     start: int
-    cause: str
 
 
 @record()

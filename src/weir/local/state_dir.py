@@ -3,7 +3,7 @@
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,11 +106,6 @@ class StoredStart:
     stopping: bool
     ended: StartOutcome | None
 
-    @property
-    def log(self) -> Path:
-        """Return the output file."""
-        return Path(pod_files.own_directory(self.directory), pod_files.LOG)
-
 
 class StateDir:
     """`$WEIR_HOME`: for its owner only, but for the directories of users in a shared pool.
@@ -162,10 +157,6 @@ class StateDir:
         """Return the job's own directory of a start."""
         return f"{self.path}/{pod_files.OWN}/{uid}/{start}-{group}-{index}"
 
-    def named(self, name: str) -> str:
-        """Return the directory of a start by its name, UID/START-GROUP-INDEX."""
-        return f"{self.path}/pods/{name}"
-
     def start_name(self, directory: str) -> str:
         """Return the name of a start, as UID/START-GROUP-INDEX."""
         return directory.removeprefix(f"{self.path}/pods/")
@@ -185,12 +176,6 @@ class StateDir:
             (self.path / name).is_dir() and os.access(self.path / name, os.W_OK | os.X_OK)
             for name in (pod_files.RECORDS, *(() if self.shared else (pod_files.OWN, "checkpoints")))
         )
-
-    def starts(self, uid: int, after: int = 0) -> Iterator[StoredStart]:
-        """Yield the starts of a workload's pods with numbers above `after`, oldest first."""
-        for start, group, index in self.numbers(uid):
-            if start > after:
-                yield self.start(uid, start, group, index)
 
     def start(self, uid: int, start: int, group: int, index: int) -> StoredStart:
         """Read one start of a pod.

@@ -124,7 +124,7 @@ def test_a_refusal_names_the_claim_the_selector_and_the_shortage() -> None:
     case = case_of([{"name": "r", "exactly": wanted}], devices)
     refusal = allocate(case.claims, case.pools, case.usage, SelectorResults())
     assert refusal == ClaimRefusal(
-        "c", "r", f"2 of class gpu, selector {SIZE_OVER_9} needed, 1 free of 1 that match"
+        "c", f"2 of class gpu, selector {SIZE_OVER_9} needed, 1 free of 1 that match"
     )
 
 

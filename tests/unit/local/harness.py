@@ -136,7 +136,7 @@ class Rig:
     def start(self, *pods: PodKey, start: int = 1) -> None:
         """Start pods at once."""
         places = [Placement(pod, "here", (pod.index,)) for pod in pods]
-        self.backend.apply([StartPod(place, start + at, "") for at, place in enumerate(places)])
+        self.backend.apply([StartPod(place, start + at) for at, place in enumerate(places)])
 
     def run(self, *command: str, name: str = "job", start: int = 1, **how: object) -> PodKey:
         """Submit a workload of one pod and start it."""

@@ -205,9 +205,9 @@ def test_a_nomination_is_kept_until_its_pods_start(rig: Rig) -> None:
     nomination = Nominated("job", places, 0.0)
     rig.backend.apply([ReserveNomination(nomination)])
     assert of(rig.crash(), Nominated) == [nomination]
-    rig.backend.apply([StartPod(places[0], 1, "")])
+    rig.backend.apply([StartPod(places[0], 1)])
     assert of(rig.crash(), Nominated) == [Nominated("job", places[1:], 0.0)]
-    rig.backend.apply([StartPod(places[1], 2, "")])
+    rig.backend.apply([StartPod(places[1], 2)])
     assert not of(rig.crash(), Nominated)
 
 
@@ -248,7 +248,7 @@ def test_two_pools_cannot_have_one_home(rig: Rig) -> None:
 def test_a_journal_that_fails_breaks_off_before_anything_starts(rig: Rig) -> None:
     rig.submit("true")
     rig.journal.fails = JournalFailed(errno.ENOSPC, "No space left on device")
-    start = StartPod(Placement(PodKey("job", 0, 0), "here", (0,)), 1, "")
+    start = StartPod(Placement(PodKey("job", 0, 0), "here", (0,)), 1)
     with pytest.raises(OSError, match="No space"):
         rig.backend.apply([SaveProgress("job", WorkloadProgress()), start])
     assert not rig.backend.pods()

@@ -67,7 +67,7 @@ def test_a_job_that_never_stops_writing_does_not_fill_the_disk(rig: Rig) -> None
         )
     )
     rig.exit(pod)
-    path = rig.backend.home.start(1, 1, 0, 0).log
+    path = Path(rig.backend.home.own(1, 1, 0, 0)) / "log"
     assert path.stat().st_size > 8 * MOST
     assert held(path) <= MOST
     assert whole(path).endswith(b"end\n")

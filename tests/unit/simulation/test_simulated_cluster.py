@@ -26,7 +26,7 @@ class Stage:
             self._starts += 1
             pod = PodKey(name, 0, index)
             self._start_of[pod] = self._starts
-            self.world.apply([StartPod(Placement(pod, "node-0", (index,)), self._starts, "test")])
+            self.world.apply([StartPod(Placement(pod, "node-0", (index,)), self._starts)])
 
     def stop(self, name: str, *indices: int) -> None:
         """Stop pods of a job."""
@@ -117,7 +117,7 @@ def test_pod_on_a_node_that_is_gone_never_ran() -> None:
     """It is noticed, a little later."""
     stage = Stage(job("job", 100.0))
     pod = PodKey("job", 0, 0)
-    stage.world.apply([StartPod(Placement(pod, "nowhere", (0,)), 1, "test")])
+    stage.world.apply([StartPod(Placement(pod, "nowhere", (0,)), 1)])
     assert stage.until(10.0) == [f"1 0 {PodExit.LOST}"]
 
 
@@ -125,7 +125,7 @@ def test_repeated_effects_do_no_harm() -> None:
     """A start carried out before, a stop of a start that is over."""
     stage = Stage(job("job", 100.0))
     stage.start("job")
-    stage.world.apply([StartPod(Placement(PodKey("job", 0, 0), "node-0", (0,)), 1, "test")])
+    stage.world.apply([StartPod(Placement(PodKey("job", 0, 0), "node-0", (0,)), 1)])
     stage.until(10.0)
     stage.stop("job")
     stage.start("job")

@@ -60,7 +60,6 @@ class ProviderDescription:
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
-    algorithms: tuple[str, ...]
     end_session_endpoint: str | None = None
     """Page where a browser ends its session with the provider, if there is one."""
 
@@ -283,10 +282,7 @@ def described(document: Mapping[str, Any], issuer: str) -> ProviderDescription:
             raise ProviderUnavailable(f"The identity provider names no {name}.")
         _check_endpoint(url, issuer)
         found[name] = url
-    named = document.get("id_token_signing_alg_values_supported")
-    named = named if isinstance(named, list) else ["RS256"]
-    algorithms = tuple(each for each in ASYMMETRIC if each in named)
-    return ProviderDescription(**found, algorithms=algorithms, end_session_endpoint=_end_of(document, issuer))
+    return ProviderDescription(**found, end_session_endpoint=_end_of(document, issuer))
 
 
 def _end_of(document: Mapping[str, Any], issuer: str) -> str | None:

@@ -38,10 +38,9 @@ class ChosenDevice:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRefusal:
-    """Refusal of a pod's claims by a node: the claim, the request and a sentence."""
+    """Refusal of a pod's claims by a node: the claim and a sentence."""
 
     claim: str
-    request: str
     sentence: str
 
 
@@ -124,10 +123,10 @@ class _Search:
                 least += min(counts)
             if least > DEVICES_MOST:
                 sentence = f"it asks for {least} devices, and a claim has at most {DEVICES_MOST}"
-                return ClaimRefusal(claim.name, "", sentence)
+                return ClaimRefusal(claim.name, sentence)
         total = sum(min(map(self._count, each)) for claim in self._claims for each in claim.requests)
         if total > _POD_DEVICES_MOST:
-            return ClaimRefusal(self._claims[0].name, "", f"the claims of a pod ask for {total} devices")
+            return ClaimRefusal(self._claims[0].name, f"the claims of a pod ask for {total} devices")
         return None
 
     def _count(self, devices: ExactDevices) -> int:
@@ -139,7 +138,7 @@ class _Search:
             if pool.problem:
                 if devices.count is None:
                     sentence = f"it asks for all devices, and the pool {'/'.join(pool.key)} {pool.problem}"
-                    return ClaimRefusal(claim.name, devices.name, sentence)
+                    return ClaimRefusal(claim.name, sentence)
                 continue
             for device in pool.devices:
                 self._pool_of[device.key] = pool
@@ -147,7 +146,7 @@ class _Search:
                     is_candidate = self._is_candidate(devices, device)
                 except CelError as error:
                     sentence = f"a selector fails for the device {'/'.join(device.key)}: {error}"
-                    failure = ClaimRefusal(claim.name, devices.name, sentence)
+                    failure = ClaimRefusal(claim.name, sentence)
                     if devices.count is None:
                         return failure
                     self._failures[id(devices), device.key] = failure
@@ -242,7 +241,7 @@ class _Search:
         self.steps += 1
         if self.steps > STEPS_MOST:
             sentence = f"no choice of devices found in {STEPS_MOST} steps: write a simpler claim"
-            raise _Stopped(ClaimRefusal(self._claims[claim].name, devices.name, sentence))
+            raise _Stopped(ClaimRefusal(self._claims[claim].name, sentence))
         key, taken = device.key, self._taken.get(device.key, set())
         if devices.admin:
             if claim in taken:
@@ -339,9 +338,9 @@ class _Search:
                     matching = len(self._candidates[id(devices)])
                     found = f"{free} free of {matching} that match"
                     sentence = f"{max(1, count)} of {devices.describe()} needed, {found}"
-                    return ClaimRefusal(claim.name, devices.name, sentence)
+                    return ClaimRefusal(claim.name, sentence)
         sentence = "enough devices are free, but no choice of them satisfies the constraints and counters"
-        return ClaimRefusal(self._claims[0].name, "", sentence)
+        return ClaimRefusal(self._claims[0].name, sentence)
 
     def _free(self, devices: ExactDevices) -> int:
         return sum(
