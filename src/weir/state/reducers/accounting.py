@@ -1,6 +1,7 @@
 """Accounting of pods: in the columns of a node and in the quota usage of their queues."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from weir.state import events
 from weir.state.cluster import Cluster
@@ -55,19 +56,26 @@ def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
         ledger.add_asked(job.path, job.requests[pod.group], sign)
 
 
-def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
-    """Set which of a job's unplaced pods are absent; all others exist."""
+@contextmanager
+def recharged(cluster: Cluster, job: Job) -> Iterator[None]:
+    """Release the pods of a job from quota usage for a change of the job, and charge them again after it."""
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         charge(cluster, pod, -1)
-    for pod in pods:
-        if pod in absent:
-            pod.phase = Phase.ABSENT
-        elif pod.phase is Phase.ABSENT:
-            pod.phase = Phase.PENDING if pod.nomination is None else Phase.NOMINATED
-    job.tally()
+    yield
     for pod in pods:
         charge(cluster, pod, 1)
+
+
+def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
+    """Set which of a job's unplaced pods are absent; all others exist."""
+    with recharged(cluster, job):
+        for pod in [pod for group in job.pods for pod in group]:
+            if pod in absent:
+                pod.phase = Phase.ABSENT
+            elif pod.phase is Phase.ABSENT:
+                pod.phase = Phase.PENDING if pod.nomination is None else Phase.NOMINATED
+        job.tally()
 
 
 def allocate(cluster: Cluster, pod: Pod, at: int, devices: tuple[int, ...], pods: int = 1) -> None:

@@ -9,7 +9,7 @@ from weir.state import events
 from weir.state.capacity_columns import NO_DEVICE
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase, devices_asked
-from weir.state.reducers.accounting import allocate, charge, request_of
+from weir.state.reducers.accounting import allocate, charge, recharged, request_of
 from weir.state.reducers.column_growth import grow
 from weir.state.reducers.nominations import nominated_on, release_nominations
 from weir.state.reducers.pending_index import dequeue, enqueue, update_status
@@ -100,11 +100,7 @@ def _recharge(cluster: Cluster, job: Job) -> None:
     requests = tuple(request_of(cluster, shape) for shape in job.shapes)
     if requests == job.requests:
         return
-    pods = [pod for group in job.pods for pod in group]
-    for pod in pods:
-        charge(cluster, pod, -1)
-    job.requests, job.pod_milli = requests, devices_asked(job.shapes, requests)
-    for pod in pods:
-        charge(cluster, pod, 1)
+    with recharged(cluster, job):
+        job.requests, job.pod_milli = requests, devices_asked(job.shapes, requests)
     dequeue(cluster, job)
     enqueue(cluster, job)

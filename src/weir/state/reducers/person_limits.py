@@ -3,7 +3,7 @@
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.person_admission import Person
-from weir.state.reducers.accounting import charge
+from weir.state.reducers.accounting import recharged
 from weir.state.reducers.pending_index import enqueue
 
 
@@ -34,10 +34,6 @@ def _withhold(cluster: Cluster, job: Job, withheld: bool) -> None:
     """Withhold a pending workload from the engine, or admit it."""
     if job.withheld == withheld:
         return
-    pods = [pod for group in job.pods for pod in group]
-    for pod in pods:
-        charge(cluster, pod, -1)
-    job.withheld = withheld
-    for pod in pods:
-        charge(cluster, pod, 1)
+    with recharged(cluster, job):
+        job.withheld = withheld
     enqueue(cluster, job)

@@ -4,7 +4,7 @@ from weir.model.workloads import Workload
 from weir.state import events
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, JobTerms, Phase, Pod, devices_asked
-from weir.state.reducers.accounting import allocate, charge, request_of, set_absent, usage_on
+from weir.state.reducers.accounting import allocate, charge, recharged, request_of, set_absent, usage_on
 from weir.state.reducers.column_growth import grow
 from weir.state.reducers.nominations import release_nomination, release_nominations
 from weir.state.reducers.pending_index import dequeue, enqueue, set_running, update_status
@@ -182,13 +182,9 @@ def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
     if job.held == event.suspended:
         job.held_why, job.held_until_s, job.held_code = event.reason, event.until_s, event.code
         return
-    pods = [pod for group in job.pods for pod in group]
-    for pod in pods:
-        charge(cluster, pod, -1)
-    job.held, job.held_code = event.suspended, event.code
-    job.held_why, job.held_until_s = event.reason, event.until_s
-    for pod in pods:
-        charge(cluster, pod, 1)
+    with recharged(cluster, job):
+        job.held, job.held_code = event.suspended, event.code
+        job.held_why, job.held_until_s = event.reason, event.until_s
     enqueue(cluster, job)
 
 
