@@ -1,12 +1,14 @@
 """Requests for hyper-parameter sweeps."""
 
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from math import inf
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from weir.api.submissions import Submission
-from weir.api.sweeps import SamplerName
+from weir.api.sweeps import SamplerName, SweepDetail, TrialRow, rung_rows
 from weir.scenario_io.scalars import Name
 from weir.scenario_io.specs import Entry
 from weir.sweeps.parameters import SweepParameter, command_length_max, grid_size, parse_parameter
@@ -91,3 +93,24 @@ class SweepSubmission(Entry):
             return size if self.trials is None else min(size, self.trials)
         assert self.trials is not None
         return self.trials
+
+    def loss(self, value: float | None) -> float:
+        """Return a value of the metric as a loss: smaller is better, and no number is the worst."""
+        if value is None:
+            return inf
+        return value if self.mode == "min" else -value
+
+    def detail(self, line: Mapping[str, Any], trials: list[TrialRow]) -> SweepDetail:
+        """Return all details of a sweep from the fields of its line and the rows of its trials."""
+        return SweepDetail(
+            **line,
+            params=dict(self.params),
+            rungs=list(self.rungs),
+            eta=self.eta,
+            sampler=self.sampler,
+            seed=self.seed,
+            parallel=self.parallel,
+            command=list(self.workload.command),
+            rung_rows=rung_rows(self.rungs, self.mode, trials),
+            trial_rows=trials,
+        )

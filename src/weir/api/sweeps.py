@@ -1,5 +1,6 @@
 """Answers about hyper-parameter sweeps."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from weir.api.workload_list import Answer, Page, Shown
@@ -43,6 +44,27 @@ class RungRow(Answer):
     promoted: int
     parked: int
     best: float | None = None
+
+
+def rung_rows(rungs: Sequence[int], mode: Literal["min", "max"], trials: Sequence[TrialRow]) -> list[RungRow]:
+    """Return the rungs of a sweep, counted from the rows of its trials."""
+    reached: dict[int, list[RungValue]] = {rung: [] for rung in rungs}
+    for trial in trials:
+        for result in trial.results:
+            reached[result.rung].append(result)
+    rows, choose = [], min if mode == "min" else max
+    for rung, results in reached.items():
+        values = [each.value for each in results if each.value is not None]
+        rows.append(
+            RungRow(
+                rung=rung,
+                reached=len(results),
+                promoted=sum(each.promoted_among is not None for each in results),
+                parked=sum(trial.state == "parked" and trial.target == rung for trial in trials),
+                best=choose(values, default=None),
+            )
+        )
+    return rows
 
 
 class SweepRow(Answer):

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
+FAILED_FIRST = 5
+"""Failed trials from which on a sweep is given up if none has reached a rung."""
 Score = tuple[float, int]
 """Value, smaller is better, and the number of the trial, by which ties are broken."""
 
@@ -102,6 +104,10 @@ class Halving:
     def reached(self, rung: int) -> int:
         """Return how many trials have reached a rung."""
         return len(self._rungs[rung].scores)
+
+    def has_failed(self, failed: int) -> bool:
+        """Return True if the sweep is to be given up: the first trials have all failed."""
+        return failed >= FAILED_FIRST and not self.reached(0)
 
     def rung_of(self, trial: int) -> int:
         """Return the last rung of a trial; -1 if it has reached none."""

@@ -5,7 +5,7 @@ from collections.abc import Container
 from typing import Any
 
 from weir.api.sweep_submissions import SweepSubmission
-from weir.api.sweeps import RungRow, RungValue, SweepDetail, SweepRow, SweepState, TrialRow, TrialState
+from weir.api.sweeps import RungValue, SweepDetail, SweepRow, SweepState, TrialRow, TrialState
 from weir.kubernetes.api.object_numbers import at_s, workload_number
 from weir.kubernetes.crd.sweep_objects import LIVE, PARKED, STOPPED_TRIAL, SweepObject, SweepTrial
 from weir.kubernetes.sweeps.progress import SweepProgress
@@ -61,21 +61,11 @@ def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
     except (ValueError, TypeError, AssertionError) as error:
         raise wrong(f"Sweep {sweep.key} can't be read: {error}") from None
     best = progress.best()
-    return SweepDetail(
-        **_line(sweep, progress, running),
-        params=dict(plan.params),
-        rungs=list(plan.rungs),
-        eta=plan.eta,
-        sampler=plan.sampler,
-        seed=plan.seed,
-        parallel=plan.parallel,
-        command=list(plan.workload.command),
-        rung_rows=_rungs(progress),
-        trial_rows=[
-            _trial(sweep, plan, number, trial, running, is_best=best is not None and number == best.trial)
-            for number, trial in enumerate(progress.trials)
-        ],
-    )
+    trials = [
+        _trial(sweep, plan, number, trial, running, is_best=best is not None and number == best.trial)
+        for number, trial in enumerate(progress.trials)
+    ]
+    return plan.detail(_line(sweep, progress, running), trials)
 
 
 def _end_trials(sweep: SweepObject, running: Container[str]) -> None:
@@ -173,22 +163,3 @@ def _trial(
         command=command,
         checkpoints=checkpoints,
     )
-
-
-def _rungs(progress: SweepProgress) -> list[RungRow]:
-    rows = []
-    choose = min if progress.plan.mode == "min" else max
-    for at, rung in enumerate(progress.plan.rungs):
-        results = [trial.results[at] for trial in progress.trials if at < len(trial.results)]
-        values = [each.value for each in results if each.value is not None]
-        parked = sum(trial.state == PARKED and trial.target == at for trial in progress.trials)
-        rows.append(
-            RungRow(
-                rung=rung,
-                reached=len(results),
-                promoted=sum(each.promoted_among is not None for each in results),
-                parked=parked,
-                best=choose(values, default=None),
-            )
-        )
-    return rows

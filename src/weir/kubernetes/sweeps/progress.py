@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from math import inf
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.kubernetes.crd.sweep_objects import (
@@ -17,9 +16,6 @@ from weir.kubernetes.crd.sweep_objects import (
 from weir.sweeps.halving import BestResult, Halving, Promotion
 from weir.sweeps.outcome import outcome, result_words
 from weir.sweeps.past_trials import PastTrial
-
-FAILED_FIRST = 5
-"""Failed trials from which on a sweep is given up if none has reached a rung."""
 
 
 class SweepProgress:
@@ -43,13 +39,7 @@ class SweepProgress:
 
     def _record(self, number: int, results: Sequence[ReachedRung]) -> None:
         for result in results:
-            self._halving.record(number, result.rung, self.loss(result.value))
-
-    def loss(self, value: float | None) -> float:
-        """Return a value of the metric as a loss: smaller is better, and no number is the worst."""
-        if value is None:
-            return inf
-        return value if self.plan.mode == "min" else -value
+            self._halving.record(number, result.rung, self.plan.loss(result.value))
 
     def end_run(self, number: int, results: Sequence[ReachedRung], seconds: float, *, failed: bool) -> None:
         """Take in that the Job of a trial is over, with the results that it had."""
@@ -102,7 +92,7 @@ class SweepProgress:
     def has_failed(self) -> bool:
         """Return True if the first trials have all failed."""
         failed = sum(trial.state == FAILED_TRIAL for trial in self.trials)
-        return failed >= FAILED_FIRST and not self._halving.reached(0)
+        return self._halving.has_failed(failed)
 
     def best(self) -> BestResult | None:
         """Return the best result at any rung; None before the first."""
@@ -114,7 +104,7 @@ class SweepProgress:
         return [
             PastTrial(
                 json.loads(trial.params),
-                {rungs[result.rung]: self.loss(result.value) for result in trial.results},
+                {rungs[result.rung]: self.plan.loss(result.value) for result in trial.results},
                 is_complete=len(trial.results) == len(rungs),
                 is_over=trial.state in (FAILED_TRIAL, STOPPED_TRIAL, SUCCEEDED_TRIAL),
                 state=json.loads(trial.sampler_state or "{}"),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from weir.api.answers import Status, WorkloadRow
 from weir.api.sweep_submissions import SweepSubmission
@@ -13,8 +12,6 @@ from weir.sweeps.parameters import SweepParameter, Values
 from weir.sweeps.past_trials import PastTrial
 
 ENDS: frozenset[Status] = frozenset(("succeeded", "failed", "stopped"))
-FAILED_FIRST = 5
-"""Failed trials from which on a sweep is given up if none has reached a rung."""
 
 
 @dataclass(slots=True)
@@ -91,7 +88,7 @@ class LiveSweep:
         if result.rung in trial.results:
             return False
         trial.results[result.rung] = result
-        return self._halving.record(result.number, result.rung, self.loss(result.value))
+        return self._halving.record(result.number, result.rung, self.spec.loss(result.value))
 
     def take_row(self, row: WorkloadRow) -> LiveTrial | None:
         """Take in the row of a trial, as control has published it; return the trial."""
@@ -126,12 +123,6 @@ class LiveSweep:
         done = self.is_exhausted and not self._active
         return self._halving.promotion(ready=self._parked, last=done)
 
-    def loss(self, value: float | None) -> float:
-        """Return a value of the metric as a loss: smaller is better, and no number is the worst."""
-        if value is None:
-            return inf
-        return value if self.spec.mode == "min" else -value
-
     def has_ended(self) -> bool:
         """Return True if it was written down that it is over."""
         return self.record.ended_s is not None
@@ -154,7 +145,7 @@ class LiveSweep:
     @property
     def has_failed(self) -> bool:
         """Return True if the first trials have all failed."""
-        return self._failed >= FAILED_FIRST and not self._halving.reached(0)
+        return self._halving.has_failed(self._failed)
 
     def may_begin(self) -> bool:
         """Return True if another trial may run: none is pending, and fewer run than are wanted."""
@@ -173,7 +164,7 @@ class LiveSweep:
         return [
             PastTrial(
                 params_of(each.record),
-                {rungs[rung]: self.loss(result.value) for rung, result in each.results.items()},
+                {rungs[rung]: self.spec.loss(result.value) for rung, result in each.results.items()},
                 is_complete=len(each.results) == len(rungs),
                 is_over=each.is_over,
                 state=each.record.state_of_sampler,

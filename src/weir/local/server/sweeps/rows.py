@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weir.api.sweeps import RungRow, RungValue, SweepDetail, SweepRow, TrialRow, TrialState
+from weir.api.sweeps import RungValue, SweepDetail, SweepRow, TrialRow, TrialState
 from weir.api.workload_list import WorkloadRow
 from weir.local.server.pool_state import PoolState
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial, params_of
@@ -33,19 +33,8 @@ def unreadable_row(record: SweepRecord, why: str) -> SweepRow:
 
 def sweep_detail(sweep: LiveSweep, state: PoolState) -> SweepDetail:
     """Return all details of a sweep."""
-    spec = sweep.spec
-    return SweepDetail(
-        **_line(sweep, state),
-        params=dict(spec.params),
-        rungs=list(spec.rungs),
-        eta=spec.eta,
-        sampler=spec.sampler,
-        seed=spec.seed,
-        parallel=spec.parallel,
-        command=list(spec.workload.command),
-        rung_rows=_rungs(sweep),
-        trial_rows=[_trial(each, spec.rungs, state) for each in sweep.trials],
-    )
+    trials = [_trial(each, sweep.spec.rungs, state) for each in sweep.trials]
+    return sweep.spec.detail(_line(sweep, state), trials)
 
 
 def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
@@ -124,22 +113,3 @@ def _state(trial: LiveTrial, row: WorkloadRow | None) -> TrialState:
     if status == "pending" and row is not None and row.reason is not None:
         return "suspended" if row.reason.why == "suspended" else "pending"
     return status  # type: ignore[return-value]  # the others are states of trials as well
-
-
-def _rungs(sweep: LiveSweep) -> list[RungRow]:
-    rows = []
-    for at, rung in enumerate(sweep.spec.rungs):
-        results = [each.results[at] for each in sweep.trials if at in each.results]
-        values = [each.value for each in results if each.value is not None]
-        parked = sum(each.is_parked and each.target == at for each in sweep.trials)
-        choose = min if sweep.spec.mode == "min" else max
-        rows.append(
-            RungRow(
-                rung=rung,
-                reached=len(results),
-                promoted=sum(each.promoted_among is not None for each in results),
-                parked=parked,
-                best=choose(values, default=None),
-            )
-        )
-    return rows
