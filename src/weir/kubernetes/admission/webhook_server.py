@@ -217,6 +217,7 @@ class ReviewAnswer(NamedTuple):
     denial: Mapping[str, str] | None = None  # for the log
 
 
+Judgement = TypeVar("Judgement")
 Candidate = TypeVar("Candidate", MemberCandidate, Claimant)
 Answer = Callable[[Mapping[str, Any], QuotaTree, PodRules], ReviewAnswer]
 
@@ -236,7 +237,9 @@ async def _review(
     if refused is not None:
         return refused
     try:
-        found = await worker.answer(request.read, lambda read: _answered(read, answer, known, served.reading))
+        found = await worker.answer(
+            request.read, lambda read: _read_review(read, answer, known, served.reading)
+        )
     except ReviewsBusy as error:
         _LOG.warning("review_not_answered", why=str(error))
         return _refused(503, f"Not now: {error}.")
@@ -244,7 +247,7 @@ async def _review(
         now = await served.second_look.tree()
         if now is not None:
             with suppress(ReviewsBusy):  # then the first answer counts
-                again = partial(_answered, answer=answer, known=now, reading=served.reading)
+                again = partial(_read_review, judge=answer, known=now, reading=served.reading)
                 found = await worker.answer(request.read, again)
     if found is None:
         return _refused(400, "This is no AdmissionReview that can be read.")
@@ -271,7 +274,7 @@ async def _review_candidate(
     if refused is not None:
         return refused
     try:
-        found = await worker.answer(request.read, lambda read: _candidate(read, find, known, reading))
+        found = await worker.answer(request.read, lambda read: _read_review(read, find, known, reading))
     except ReviewsBusy as error:
         return _refused(503, f"Not now: {error}.")
     if found is None:
@@ -280,21 +283,6 @@ async def _review_candidate(
     is_ours = may_be is not None and bool(may_be.patch) and await confirm(may_be)
     answer = _with_patch(may_be.patch if may_be is not None and is_ours else [])
     return web.Response(body=_as_review(uid, answer), content_type="application/json")
-
-
-def _candidate(
-    body: bytes,
-    find: Callable[[Mapping[str, Any], QuotaTree, PodRules], Candidate | None],
-    known: QuotaTree,
-    reading: PodRules,
-) -> tuple[Any, Candidate | None] | None:
-    """Return the uid of a review and its pod, in the worker's thread; None if the review can't be read."""
-    try:
-        request = msgspec.json.decode(body)["request"]
-        return request["uid"], find(request, known, reading)
-    except _UNREADABLE as error:
-        _LOG.warning("review_not_understood", why=str(error)[:300])
-        return None
 
 
 def _not_taken(
@@ -324,13 +312,16 @@ def _refused(status: int, sentence: str) -> web.Response:
     return web.Response(status=status, text=f"{sentence}\n")
 
 
-def _answered(
-    body: bytes, answer: Answer, known: QuotaTree, reading: PodRules
-) -> tuple[Any, ReviewAnswer] | None:
-    """Return uid and answer of a review, in the worker's thread; None if the review can't be read."""
+def _read_review(
+    body: bytes,
+    judge: Callable[[Mapping[str, Any], QuotaTree, PodRules], Judgement],
+    known: QuotaTree,
+    reading: PodRules,
+) -> tuple[Any, Judgement] | None:
+    """Return uid and judgement of a review, in the worker's thread; None if the review can't be read."""
     try:
         request = msgspec.json.decode(body)["request"]
-        return request["uid"], answer(request, known, reading)
+        return request["uid"], judge(request, known, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
