@@ -18,6 +18,7 @@ from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested
 from weir.local import persistent_clock
+from weir.local.backend import LocalBackend
 from weir.local.gpu_memory_limits import GpuMemoryLimits
 from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.array_feed import ArrayFeed
@@ -36,7 +37,6 @@ from weir.local.server.memberships import Memberships
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.notifications.notification_service import Notifications
 from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_state import PoolState
 from weir.local.server.priority_changes import change_priority, check_new_priority
 from weir.local.server.problem_details import RequestRefused
@@ -147,7 +147,7 @@ class PoolService(PoolState):
         self.notifications = Notifications(self)
         self._stop_listening = store.events.listen(self._on_stored_events)
 
-    def start(self, backend: PoolBackend) -> None:
+    def start(self, backend: LocalBackend) -> None:
         """Begin to decide."""
         self.backend = backend
         self.node_changes.begin()

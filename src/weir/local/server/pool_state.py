@@ -7,6 +7,7 @@ from threading import Lock
 
 from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
+from weir.local.backend import LocalBackend
 from weir.local.server.activity_view import ActivityView
 from weir.local.server.array_view import ArrayFact
 from weir.local.server.authorization import Action, Person, may, require
@@ -15,7 +16,6 @@ from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_drain import with_drained
 from weir.local.server.interactions import Interactions
 from weir.local.server.metrics import PoolCounters
-from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import pool_inventory
 from weir.local.server.pool_view import PoolView
 from weir.local.server.problem_details import RequestRefused
@@ -68,7 +68,7 @@ class PoolState:
         self.series = SeriesStore(home)
         self.what_if = WhatIfRuns(home)
         self.interactions = Interactions()
-        self.backend: PoolBackend
+        self.backend: LocalBackend
         self.certificate_ends_s: Callable[[], float | None] = lambda: None
         self.wake_array: Callable[[int], None] = lambda _: None
         self.user_events: deque[HistoryEvent] = deque()  # events of people's changes

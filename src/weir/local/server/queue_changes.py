@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from weir.api.answers import QueueDeleted, QueueRow, TokenRow
 from weir.control.clock import Clock
+from weir.local.backend import LocalBackend
 from weir.local.server.authorization import Person
 from weir.local.server.delegated_quotas import check_scope, check_within
-from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import PoolInventory, check_name, pool_inventory
 from weir.local.server.problem_details import FieldErrors, RequestRefused
 from weir.model.queues import Queue
@@ -32,7 +32,7 @@ class ChangedPool(Protocol):
     inventory: PoolInventory
     clock: Clock
     store: Store
-    backend: PoolBackend
+    backend: LocalBackend
     secrets: Any  # of the pool; its module needs the pool itself
     user_events: deque[HistoryEvent]
     control_thread: ControlThread
