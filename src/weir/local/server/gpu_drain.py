@@ -8,7 +8,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
-from weir.local.server.node_drain import NodeDrain, read_file, write_file
+from weir.local.server import private_files
+from weir.local.server.node_drain import NodeDrain
 from weir.service.queue_rows import DeviceUtilization
 
 FILE = "drained-gpus.json"
@@ -39,7 +40,7 @@ def read_gpu_drains(home: Path, count: int) -> GpuDrains:
     If the file can't be read, all count as drained: nothing starts until an administrator decides.
     """
     try:
-        text = read_file(home / FILE)
+        text = private_files.read(home / FILE)
         found = GpuDrains() if text is None else GpuDrains.model_validate_json(text)
     except (OSError, ValidationError) as error:
         _LOG.warning("drained_gpus_unreadable", why=type(error).__name__)
@@ -54,7 +55,7 @@ def write_gpu_drains(home: Path, drains: GpuDrains) -> None:
     Raises:
         OSError: they can't be written; the old state stays.
     """
-    write_file(home / FILE, drains.model_dump_json() if drains.gpus else None)
+    private_files.write_durably(home / FILE, drains.model_dump_json() if drains.gpus else None)
 
 
 def with_drained(

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.local.server.node_drain import REASON_MAX, read_file, write_file
+from weir.local.server import private_files
+from weir.local.server.node_drain import REASON_MAX
 from weir.model.nodes import Outage
 
 FILE = "maintenance.json"
@@ -92,7 +93,7 @@ def in_words(wall_s: float) -> str:
 def read_windows(home: Path) -> MaintenanceWindows | None:
     """Return the windows of a home; None if the file can't be read."""
     try:
-        text = read_file(home / FILE)
+        text = private_files.read(home / FILE)
         return MaintenanceWindows() if text is None else MaintenanceWindows.model_validate_json(text)
     except (OSError, ValidationError) as error:
         _LOG.warning("maintenance_unreadable", why=type(error).__name__)
@@ -105,4 +106,4 @@ def write_windows(home: Path, windows: MaintenanceWindows) -> None:
     Raises:
         OSError: they can't be written; the old state stays.
     """
-    write_file(home / FILE, windows.model_dump_json() if windows.windows else None)
+    private_files.write_durably(home / FILE, windows.model_dump_json() if windows.windows else None)

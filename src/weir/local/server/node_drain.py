@@ -1,16 +1,16 @@
 """Drained state of the pool's node, kept in a file of the home: it survives restarts."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
+from weir.local.server import private_files
+
 FILE = "drained.json"
 REASON_MAX = 200
 """Characters of a reason."""
-_BYTES_MAX = 1 << 20
 _LOG = get_logger(__name__)
 
 
@@ -36,7 +36,7 @@ def read_drain(home: Path) -> NodeDrain | None:
     A file that can't be read counts as drained: nothing starts until an administrator decides.
     """
     try:
-        text = read_file(home / FILE)
+        text = private_files.read(home / FILE)
         return None if text is None else NodeDrain.model_validate_json(text)
     except (OSError, ValidationError) as error:
         _LOG.warning("drained_state_unreadable", why=type(error).__name__)
@@ -49,41 +49,4 @@ def write_drain(home: Path, drain: NodeDrain | None) -> None:
     Raises:
         OSError: it can't be written; the old state stays.
     """
-    write_file(home / FILE, None if drain is None else drain.model_dump_json())
-
-
-def read_file(path: Path) -> bytes | None:
-    """Return the content of a small file of the home, which is no link; None if there is none.
-
-    Raises:
-        OSError: it can't be read.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(_BYTES_MAX)
-
-
-def write_file(path: Path, text: str | None) -> None:
-    """Replace a file of the home durably; None removes it.
-
-    Raises:
-        OSError: it can't be written; the old content stays.
-    """
-    if text is None:
-        path.unlink(missing_ok=True)
-    else:
-        beside = path.with_suffix(".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    private_files.write_durably(home / FILE, None if drain is None else drain.model_dump_json())

@@ -2,23 +2,44 @@
 
 import os
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from structlog import get_logger
 
 FILE_BYTES_MAX = 1 << 20
+_LOG = get_logger(__name__)
+Content = TypeVar("Content")
 
 
-def read(path: Path) -> bytes:
-    """Return the content of a file.
+def read(path: Path) -> bytes | None:
+    """Return the content of a file; None if there is none.
 
     Raises:
-        OSError: it isn't there, is a link, or can't be read.
+        OSError: it is a link, or can't be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
     with os.fdopen(descriptor, "rb") as file:
         return file.read(FILE_BYTES_MAX)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Replace a file.
+def read_entries(
+    path: Path, entries: TypeAdapter[dict[str, Content]], *, unreadable: str
+) -> dict[str, Content]:
+    """Return the entries of a file; none if there is no file, or with a warning if it can't be used."""
+    try:
+        content = read(path)
+        return {} if content is None else entries.validate_json(content)
+    except (OSError, ValidationError) as error:
+        _LOG.warning(unreadable, why=type(error).__name__)
+        return {}
+
+
+def write(path: Path, content: bytes, *, is_synced: bool = False) -> None:
+    """Replace a file; `is_synced` writes its content to the disk first.
 
     Raises:
         OSError: it can't be written; the old one stays.
@@ -27,4 +48,24 @@ def write(path: Path, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
         file.write(content)
+        if is_synced:
+            file.flush()
+            os.fsync(file.fileno())
     beside.replace(path)
+
+
+def write_durably(path: Path, text: str | None) -> None:
+    """Replace a file durably; None removes it.
+
+    Raises:
+        OSError: it can't be written; the old content stays.
+    """
+    if text is None:
+        path.unlink(missing_ok=True)
+    else:
+        write(path, text.encode(), is_synced=True)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

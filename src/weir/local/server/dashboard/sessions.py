@@ -7,7 +7,7 @@ revoked.
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from structlog import get_logger
 
 from weir.dashboard.session_table import DashboardSession, SessionTable, SignInRefused
@@ -28,7 +28,10 @@ class DashboardSessions:
         self._path = home / FILE
         self._authenticator = authenticator
         self._table = SessionTable(
-            clock, is_known=authenticator.is_known, signed_out=SIGNED_OUT, sessions=_read(self._path)
+            clock,
+            is_known=authenticator.is_known,
+            signed_out=SIGNED_OUT,
+            sessions=private_files.read_entries(self._path, _SESSIONS, unreadable="sessions_unreadable"),
         )
         self.make_code = self._table.make_code
 
@@ -71,14 +74,3 @@ class DashboardSessions:
             private_files.write(self._path, _SESSIONS.dump_json(self._table.sessions))
         except OSError as error:
             _LOG.warning("sessions_not_kept", why=error.strerror or str(error))
-
-
-def _read(path: Path) -> dict[str, DashboardSession]:
-    """Return the sessions of a file; none if there is no file or it can't be used."""
-    try:
-        return _SESSIONS.validate_json(private_files.read(path))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValidationError) as error:
-        _LOG.warning("sessions_unreadable", why=type(error).__name__)
-        return {}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from structlog import get_logger
 
 from weir.local.server import private_files
@@ -48,7 +48,7 @@ class SessionViews:
         self._path = home / FILE
         self._clock = clock
         self._codes: dict[str, SessionView] = {}
-        self._views = _read(self._path)
+        self._views = private_files.read_entries(self._path, _VIEWS, unreadable="session_views_unreadable")
 
     def make_code(self, credential: str, user: str, uid: int, name: str, kind: str) -> tuple[str, float]:
         """Return the code of a link to a session, and when it ends. `user` has the credential."""
@@ -106,17 +106,6 @@ class SessionViews:
         if found is None or not is_valid or not is_theirs:
             raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
         return found
-
-
-def _read(path: Path) -> dict[str, SessionView]:
-    """Return the views of a file; none if there is no file or it can't be used."""
-    try:
-        return _VIEWS.validate_json(private_files.read(path))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValidationError) as error:
-        _LOG.warning("session_views_unreadable", why=type(error).__name__)
-        return {}
 
 
 def _hash(text: str) -> str:
