@@ -12,6 +12,7 @@ from weir.cli.terminal import Screen, Tone, cells, plain, shortened, wrapped
 
 Row = TypeVar("Row")
 GAP = "  "
+_INDENT = "  "
 SENTENCE_EASY, NAME_EASY = 48, 24
 """Columns of this width are read without trouble; wider ones give way first."""
 
@@ -154,15 +155,15 @@ def _aligned(text: str, width: int, *, right: bool) -> str:
     return space + text if right else text + space
 
 
-def pairs(rows: Sequence[tuple[str, str]], screen: Screen, indent: str = "  ") -> list[str]:
+def pairs(rows: Sequence[tuple[str, str]], screen: Screen) -> list[str]:
     """Return lines with a label and a text each; long texts continue below, aligned."""
     if not rows:
         return []
     width = max(cells(label) for label, _ in rows)
     lines = []
     for label, text in rows:
-        width_left = None if screen.width is None else screen.width - len(indent) - width - len(GAP)
+        width_left = None if screen.width is None else screen.width - len(_INDENT) - width - len(GAP)
         first, *more = wrapped(plain(text), width_left).split("\n")
-        lines.append(f"{indent}{screen.paint(_aligned(label, width, right=False), 'quiet')}{GAP}{first}")
-        lines += [" " * (len(indent) + width + len(GAP)) + line for line in more]
+        lines.append(f"{_INDENT}{screen.paint(_aligned(label, width, right=False), 'quiet')}{GAP}{first}")
+        lines += [" " * (len(_INDENT) + width + len(GAP)) + line for line in more]
     return lines

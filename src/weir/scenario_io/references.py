@@ -36,11 +36,11 @@ class NameIndex:
         else:
             self.at[name] = path
 
-    def look_up(self, name: str | None, path: Path, mistakes: Mistakes, noun: str = "") -> None:
+    def look_up(self, name: str | None, path: Path, mistakes: Mistakes) -> None:
         """Check a reference to a name."""
         if name is None or name in self.at or not self.complete:
             return
-        mistakes.at(path, f"there is no {noun or self.noun} {name}; {nearest(name, self.at)}")
+        mistakes.at(path, f"there is no {self.noun} {name}; {nearest(name, self.at)}")
 
 
 def entries(raw: Any, *path: Step) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -65,13 +65,13 @@ def add_member(user: str, group: str) -> Step:
     )
 
 
-def make_directory(path: Path, mode: int = 0o755) -> Step:
+def make_directory(path: Path) -> Step:
     """Make a directory of root's, with the directories above it; one that is there keeps its mode."""
 
     def do(host: Host) -> None:
         place = host.path(path)
         place.mkdir(parents=True)
-        place.chmod(mode)
+        place.chmod(0o755)
 
     return Step(f"Make the directory {path}.", lambda host: host.path(path).is_dir(), do)
 

@@ -126,23 +126,16 @@ class ApiClient:
         """Replace an object, if it is still of the resource version the body names."""
         return read(await self._write("PUT", path, body), of)
 
-    async def patch(
-        self, path: str, body: object, kind: Patch, of: type[T], *, query: Mapping[str, str] | None = None
-    ) -> T:
+    async def patch(self, path: str, body: object, kind: Patch, of: type[T]) -> T:
         """Change part of an object."""
-        if kind is Patch.APPLY:
-            query = {"fieldManager": "weir", "force": "true", **(query or {})}
+        query = {"fieldManager": "weir", "force": "true"} if kind is Patch.APPLY else None
         return read(await self._write("PATCH", path, body, query=query, content_type=kind.value), of)
 
-    async def delete(
-        self, path: str, *, uid: str = "", grace_s: int | None = None, propagation: str = ""
-    ) -> None:
+    async def delete(self, path: str, *, uid: str = "", propagation: str = "") -> None:
         """Delete an object, if its uid is this one."""
         body: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             body["preconditions"] = {"uid": uid}
-        if grace_s is not None:
-            body["gracePeriodSeconds"] = grace_s
         if propagation:
             body["propagationPolicy"] = propagation
         await self._write("DELETE", path, body)
@@ -180,12 +173,10 @@ class ApiClient:
         except (*_UNANSWERED, ValueError):
             return None
 
-    async def list_all(
-        self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
-    ) -> list[T]:
+    async def list_all(self, path: str, of: type[T], *, label_selector: str = "") -> list[T]:
         """Return a whole list without the objects that can't be read."""
         items: list[T] = []
-        async for page in self.pieces(path, of, field_selector=field_selector, label_selector=label_selector):
+        async for page in self.pieces(path, of, label_selector=label_selector):
             items += [item for item in page.items if not isinstance(item, UndecodedObject)]
         return items
 
