@@ -6,22 +6,25 @@ terminal itself. Files and other programs get the output unchanged.
 
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from weir.cli.connect import connect
-from weir.cli.exit_codes import exit_code_of
 from weir.cli.terminal import plain, screen
 from weir.client.errors import Unreachable
 from weir.model.array_indices import index_name
 
 if TYPE_CHECKING:
-    from weir.api.answers import WorkloadDetail
+    from weir.api.answers import WorkloadDetail, WorkloadRow
     from weir.client.api import Pool
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters but for tabs and ends of lines, and characters that change the direction of text."""
+FAILED: Final = 1
+STOPPED: Final = 143
+"""A person or a limit stopped the workload for good. The number is that of a process ended by SIGTERM."""
+CODE_MAX: Final = 255
 
 
 def logs(
@@ -118,7 +121,7 @@ def wait_to_end(pool: "Pool", name: str) -> int:
         _goes_on(name)
         raise
     print(ended(found), file=sys.stderr)
-    return exit_code_of(found)
+    return _exit_code_of(found)
 
 
 def ended(found: "WorkloadDetail") -> str:
@@ -134,3 +137,13 @@ def ended(found: "WorkloadDetail") -> str:
 
 def _goes_on(name: str) -> None:
     print(f"\n{name} goes on; `weir stop {name}` ends it.", file=sys.stderr)
+
+
+def _exit_code_of(found: "WorkloadRow") -> int:
+    """Return the exit code of a workload that is over, as a shell has it."""
+    if found.status == "succeeded":
+        return 0
+    if found.status == "stopped":
+        return STOPPED
+    code = found.exit_code
+    return code if code is not None and 0 < code <= CODE_MAX else FAILED

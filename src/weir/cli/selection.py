@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from weir.cli.formatting import counted
 from weir.cli.list_filter import ListFilter
 from weir.cli.outputs import ProjectOption
-from weir.cli.terminal import plain
+from weir.cli.terminal import is_agreed, plain
 from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
@@ -88,11 +88,8 @@ class Selection:
         shown = ", ".join(plain(name) for name in chosen[:_SHOWN_MAX])
         more = f" and {len(chosen) - _SHOWN_MAX:,} more" if len(chosen) > _SHOWN_MAX else ""
         print(f"{shown}{more}", file=sys.stderr)
-        if sys.stdin.isatty() and sys.stderr.isatty():
-            print(f"{verb.capitalize()} these {len(chosen):,} workloads? [y/N] ", end="", file=sys.stderr)
-            sys.stderr.flush()
-            if sys.stdin.readline().strip().lower() in ("y", "yes"):
-                return True
+        if is_agreed(f"{verb.capitalize()} these {len(chosen):,} workloads?"):
+            return True
         print(f"Nothing has changed. --yes {verb}s {len(chosen):,} workloads.", file=sys.stderr)
         return False
 

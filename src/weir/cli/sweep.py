@@ -24,7 +24,7 @@ from weir.cli.submit_options import (
     read_options,
 )
 from weir.cli.sweep_options import SweepOptions, read_sweep_options
-from weir.cli.terminal import Tone, plain, screen
+from weir.cli.terminal import Tone, is_agreed, plain, screen
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
@@ -336,11 +336,8 @@ def delete(
 def _is_confirmed(sweep: "SweepDetail") -> bool:
     """Return True if a person says that checkpoints may be deleted."""
     trials = f"the checkpoints of {counted(sweep.trials, 'trial')}"
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        print(f"Delete sweep {plain(sweep.name)} and {trials}? [y/N] ", end="", file=sys.stderr)
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() in ("y", "yes"):
-            return True
+    if is_agreed(f"Delete sweep {plain(sweep.name)} and {trials}?"):
+        return True
     print(f"Nothing has changed. --yes deletes the sweep and {trials}.", file=sys.stderr)
     return False
 

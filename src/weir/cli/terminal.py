@@ -40,6 +40,15 @@ def screen(stream: TextIO | None = None) -> Screen:
     return Screen(max(_WIDTH_MIN, size.columns), size.lines, colour=colour)
 
 
+def is_agreed(question: str) -> bool:
+    """Ask a question on the terminal; return True for a yes. Without a terminal there is none."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{question} [y/N] ", end="", file=sys.stderr)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def plain(text: str) -> str:
     """Return the text with unprintable characters escaped: they could control the terminal."""
     if text.isprintable():

@@ -6,12 +6,14 @@ from structlog import get_logger
 
 from weir.control.port import IdleExcused
 from weir.local.pod_records import BUSY, FETCHES, RUNG, JobMessage
-from weir.local.server.pod_events import pod_event
 from weir.local.server.pool_state import PoolState
+from weir.local.server.pool_view import PoolView
 from weir.local.server.reported_progress import ReportedProgress
 from weir.local.server.series_store import REPORTED
 from weir.local.server.sweeps.rung_recorder import RungRecorder
+from weir.model.reasons import as_clause
 from weir.state.events import PodKey
+from weir.store import HistoryEvent
 
 FETCHING_S_MOST = 60.0
 _LOG = get_logger(__name__)
@@ -30,7 +32,7 @@ class JobReports:
         pool = self._pool
         if message.kind == FETCHES:
             if pool.clock() - message.at_s < FETCHING_S_MOST:  # else it was told before the server restarted
-                event = pod_event(pool.view, pod, uid, "image", "it fetches its image.", message.at_s)
+                event = _pod_event(pool.view, pod, uid, "image", "it fetches its image.", message.at_s)
                 pool.user_events.append(event)
                 self._wake()
             return
@@ -53,7 +55,16 @@ class JobReports:
     def refused(self, pod: PodKey, uid: int, sentence: str) -> None:
         """Store that something of a pod can't be read, and is passed over."""
         pool = self._pool
-        event = pod_event(pool.view, pod, uid, "unreadable", sentence, pool.clock())
+        event = _pod_event(pool.view, pod, uid, "unreadable", sentence, pool.clock())
         _LOG.warning("unreadable", workload=pod.workload, why=event.sentence)
         pool.user_events.append(event)
         self._wake()
+
+
+def _pod_event(view: PoolView, pod: PodKey, uid: int, kind: str, sentence: str, at_s: float) -> HistoryEvent:
+    """Return an event about a pod; one whose workload is gone from the view has no project."""
+    line = view.workloads.get(pod.workload)
+    group = str(pod.group) if line is None else line.spec.groups[pod.group].name
+    said = f"Pod {pod.workload}/{group}/{pod.index}: {as_clause(sentence)}"
+    project, name = (None, None) if line is None else (line.spec.project, pod.workload)
+    return HistoryEvent(at_s, kind, said, uid=uid, workload=name, project=project)
