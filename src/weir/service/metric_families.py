@@ -1,15 +1,17 @@
 """Prometheus metrics that the server of a pool and the scheduler of a cluster have in common."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from weir.api.answers import QueueRow
 from weir.model.resources import CPU, GPU, MEMORY
 
 WAIT_BOUNDS_S = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
 DECISION_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+Labels = TypeVar("Labels", bound=tuple[str, ...])
 SUFFIXES = {GPU: "gpus", CPU: "cpu_cores", MEMORY: "memory_bytes"}
 """Suffixes of metrics by resource; any other resource is a label."""
 
@@ -36,6 +38,33 @@ class Histogram:
             total += count
             found.append((bound, float(total)))
         return found, self._sum
+
+
+def counter_family(
+    name: str, about: str, counts: Mapping[Labels, float], *, labels: Sequence[str]
+) -> CounterMetricFamily:
+    """Return counts by the values of their labels."""
+    family = CounterMetricFamily(name, about, labels=labels)
+    for values, count in sorted(counts.items()):
+        family.add_metric(values, count)
+    return family
+
+
+def histogram_family(
+    name: str, about: str, histograms: Mapping[str, Histogram], *, labels: Sequence[str]
+) -> HistogramMetricFamily:
+    """Return histograms by the value of their label."""
+    family = HistogramMetricFamily(name, about, labels=labels)
+    for value, histogram in sorted(histograms.items()):
+        buckets, total = histogram.buckets()
+        family.add_metric([value], buckets, total)
+    return family
+
+
+def plain_histogram(name: str, about: str, histogram: Histogram) -> HistogramMetricFamily:
+    """Return a histogram without labels."""
+    buckets, total = histogram.buckets()
+    return HistogramMetricFamily(name, about, buckets=buckets, sum_value=total)
 
 
 def queue_families(rows: Iterable[QueueRow]) -> Iterator[Metric]:

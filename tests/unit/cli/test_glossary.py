@@ -26,7 +26,8 @@ def metric_calls() -> list[ast.Call]:
     """Return the calls that make the families of metrics."""
     trees = [ast.parse(file.read_text()) for file in (ROOT / "src/weir").rglob("*metric*.py")]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return [call for call in calls if ast.unparse(call.func).endswith("MetricFamily")]
+    makers = ("MetricFamily", "counter_family", "histogram_family", "plain_histogram")
+    return [call for call in calls if ast.unparse(call.func).endswith(makers)]
 
 
 def constants(node: ast.AST) -> set[str]:

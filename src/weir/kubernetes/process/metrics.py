@@ -4,11 +4,11 @@ Names and labels of projects and departments are those of a pool on one machine.
 leave out the values that only the leader knows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from weir import __version__
@@ -26,7 +26,7 @@ from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.engine_build import engine_kind
-from weir.service.metric_families import Histogram, queue_families
+from weir.service.metric_families import counter_family, histogram_family, plain_histogram, queue_families
 
 if TYPE_CHECKING:  # without a port, nothing of it is imported
     from weir.kubernetes.process.query_service import QueryService
@@ -151,32 +151,15 @@ class ClusterMetrics(Collector):
             overcommitted.add_metric([each.node], each.use.excess_milli / WHOLE_MILLI)
         yield overcommitted
         writer = here.writer
-        tries = CounterMetricFamily("weir_writes", "Writes to the API server, by result.", labels=["result"])
-        for what, count in (
-            ("tried", writer.tries),
-            ("retried", writer.retries),
-            ("throttled", writer.throttled),
-        ):
-            tries.add_metric([what], count)
-        yield tries
+        tries = {("tried",): writer.tries, ("retried",): writer.retries, ("throttled",): writer.throttled}
+        yield counter_family("weir_writes", "Writes to the API server, by result.", tries, labels=["result"])
 
 
 def _calls(calls: ApiCalls) -> Iterator[Metric]:
-    found = CounterMetricFamily(
-        "weir_api_requests",
-        "Requests to the API server, by verb, resource and status code.",
-        labels=["verb", "resource", "code"],
-    )
-    for labels, count in sorted(calls.counts.items()):
-        found.add_metric(labels, count)
-    yield found
-    times = HistogramMetricFamily(
-        "weir_api_request_seconds", "Duration of answered requests to the API server.", labels=["verb"]
-    )
-    for verb, histogram in sorted(calls.durations.items()):
-        buckets, total = histogram.buckets()
-        times.add_metric([verb], buckets, total)
-    yield times
+    about = "Requests to the API server, by verb, resource and status code."
+    yield counter_family("weir_api_requests", about, calls.counts, labels=["verb", "resource", "code"])
+    about = "Duration of answered requests to the API server."
+    yield histogram_family("weir_api_request_seconds", about, calls.durations, labels=["verb"])
 
 
 def cluster_families(numbers: ClusterSummary) -> Iterator[Metric]:
@@ -222,7 +205,7 @@ def cluster_families(numbers: ClusterSummary) -> Iterator[Metric]:
 
 
 def _passed_by(counts: SchedulingCounters) -> Iterator[Metric]:
-    yield from _histograms(
+    for name, about, histograms in (
         ("weir_workload_wait_seconds", "Time from submission to the first start.", counts.waits),
         (
             "weir_quota_wait_seconds",
@@ -234,34 +217,16 @@ def _passed_by(counts: SchedulingCounters) -> Iterator[Metric]:
             "Time from the creation of a replica of a service until GPUs are allocated to it.",
             counts.replica_waits,
         ),
-    )
-    taken = CounterMetricFamily(
-        "weir_preemptions", "Preempted workloads, by rule.", labels=["rule", "project"]
-    )
-    for (rule, project), count in sorted(counts.evictions.copy().items()):
-        taken.add_metric([rule, project], count)
-    yield taken
-    pods = CounterMetricFamily("weir_evicted_pods", "Preempted pods, by rule.", labels=["rule"])
-    for rule, count in sorted(counts.evicted_pods.copy().items()):
-        pods.add_metric([rule], count)
-    yield pods
-    yield CounterMetricFamily("weir_moves", "Workloads moved by consolidation.", counts.moves)
-    ends = CounterMetricFamily("weir_workloads_ended", "Workloads that ended.", labels=["project", "status"])
-    for (project, status), count in sorted(counts.ends.copy().items()):
-        ends.add_metric([project, status], count)
-    yield ends
-    for name, about, histogram in (
-        ("weir_decision_seconds", "Duration of a decision of the engine.", counts.decisions),
-        ("weir_cycle_seconds", "Duration of a step of the control loop.", counts.cycles),
     ):
-        buckets, total = histogram.buckets()
-        yield HistogramMetricFamily(name, about, buckets=buckets, sum_value=total)
-
-
-def _histograms(*each: tuple[str, str, Mapping[str, Histogram]]) -> Iterator[Metric]:
-    for name, about, histograms in each:
-        family = HistogramMetricFamily(name, about, labels=["project"])
-        for project, histogram in sorted(dict(histograms).items()):
-            buckets, total = histogram.buckets()
-            family.add_metric([project], buckets, total)
-        yield family
+        yield histogram_family(name, about, dict(histograms), labels=["project"])
+    about = "Preempted workloads, by rule."
+    yield counter_family("weir_preemptions", about, counts.evictions.copy(), labels=["rule", "project"])
+    evicted = {(rule,): count for rule, count in counts.evicted_pods.copy().items()}
+    yield counter_family("weir_evicted_pods", "Preempted pods, by rule.", evicted, labels=["rule"])
+    yield CounterMetricFamily("weir_moves", "Workloads moved by consolidation.", counts.moves)
+    about = "Workloads that ended."
+    yield counter_family("weir_workloads_ended", about, counts.ends.copy(), labels=["project", "status"])
+    about = "Duration of a decision of the engine."
+    yield plain_histogram("weir_decision_seconds", about, counts.decisions)
+    about = "Duration of a step of the control loop."
+    yield plain_histogram("weir_cycle_seconds", about, counts.cycles)

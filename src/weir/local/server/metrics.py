@@ -5,12 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from weir import __version__
 from weir.api.answers import NodeRow, QueueRow, WorkloadRow
@@ -19,7 +14,15 @@ from weir.local.server.pool_view import PoolView
 from weir.local.server.workload_view import WorkloadView
 from weir.model.reasons import EvictionRule
 from weir.model.resources import GPU
-from weir.service.metric_families import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram, queue_families
+from weir.service.metric_families import (
+    DECISION_BOUNDS_S,
+    WAIT_BOUNDS_S,
+    Histogram,
+    counter_family,
+    histogram_family,
+    plain_histogram,
+    queue_families,
+)
 from weir.state.events import Event, PodAssigned
 
 
@@ -172,25 +175,12 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
 
 
 def _passed_by(counters: PoolCounters) -> Iterator[Metric]:
-    waits = HistogramMetricFamily(
-        "weir_workload_wait_seconds", "Time from submission to the first start.", labels=["project"]
-    )
-    for project, histogram in sorted(counters.waits.items()):
-        buckets, total = histogram.buckets()
-        waits.add_metric([project], buckets, total)
-    yield waits
-    taken = CounterMetricFamily(
-        "weir_preemptions", "Preempted workloads, by rule.", labels=["rule", "project"]
-    )
-    for (rule, project), count in sorted(counters.preemptions.items()):
-        taken.add_metric([rule, project], count)
-    yield taken
+    about = "Time from submission to the first start."
+    yield histogram_family("weir_workload_wait_seconds", about, counters.waits, labels=["project"])
+    about = "Preempted workloads, by rule."
+    yield counter_family("weir_preemptions", about, counters.preemptions, labels=["rule", "project"])
     yield CounterMetricFamily("weir_moves", "Workloads moved by consolidation.", value=counters.moves)
-    ends = CounterMetricFamily("weir_workloads_ended", "Workloads that ended.", labels=["project", "status"])
-    for (project, status), count in sorted(counters.ends.items()):
-        ends.add_metric([project, status], count)
-    yield ends
-    buckets, total = counters.decisions.buckets()
-    yield HistogramMetricFamily(
-        "weir_decision_seconds", "Duration of a decision of the engine.", buckets=buckets, sum_value=total
-    )
+    about = "Workloads that ended."
+    yield counter_family("weir_workloads_ended", about, counters.ends, labels=["project", "status"])
+    about = "Duration of a decision of the engine."
+    yield plain_histogram("weir_decision_seconds", about, counters.decisions)
