@@ -43,7 +43,7 @@ def from_kueue() -> Conversion:
         groups = [{"flavors": [{"name": "default", "resources": resources}]}]
         spec = {"cohortName": "inner", "resourceGroups": groups, "fairSharing": {"weight": amount}}
         things.append({"kind": "ClusterQueue", "metadata": {"name": f"queue-{index}"}, "spec": spec})
-    return kueue.convert(things, DeviceResources().names)
+    return kueue.convert(things, DeviceResources())
 
 
 def from_runai() -> Conversion:

@@ -44,7 +44,8 @@ def kueue(
     files
         Output of `kubectl get clusterqueues,cohorts,localqueues -A -o yaml`; - is standard input.
     devices
-        Resources that are GPUs, separated by commas; those of NVIDIA, AMD and Intel by default.
+        Resources that are GPUs, separated by commas, each with =WEIGHT if it is a part of one; those of
+        NVIDIA, AMD and Intel by default.
     """
     from weir.kubernetes.migrate.kueue import convert
     from weir.kubernetes.translate.device_list import read_devices
@@ -55,7 +56,7 @@ def kueue(
     except ValueError as error:
         print(f"weir: --devices: {error}.", file=sys.stderr)
         return 2
-    return _print(files, lambda things: convert(things, resources.names))
+    return _print(files, lambda things: convert(things, resources))
 
 
 @app.command(name="runai")

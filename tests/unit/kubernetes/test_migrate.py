@@ -93,7 +93,7 @@ def cluster_queue(name: str, flavors: list[dict[str, Any]], **spec: Any) -> dict
 
 
 def from_kueue(*things: dict[str, Any]) -> Conversion:
-    return kueue.convert(things, DeviceResources().names)
+    return kueue.convert(things, DeviceResources())
 
 
 def test_kueue_quotas_of_flavors_are_added_up_and_borrowing_is_the_limit() -> None:

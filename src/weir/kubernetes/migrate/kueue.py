@@ -1,11 +1,12 @@
 """Queues of Kueue: a ClusterQueue is a project, a cohort a department.
 
 The namespaces of a project are those of the LocalQueues that name its ClusterQueue. Quotas of several flavors
-are added up. A ClusterQueue without a cohort borrows nothing, so its limit is its quota.
+are added up. A ClusterQueue without a cohort borrows nothing, so its limit is its quota. One that covers no
+GPUs admits no pod with GPUs, so its limit of them is 0.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -21,7 +22,9 @@ from weir.kubernetes.migrate.queue_objects import (
     set_weight,
     sorted_objects,
 )
+from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.resources import CPU, GPU, MEMORY, quantity
+from weir.model.workloads import WHOLE_MILLI
 
 _NO_QUEUES = {
     "ResourceFlavor": "write models in quotas, such as gpu.NVIDIA-H100-80GB-HBM3; "
@@ -40,6 +43,7 @@ _QUEUE_FIELDS = {
     "admissionScope": "not supported: fair shares always count usage",
     "excludeResourcePrefixes": "a resource without a quota is unlimited",
 }
+_LOCAL_FIELDS = {"fairSharing": "the namespaces of a project share it in the order of their workloads"}
 
 
 @dataclass
@@ -52,10 +56,10 @@ class _Total:
     bounded: list[str] = field(default_factory=list)  # flavors with a borrowing limit
 
 
-def convert(things: Iterable[Mapping[str, Any]], is_gpu: Callable[[str], bool]) -> Conversion:
+def convert(things: Iterable[Mapping[str, Any]], devices: DeviceResources) -> Conversion:
     """Return the departments and projects of ClusterQueues, Cohorts and LocalQueues.
 
-    `is_gpu` returns True for the resources that are GPUs.
+    `devices` are the resources that are GPUs, and their weights.
     """
     conversion = Conversion()
     queues: list[tuple[str, Mapping[str, Any]]] = []
@@ -70,7 +74,9 @@ def convert(things: Iterable[Mapping[str, Any]], is_gpu: Callable[[str], bool]) 
         elif kind == "Cohort":
             cohorts[name] = spec
         elif kind == "LocalQueue":
-            namespaces[str(spec.get("clusterQueue", ""))].add(str(metadata.get("namespace", "default")))
+            namespace = str(metadata.get("namespace", "default"))
+            namespaces[str(spec.get("clusterQueue", ""))].add(namespace)
+            _read_local_queue(Fields(conversion.ledger, f"LocalQueue {namespace}/{name}", spec))
         else:
             reason = _NO_QUEUES.get(kind, "no queue of Kueue")
             conversion.ledger.leave_out(f"{kind or 'object'} {name}", f"{reason}.")
@@ -80,11 +86,20 @@ def convert(things: Iterable[Mapping[str, Any]], is_gpu: Callable[[str], bool]) 
         conversion.ledger.leave_out(f"LocalQueue of {within}", f"clusterQueue: {missing} isn't in the input.")
     names = _department_names(cohorts, {name for name, _ in queues})
     for name, spec in cohorts.items():
-        _add_cohort(conversion, name, spec, names, is_gpu)
+        _add_cohort(conversion, name, spec, names, devices)
     for name, spec in queues:
-        _add_queue(conversion, name, spec, names, sorted(namespaces[name]), is_gpu)
+        _add_queue(conversion, name, spec, names, sorted(namespaces[name]), devices)
     conversion.objects = sorted_objects(conversion.objects)
     return conversion
+
+
+def _read_local_queue(fields: Fields) -> None:
+    """Record the fields of a LocalQueue; its namespace and its ClusterQueue are read elsewhere."""
+    fields.take("clusterQueue")
+    if (stop := fields.text("stopPolicy")) not in ("", "None"):
+        fields.leave_out("stopPolicy", f"{stop}: take its namespace out of the project to let nothing start")
+    fields.leave_out_if_set(_LOCAL_FIELDS)
+    fields.close()
 
 
 def _department_names(cohorts: Iterable[str], projects: set[str]) -> dict[str, str]:
@@ -93,7 +108,7 @@ def _department_names(cohorts: Iterable[str], projects: set[str]) -> dict[str, s
 
 
 def _add_cohort(
-    conversion: Conversion, name: str, values: Any, names: Mapping[str, str], is_gpu: Callable[[str], bool]
+    conversion: Conversion, name: str, values: Any, names: Mapping[str, str], devices: DeviceResources
 ) -> None:
     fields = Fields(conversion.ledger, f"Cohort {name}", values)
     spec: Spec = {}
@@ -106,7 +121,7 @@ def _add_cohort(
         conversion.ledger.change(
             fields.source, f"is named {names[name]}, because a ClusterQueue has its name."
         )
-    _read_groups(fields, spec, is_gpu, borrows=True)
+    _read_groups(fields, spec, devices, borrows=True)
     _read_fair_sharing(fields, spec)
     fields.close()
     conversion.add("Department", fields.source, names[name], spec)
@@ -118,7 +133,7 @@ def _add_queue(
     values: Any,
     names: Mapping[str, str],
     namespaces: list[str],
-    is_gpu: Callable[[str], bool],
+    devices: DeviceResources,
 ) -> None:
     fields = Fields(conversion.ledger, f"ClusterQueue {name}", values)
     cohort = fields.text("cohortName", "cohort")
@@ -127,7 +142,10 @@ def _add_queue(
         conversion.ledger.change(
             fields.source, "no LocalQueue names it: fill in spec.namespaces of the project."
         )
-    _read_groups(fields, spec, is_gpu, borrows=bool(cohort))
+    _read_groups(fields, spec, devices, borrows=bool(cohort))
+    if GPU not in spec.get("quota", {}):
+        spec.setdefault("limit", {})[GPU] = 0
+        conversion.ledger.change(fields.source, "it covers no GPUs: limit.gpu is 0.")
     _read_fair_sharing(fields, spec)
     if (stop := fields.text("stopPolicy")) not in ("", "None"):
         fields.leave_out("stopPolicy", f"{stop}: set a limit of 0 to let nothing start")
@@ -144,14 +162,14 @@ def _read_fair_sharing(fields: Fields, spec: Spec) -> None:
     section.close()
 
 
-def _read_groups(fields: Fields, spec: Spec, is_gpu: Callable[[str], bool], *, borrows: bool) -> None:
+def _read_groups(fields: Fields, spec: Spec, devices: DeviceResources, *, borrows: bool) -> None:
     totals: dict[str, _Total] = defaultdict(_Total)
     for group in fields.sections("resourceGroups"):
         group.take("coveredResources")  # the same names as in the flavors
         for flavor in group.sections("flavors"):
             name = flavor.text("name")
             for bounds in flavor.sections("resources"):
-                _add_flavor(bounds, name, totals, is_gpu)
+                _add_flavor(bounds, name, totals, devices)
             flavor.close()
         group.close()
     for resource, total in totals.items():
@@ -166,26 +184,28 @@ def _read_groups(fields: Fields, spec: Spec, is_gpu: Callable[[str], bool], *, b
         set_bounds(fields, spec, resource, total.quota, limit if borrows else total.quota)
 
 
-def _add_flavor(
-    bounds: Fields, flavor: str, totals: dict[str, _Total], is_gpu: Callable[[str], bool]
-) -> None:
+def _add_flavor(bounds: Fields, flavor: str, totals: dict[str, _Total], devices: DeviceResources) -> None:
     name = bounds.text("name")
-    resource = GPU if is_gpu(name) else name
+    resource, part = name, Fraction(1)
+    if devices.names(name):
+        resource, part = GPU, Fraction(devices.gpu_weight_milli(name), WHOLE_MILLI)
     quota, borrowing = _quantity(bounds, "nominalQuota"), _quantity(bounds, "borrowingLimit")
     bounds.leave_out_if_set({"lendingLimit": "Weir lends all idle devices, and takes them back on demand"})
     bounds.close()
     if resource not in (GPU, CPU, MEMORY):
         bounds.leave_out(name or "name", "Weir has quotas of GPUs, cpu and memory")
         return
+    if part != 1:
+        bounds.ledger.change(bounds.source, f"each {name} of {flavor} counts as {float(part):g} GPUs.")
     total = totals[resource]
     total.flavors.append(flavor)
-    total.quota += quota or 0
+    total.quota += (quota or 0) * part
     if borrowing is not None:
         total.bounded.append(flavor)
     if borrowing is None or total.borrowing == UNLIMITED:
         total.borrowing = UNLIMITED
     else:
-        total.borrowing = Fraction(total.borrowing or 0) + borrowing
+        total.borrowing = Fraction(total.borrowing or 0) + borrowing * part
 
 
 def _quantity(fields: Fields, key: str) -> Fraction | None:

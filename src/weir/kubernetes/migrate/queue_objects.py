@@ -1,6 +1,7 @@
 """Departments and projects of a conversion: names of their own, and amounts that Weir takes."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,6 +16,10 @@ Spec = dict[str, Any]
 Bound = Fraction | float | None
 """Amount in GPUs, cores or bytes; UNLIMITED, or None if there is none."""
 UNLIMITED = math.inf
+_NAME_LENGTH_MAX = 253
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_OBJECT_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+"""Names that the API server accepts of objects."""
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
     suffix: 1 << shift for suffix, shift in (("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40))
 }
@@ -32,6 +37,10 @@ class Conversion:
         spec = {key: value for key, value in spec.items() if value not in ("", [], {}, None)}
         if any(thing["metadata"]["name"] == name for thing in self.objects):
             reason = f"the whole object: another one is named {name}, and names are unique in Weir."
+            self.ledger.leave_out(source, reason)
+            return
+        if len(name) > _NAME_LENGTH_MAX or not _OBJECT_NAME.fullmatch(name):
+            reason = "the whole object: its name is no name of an object of Kubernetes; rename it first."
             self.ledger.leave_out(source, reason)
             return
         try:

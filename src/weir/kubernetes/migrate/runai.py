@@ -4,6 +4,7 @@ Amounts there are GPUs, thousandths of a core and megabytes; a negative limit is
 pools are added up.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -16,10 +17,12 @@ from weir.kubernetes.migrate.queue_objects import (
     Spec,
     as_written,
     mapping,
+    plain_number,
     set_bounds,
     set_weight,
     sorted_objects,
 )
+from weir.model.resources import MEMORY
 
 LISTS = {"projects": "Project", "departments": "Department"}
 """Keys of the answers, each with the kind of its items."""
@@ -29,11 +32,13 @@ _READ_ONLY = (
     *("effective", "overtimeData", "status", "totalResources", "phase", "parent", "id", "range"),
 )
 """Fields that say nothing a person chose."""
+_RANK = "spec.priority orders a project before others"
 _LEFT_OUT = {
     "description": "projects have no description",
     "defaultNodePools": "write affinity of the policy, or a node selector in the pods",
     "nodeTypes": "write affinity of the policy, or a node selector in the pods",
     "enforceRunaiScheduler": "see --require-scheduler of weir kube manifests",
+    "rank": _RANK,
 }
 _TIMES = {
     "maxRuntime": ("interactiveJobTimeLimitSeconds", "trainingJobTimeLimitSeconds"),
@@ -99,27 +104,51 @@ def _read_times(rules: Fields, spec: Spec) -> None:
 
 def _read_pools(fields: Fields, spec: Spec) -> None:
     quotas: dict[str, Fraction | float] = {}
-    limits: dict[str, Fraction | float] = {}
+    limits: dict[str, dict[str, Fraction | float]] = defaultdict(dict)  # by resource and node pool
     pools: list[str] = []
     for pool in fields.sections("resources"):
-        pools.append(str(mapping(pool.take("nodePool")).get("name", "default")))
+        name = str(mapping(pool.take("nodePool")).get("name", "default"))
+        pools.append(name)
         for resource in ("gpu", "cpu", "memory"):
             section = pool.section(resource)
-            units = section.text("units").lower()
-            unit = Fraction(_MEMORY_UNITS.get(units, 1 << 20)) if resource == "memory" else _UNITS[resource]
+            unit = _memory_unit(section) if resource == MEMORY else _UNITS[resource]
             quota, limit = (_amount(section.number(key), unit) for key in ("deserved", "limit"))
             if quota is not None:
                 quotas[resource] = quotas.get(resource, Fraction(0)) + quota
-                limits[resource] = limits.get(resource, Fraction(0)) + (UNLIMITED if limit is None else limit)
-            set_weight(spec, resource, section.number("overQuotaWeight"))
+                limits[resource][name] = UNLIMITED if limit is None else limit
+            _read_weight(section, resource, spec)
             section.close()
-        pool.leave_out_if_set({"priority": "node pools have no order in a project"})
+        pool.leave_out_if_set({"priority": "node pools have no order in a project", "rank": _RANK})
         pool.close()
     if len(pools) > 1:
         sentence = f"the quotas of the node pools {', '.join(pools)} are added up."
         fields.ledger.change(fields.source, sentence)
     for resource, quota in quotas.items():
-        set_bounds(fields, spec, resource, quota, limits[resource])
+        bounded = [name for name, limit in limits[resource].items() if limit != UNLIMITED]
+        if 0 < len(bounded) < len(limits[resource]):
+            sentence = f"{resource} has no limit: only {', '.join(bounded)} has one."
+            fields.ledger.change(fields.source, sentence)
+        set_bounds(fields, spec, resource, quota, sum(limits[resource].values()))
+
+
+def _memory_unit(section: Fields) -> Fraction:
+    """Return the unit of the amounts of memory; amounts in another one are recorded as left out."""
+    unit = section.text("units")
+    size = _MEMORY_UNITS.get(unit.lower() or "mib")
+    if size is None:
+        reason = f"{unit} is no unit that Weir knows: write quota and limit in other units"
+        section.leave_out_if_set({"deserved": reason, "limit": reason})
+    return Fraction(size or 1)
+
+
+def _read_weight(section: Fields, resource: str, spec: Spec) -> None:
+    """Read the weight of the first node pool that has one."""
+    weight = section.number("overQuotaWeight")
+    before = spec.get("weight", {}).get(resource)
+    if before is None:
+        set_weight(spec, resource, weight)
+    elif weight is not None and plain_number(weight) != before:
+        section.leave_out("overQuotaWeight", f"{weight:g}: a project has one weight, which is {before}")
 
 
 _UNITS = {"gpu": Fraction(1), "cpu": Fraction(1, 1000)}
