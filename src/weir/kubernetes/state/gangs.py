@@ -32,11 +32,7 @@ from weir.model.workloads import (
     TopologyRequest,
     Workload,
 )
-from weir.state.events import (
-    Nominated,
-    PodKey,
-    WorkloadOutcome,
-)
+from weir.state.events import Nominated, PodKey, WorkloadOutcome
 
 _ENDS = {"Succeeded": WorkloadOutcome.SUCCEEDED, "Failed": WorkloadOutcome.FAILED}
 
