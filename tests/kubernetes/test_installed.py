@@ -221,6 +221,7 @@ RARELY = {
     ("patch", "notificationrules/status"),  # of a rule that a person has made
     ("get", "jobs"),  # of a trial
     ("patch", "jobs"),  # of a Job that is idle
+    *(("patch", each.resource) for each in load_kinds().suspensions),  # whose pods are to stop
 }
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

@@ -10,6 +10,7 @@ from tests.kubernetes.policy_site import (
     answer,
     binding,
 )
+from tests.kubernetes.test_gangs_by_kind import definition, remove_definitions
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import STRATEGIC, Object, collection
 from tools.controlplane.weir import project
@@ -254,6 +255,38 @@ def test_weir_suspends_jobs_and_changes_nothing_else_of_them(site: Site) -> None
         assert answer(lambda change=refused: site.weir.patch(path, change)) == reported
     assert answer(lambda: site.weir.patch(path, {"spec": {"suspend": True}})) == ""
     assert answer(lambda: site.weir.patch(path, {"spec": {"suspend": False}})) == reported
+
+
+def test_weir_suspends_and_resumes_an_mpi_job_and_changes_nothing_else_of_it(site: Site) -> None:
+    kind = definition("kubeflow.org", "v1", "MPIJob", "mpijobs")
+    site.cluster.api.apply(kind)
+    path = f"/apis/kubeflow.org/v1/namespaces/{site.within}/mpijobs"
+    site.cluster.until(lambda: answer(lambda: site.cluster.api.get(path)) == "", what="the kind to be served")
+    spec = {"slotsPerWorker": 1, "runPolicy": {"cleanPodPolicy": "None"}}
+    metadata = {"name": "mpi", "namespace": site.within, "annotations": {"a": "b"}}
+    made = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": metadata, "spec": spec}
+    site.cluster.api.post(path, made)
+    reported = "Weir suspends this object and resumes it, and changes nothing else of it."
+    suspended = {"runPolicy": {"suspend": True}}
+    for refused in (
+        {"spec": {"slotsPerWorker": 2}},
+        {"spec": {**suspended, "slotsPerWorker": None}},
+        {"spec": {"runPolicy": {"suspend": True, "cleanPodPolicy": "All"}}},
+        {"spec": {"runPolicy": {"suspend": True, "backoffLimit": 9}}},
+        {"metadata": {"labels": {"a": "b"}}, "spec": suspended},
+        {"metadata": {"annotations": {"a": None}}, "spec": suspended},
+    ):
+        assert answer(lambda change=refused: site.weir.patch(f"{path}/mpi", change)) == reported
+    for suspends, mark in ((True, "true"), (False, None)):
+        change = {
+            "metadata": {"annotations": {"weir.dev/restarts": mark}},
+            "spec": {"runPolicy": {"suspend": suspends}},
+        }
+        assert answer(lambda change=change: site.weir.patch(f"{path}/mpi", change)) == ""
+    assert site.cluster.api.get(f"{path}/mpi")["spec"] == {
+        **spec, "runPolicy": {"cleanPodPolicy": "None", "suspend": False},
+    }  # fmt: skip
+    remove_definitions(site.cluster, [kind["metadata"]["name"]])
 
 
 def test_weir_changes_nothing_of_a_project_but_its_finalizers(site: Site) -> None:

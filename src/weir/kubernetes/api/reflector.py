@@ -117,8 +117,8 @@ class Reflector(Generic[T]):
         """Look at once for a kind that the server didn't have."""
         self._looked_for.set()
 
-    async def run(self) -> None:
-        """List and watch, for ever."""
+    async def run(self, *, until_absent: bool = False) -> None:
+        """List and watch, for ever, or until the server doesn't have the kind."""
         while True:
             try:
                 if not self._resource_version:
@@ -128,7 +128,10 @@ class Reflector(Generic[T]):
                 except ApiSilent:
                     await self._look_whether_it_went_back()
             except NotFound as error:
-                await self._rest(self._after(error))
+                rest_s = self._after(error)
+                if until_absent:
+                    return
+                await self._rest(rest_s)
             except ApiError as error:
                 await asyncio.sleep(self._after(error))
             except Exception as error:  # noqa: BLE001 - one resource's fault must not end the others' watches

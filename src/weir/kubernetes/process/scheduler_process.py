@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from structlog import get_logger
 
 from weir.control.clock import Clock
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.api.changes import Change, Deliver, ObjectSet, ObjectUnreadable, only_in, to_both
+from weir.kubernetes.api.changes import Change, Deliver, only_in, to_both
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection, pod_identity
 from weir.kubernetes.api.paths import path_of
@@ -32,17 +31,17 @@ from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.group_watch import GroupWatch
+from weir.kubernetes.process.owner_watches import OwnerWatches
 from weir.kubernetes.process.process_options import ProcessOptions
 from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatch
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED, taint_watch
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.sweeps import trial_costs
 from weir.kubernetes.sweeps.sweep_controller import ClusterSweepController
 from weir.kubernetes.sweeps.trial_costs import TrialCosts
-from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
+from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.kubernetes.writes.namespace_end import NamespaceEnds
 from weir.kubernetes.writes.operations import EmitEvent, Write
@@ -123,7 +122,6 @@ class SchedulerProcess:
         self.group_watch = GroupWatch(api, self.backend)
         self.taint_watch = taint_watch(api, self.backend.deliver("devicetaintrules"))
         self.sweeps = self._make_sweeps(f"{namespace}:{NAME}")
-        self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
         self.notifications = self._make_notifications(f"{namespace}:{NAME}")
@@ -248,8 +246,10 @@ class SchedulerProcess:
         self.usage.start()
         self.share_memory.start()
         async with asyncio.TaskGroup() as tasks:
-            for reflector in (*self.reflectors.values(), *self._owners.values(), *self.sweeps.reflectors):
+            for reflector in (*self.reflectors.values(), *self.sweeps.reflectors):
                 tasks.create_task(reflector.run())
+            for watch in self.owners.watches:
+                tasks.create_task(watch.run())
             tasks.create_task(self.writer.run())
             if self.webhook_server is not None:
                 tasks.create_task(self.webhook_server.run())
@@ -327,51 +327,15 @@ class SchedulerProcess:
             deliver = to_both(sees.get(resource), self.backend.deliver(resource))
             deliver = only_in(managed, deliver) if resource == "workloads" else deliver
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)
-        for watched in self.kinds.watched:
-            for api_version in watched.api_versions:
-                deliver = self._owner_taker(api_version, watched)
-                path = path_of(api_version, watched.resource)
-                self._owners[api_version, watched.kind] = Reflector(self._api, path, OwnerObject, deliver)
-
-    def _owner_taker(
-        self, api_version: str, watched: WatchedKind
-    ) -> Callable[[Sequence[Change[OwnerObject]]], None]:
         take = self.backend.deliver_owners()
-        kinds = self.kinds
-
-        def deliver(changes: Sequence[Change[OwnerObject]]) -> None:
-            self._see_owners(changes)
-            changes_kept: list[Change[Any]] = []
-            for change in changes:
-                if not isinstance(change, ObjectSet):
-                    changes_kept.append(change)
-                    continue
-                found = change.object
-                try:
-                    body = kinds.narrow(
-                        {
-                            "apiVersion": api_version,
-                            "kind": watched.kind,
-                            "metadata": msgspec.to_builtins(found.metadata),
-                            "spec": found.spec,
-                            "status": found.status,
-                        }
-                    )
-                    changes_kept.append(ObjectSet(change.key, body))
-                except Exception as error:  # noqa: BLE001 - the others have to be heard of
-                    sentence = f"{type(error).__name__}: {error}"
-                    changes_kept.append(ObjectUnreadable(change.key, found.metadata.uid, sentence))
-            take(changes_kept)
-
-        return deliver
+        self.owners = OwnerWatches(self._api, self.kinds, self._see_owners, take)
 
     async def _sync(self) -> None:
         """Wait for everything to be known, but not for kinds that make pods and can't be had."""
         began_s = time.monotonic()
         await asyncio.gather(*(each.synced.wait() for each in self.reflectors.values()))
         left_s = max(0.0, began_s + OWNERS_WAIT_S - time.monotonic())
-        owners = (each.synced.wait() for each in self._owners.values())
-        waits = asyncio.gather(*owners, self.group_watch.ready(), self.taint_watch.known.wait())
+        waits = asyncio.gather(self.owners.known(), self.group_watch.ready(), self.taint_watch.known.wait())
         with suppress(TimeoutError):
             await asyncio.wait_for(waits, left_s)
         self._note_unreadable()
@@ -379,9 +343,7 @@ class SchedulerProcess:
 
     def _look_again(self, api_version: str, kind: str) -> None:
         """Look at once for a kind that the API server didn't have."""
-        reflector = self._owners.get((api_version, kind))
-        if reflector is not None and reflector.absent:
-            reflector.look_again()
+        self.owners.look_again(api_version, kind)
 
     async def _watch_owners(self) -> None:
         while True:
@@ -390,11 +352,7 @@ class SchedulerProcess:
 
     def _note_unreadable(self) -> None:
         """Tell the backend which kinds can't be read, and retry those that pods name."""
-        unreadable = {
-            key: not_served(*key) if each.absent else not_listed(key[1], each.failure)
-            for key, each in self._owners.items()
-            if each.absent or not each.synced.is_set()
-        }
+        unreadable = self.owners.unreadable()
         self.backend.unreadable(unreadable)
         for key in self.backend.awaited_kinds() & unreadable.keys() if unreadable else ():
-            self._owners[key].look_again()
+            self.owners.look_again(*key)

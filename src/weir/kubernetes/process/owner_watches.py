@@ -1,0 +1,128 @@
+"""Watches of the kinds that make pods, each in one version: the first that the API server has.
+
+An object in two versions would be two owners, and its pods would move from one to the other and back.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from weir.kubernetes.api.changes import Change, Deliver, ObjectSet, ObjectUnreadable
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import LOOK_AGAIN_AFTER_S, Reflector
+from weir.kubernetes.crd.objects import OwnerObject
+from weir.kubernetes.state.owners import not_listed, not_served
+from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds
+
+AGAIN_S = 30.0
+"""Interval at which a kind is looked for that the API server doesn't have."""
+
+
+class OwnerWatch:
+    """Watch of one kind. `run` it as a task; `deliver` returns the function that takes in a version."""
+
+    def __init__(self, api: ApiClient, watched: WatchedKind, deliver: Callable[[str], Deliver]) -> None:
+        self._watched = watched
+        self._versions = [
+            Reflector(api, path_of(version, watched.resource), OwnerObject, deliver(version))
+            for version in watched.api_versions
+        ]
+        self._read = self._versions[0]
+        self._looked_for = asyncio.Event()
+
+    async def run(self) -> None:
+        """Watch for ever, in whatever version is there."""
+        while True:
+            for version in self._versions:
+                self._read = version
+                await version.run(until_absent=True)
+            await asyncio.sleep(LOOK_AGAIN_AFTER_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._looked_for.wait(), AGAIN_S)
+            self._looked_for.clear()
+
+    async def known(self) -> None:
+        """Wait until the objects of the kind are known, or there are none in any version."""
+        for version in self._versions:
+            await version.synced.wait()
+            if not version.absent:
+                return
+
+    def look_again(self) -> None:
+        """Look at once for a kind that the API server didn't have."""
+        if self._read.absent:
+            self._looked_for.set()
+
+    def unreadable(self) -> Mapping[tuple[str, str], str]:
+        """Return why the kind can't be read, by apiVersion and kind; empty if it can."""
+        reader, kind = self._read, self._watched.kind
+        if not reader.absent and reader.synced.is_set():
+            return {}
+        return {
+            (version, kind): not_served(version, kind) if reader.absent else not_listed(kind, reader.failure)
+            for version in self._watched.api_versions
+        }
+
+
+class OwnerWatches:
+    """Watches of all kinds of the table. `take` gets their objects with the fields that the table reads."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        kinds: WorkloadKinds,
+        see: Callable[[Sequence[Change[OwnerObject]]], None],
+        take: Callable[[Sequence[Change[Any]]], None],
+    ) -> None:
+        self._kinds, self._see, self._take = kinds, see, take
+        self.watches = [OwnerWatch(api, each, self._taker(each.kind)) for each in kinds.watched]
+        self._of = {
+            (version, watched.kind): watch
+            for watched, watch in zip(kinds.watched, self.watches, strict=True)
+            for version in watched.api_versions
+        }
+
+    async def known(self) -> None:
+        """Wait until all kinds are known."""
+        await asyncio.gather(*(each.known() for each in self.watches))
+
+    def look_again(self, api_version: str, kind: str) -> None:
+        """Look at once for a kind that the API server didn't have."""
+        watch = self._of.get((api_version, kind))
+        if watch is not None:
+            watch.look_again()
+
+    def unreadable(self) -> dict[tuple[str, str], str]:
+        """Return why kinds can't be read, by apiVersion and kind."""
+        return {key: why for each in self.watches for key, why in each.unreadable().items()}
+
+    def _taker(self, kind: str) -> Callable[[str], Deliver]:
+        def of_version(api_version: str) -> Deliver:
+            def deliver(changes: Sequence[Change[OwnerObject]]) -> None:
+                self._see(changes)
+                self._take([self._narrowed(api_version, kind, change) for change in changes])
+
+            return deliver
+
+        return of_version
+
+    def _narrowed(self, api_version: str, kind: str, change: Change[OwnerObject]) -> Change[Any]:
+        """Return a change with the fields of its object that the table reads."""
+        if not isinstance(change, ObjectSet):
+            return change
+        found = change.object
+        body = {
+            "apiVersion": api_version,
+            "kind": kind,
+            "metadata": msgspec.to_builtins(found.metadata),
+            "spec": found.spec,
+            "status": found.status,
+        }
+        try:
+            return ObjectSet(change.key, self._kinds.narrow(body))
+        except Exception as error:  # noqa: BLE001 - the others have to be heard of
+            return ObjectUnreadable(change.key, found.metadata.uid, f"{type(error).__name__}: {error}")
