@@ -129,8 +129,13 @@ class Operators:
         annotations = metadata["annotations"]
         wanted: list[tuple[str, int, dict[str, str]]] = json.loads(annotations[PODS])
         phases = []
+        is_suspended = is_owner_suspended(owner)
         for name, gpus, labels in wanted:
             there = pods.get((metadata["namespace"], name))
+            if is_suspended:
+                if there is not None and "deletionTimestamp" not in there["metadata"]:
+                    self._api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{name}")
+                continue
             phase = "" if there is None else there["status"].get("phase", "")
             phases.append(phase)
             if phase == "Failed" and "deletionTimestamp" not in there["metadata"]:  # type: ignore[index]
@@ -162,6 +167,12 @@ class Operators:
         condition = {"type": word, "status": "True", "reason": word, "message": ""}
         status = {"conditions": [condition], "applicationState": {"state": "COMPLETED"}}
         self._api.patch(f"{self.path(kind, owner)}/status", {"status": status})
+
+
+def is_owner_suspended(owner: Object) -> bool:
+    """Return True if an object is suspended, by whichever field its kind has for that."""
+    spec = owner.get("spec") or {}
+    return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
 
 
 def _is_over(owner: Object) -> bool:

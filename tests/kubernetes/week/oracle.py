@@ -8,6 +8,7 @@ from datetime import datetime
 from time import time
 
 from tests.kubernetes.week.fit import is_unclear, matches, place
+from tests.kubernetes.week.operators import is_owner_suspended
 from tests.kubernetes.week.pods import PodView
 from tests.kubernetes.week.quota import UNLIMITED, Holdings, asks, may_be_evicted, needed, quota
 from tests.kubernetes.week.snapshot import Gang, NodeView, Snapshot
@@ -139,7 +140,7 @@ class Waiting:
 
     @property
     def is_suspended(self) -> bool:
-        return bool(((self.gang.owner.found or {}).get("spec") or {}).get("suspend"))
+        return is_owner_suspended(self.gang.owner.found or {})
 
     @property
     def is_broken(self) -> bool:

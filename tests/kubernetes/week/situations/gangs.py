@@ -116,7 +116,7 @@ def upgrade_kind(env: Environment) -> str:
     kind = env.pick(sorted(env.operators.installed & {"PyTorchJob", "RayCluster", "JobSet"}))
     if kind is None:
         return ""
-    versions = env.chance.choice(((), ("v9alpha1",)))
+    versions = env.chance.choice(((), ("v9alpha1",), ("v1alpha1",)))  # Weir knows the last of RayClusters
     env.operators.install(kind, versions)
     return f"{KINDS[kind][0]} {kind} with {versions}"
 
