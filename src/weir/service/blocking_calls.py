@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -28,11 +29,11 @@ class BlockingCalls:
 
         def work() -> None:
             try:
-                result.set_result(call())
+                tell = partial(result.set_result, call())
             except BaseException as error:  # noqa: BLE001 - the caller gets it
-                result.set_exception(error)
-            finally:
-                self._free.release()
+                tell = partial(result.set_exception, error)
+            self._free.release()  # before the caller hears of it: it may call again at once
+            tell()
 
         threading.Thread(target=work, name="weir-blocking-call", daemon=True).start()
         return await asyncio.wrap_future(result)
