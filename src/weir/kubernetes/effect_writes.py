@@ -86,9 +86,14 @@ class EffectWrites:
         self._state.registry.resumable.clear()
         for gang in resumable:
             suspension = self._suspension_of_owner(gang)
-            if suspension is not None and not gang.count and not gang.restart.is_resuming:
+            if suspension is not None and not self._has_pods(gang) and not gang.restart.is_resuming:
                 gang.restart.is_resuming = True
                 yield _suspend_owner(gang, suspension, suspends=False)
+
+    def _has_pods(self, gang: Gang) -> bool:
+        """Return True if pods of its owner are left; ended ones count, because its controller counts them."""
+        below = self._state.resolver.owners.pods_below(maker_of(gang).uid)
+        return gang.count > 0 or not self._state.pods.by_key.keys().isdisjoint(below)
 
     def _suspension_of_owner(self, gang: Gang) -> OwnerSuspension | None:
         """Return the field by which Weir resumes the owner of a workload; None if it isn't to resume it."""

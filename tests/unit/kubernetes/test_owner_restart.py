@@ -82,6 +82,17 @@ class Site:
             made = pod(name, owner=reference(mpi()), gpus=gpus, labels=role, uid=f"{name}-{again}", **where)  # type: ignore[arg-type]
             self.hear("pods", made)
 
+    def end_pods(self) -> None:
+        """Have all pods fail, as a kubelet says before they go."""
+        for name in PODS:
+            role = {ROLE: name.partition("-")[0]}
+            gpus = 2 if name != "launcher" else 0
+            ended = pod(
+                name, owner=reference(mpi()), gpus=gpus, labels=role, uid=f"{name}-1", on="n1", phase="Failed",
+                deleting=True,
+            )  # fmt: skip
+            self.hear("pods", ended)
+
     def lose_pods(self, again: int = 1) -> None:
         self.backend.deliver("pods")([ObjectRemoved(f"team/{name}", f"{name}-{again}") for name in PODS])
 
@@ -125,6 +136,8 @@ def test_its_owner_is_suspended_in_place_of_evictions_and_resumed_without_pods(s
     site.backend.take_outcome(order, WriteDone())
     site.hear("owners", mpi(suspend=True, marked=True))
     assert not suspensions(site.step())  # its pods are still there
+    site.end_pods()
+    assert not suspensions(site.step())  # a controller counts those that failed
     site.lose_pods()
     (resumed,) = suspensions(site.step())
     assert resumed.patch == {

@@ -124,8 +124,10 @@ class ClaimUsers:
         for name in names:
             counting = self._counting.get((namespace, name), frozenset())
             if counting and key not in counting and not any(map(self.has_place, counting)):
+                there = {each: self._users[each].owner for each in counting if each in self._users}
                 owner = self._users[key].owner
-                first = min(each for each in counting if self._users[each].owner == owner)
+                # Since claims were last settled, they may all be gone, or of another owner
+                first = min((each for each in there if there[each] == owner), default=min(counting))
                 return f"its resource claim {name} counts for the pod {first}, which has no node yet"
         return ""
 
