@@ -161,13 +161,13 @@ class KubernetesBackend:
             self._told.extend(facts)
             self.wake()
 
-    def check(self, write: Bind | Evict) -> str:
-        """Return why a binding or eviction must not be sent, by the newest state; empty if it may."""
-        if isinstance(write, Evict) and not write.needed_by:
+    def check(self, write: Bind | Evict | SuspendOwner) -> str:
+        """Return why a binding or a stop must not be sent, by the newest state; empty if it may."""
+        if not isinstance(write, Bind) and not write.needed_by:
             return ""
         self._take_in()
         with self._lock:
-            if isinstance(write, Evict):
+            if not isinstance(write, Bind):
                 return self._effects.no_longer_needed(write)
             about: tuple[TrackedPod, int, PodUsage] = write.about  # type: ignore[assignment]
             tracked, start, ours = about
@@ -205,7 +205,7 @@ class KubernetesBackend:
                 self._whole = False
                 self.cluster_state.retell()
             facts = self.cluster_state.facts(now_s)
-            writes: list[Write | EmitEvent] = [*self._effects.take(), *self._shared_list.take(now_s)]
+            writes: list[Write | EmitEvent] = [*self._effects.take(now_s), *self._shared_list.take(now_s)]
             writes += [*self._taints.take(now_s), *self._shared.take(now_s)]
             writes += map(release_write, self.cluster_state.claims.take_idle())
             writes += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]

@@ -19,6 +19,7 @@ from weir.control.port import (
     StopPod,
 )
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.owner_restarts import OwnerRestarts
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_facts import forget_facts
 from weir.kubernetes.state.gangs import Gang, TrackedPod
@@ -28,7 +29,6 @@ from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
 from weir.kubernetes.state.scheduling_groups import is_native
 from weir.kubernetes.state.stated_owner import statement
 from weir.kubernetes.translate.gpu_sharing import is_share
-from weir.kubernetes.translate.kinds import OwnerSuspension
 from weir.kubernetes.writes.claim_writes import allocation_write
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
 from weir.kubernetes.writes.final_conditions import ended
@@ -77,30 +77,13 @@ class EffectWrites:
         self._state = cluster_state
         self._statuses = statuses
         self._wake = wake
+        self._restarts = OwnerRestarts(cluster_state, statuses)
 
-    def take(self) -> Iterator[Write | EmitEvent]:
+    def take(self, now_s: float) -> Iterator[Write | EmitEvent]:
         """Yield events for people, and writes that resume owners whose pods are gone."""
         events, self._events = self._events, []
         yield from events
-        resumable = list(self._state.registry.resumable)
-        self._state.registry.resumable.clear()
-        for gang in resumable:
-            suspension = self._suspension_of_owner(gang)
-            if suspension is not None and not self._has_pods(gang) and not gang.restart.is_resuming:
-                gang.restart.is_resuming = True
-                yield _suspend_owner(gang, suspension, suspends=False)
-
-    def _has_pods(self, gang: Gang) -> bool:
-        """Return True if pods of its owner are left; ended ones count, because its controller counts them."""
-        below = self._state.resolver.owners.pods_below(maker_of(gang).uid)
-        return gang.count > 0 or not self._state.pods.by_key.keys().isdisjoint(below)
-
-    def _suspension_of_owner(self, gang: Gang) -> OwnerSuspension | None:
-        """Return the field by which Weir resumes the owner of a workload; None if it isn't to resume it."""
-        owner, owners = maker_of(gang), self._state.resolver.owners
-        body = owners.body(owner.namespace, owner.uid)
-        wants = None if body is None else owners.kinds.wants(body)
-        return wants.suspension if wants is not None and wants.restarts else None
+        yield from self._restarts.take(now_s)
 
     def carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | EmitEvent]:
         """Yield the writes that carry an effect out."""
@@ -219,13 +202,11 @@ class EffectWrites:
         if gang.idle.is_ordered and not by_plan:
             return  # its controller deletes the pods of a suspended Job
         because = preempted(gang, tracked, effect)
-        if by_plan and (suspension := _suspension_for(gang, tracked)) is not None:
+        needed_by = (effect.cause.by or "") if isinstance(effect.cause, EvictionCause) else ""
+        if by_plan and (suspensions := self._restarts.stop(gang, tracked, needed_by)) is not None:
             yield because
-            if not gang.restart.is_ordered:
-                gang.restart.order()
-                self._state.registry.dirty[gang] = None
-                self._wake()
-                yield _suspend_owner(gang, suspension, suspends=True)
+            yield from suspensions
+            self._wake()
             return
         yield Evict(
             gang.key.namespace,
@@ -237,11 +218,11 @@ class EffectWrites:
             ended(effect),
             insists=not by_plan,
             overrides=effect.overrides,
-            needed_by=(effect.cause.by or "") if isinstance(effect.cause, EvictionCause) else "",
+            needed_by=needed_by,
         )
 
-    def no_longer_needed(self, write: Evict) -> str:
-        """Return why an eviction for another workload is no longer needed; empty if it is."""
+    def no_longer_needed(self, write: Evict | SuspendOwner) -> str:
+        """Return why a stop for another workload is no longer needed; empty if it is."""
         gang = self._state.registry.named.get(write.needed_by)
         if gang is None or gang.is_over() is not None or gang.nomination is None:
             return f"{write.needed_by} doesn't need the capacity any more."
@@ -249,8 +230,8 @@ class EffectWrites:
 
     def take_outcome(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Bring the state up to the outcome of a write."""
-        if isinstance(write, SuspendOwner) and isinstance(write.about, Gang):
-            self._suspension_sent(write, write.about, outcome, now_s)
+        if isinstance(write, SuspendOwner):
+            self._suspension_sent(write, outcome, now_s)
             return
         if isinstance(write.about, Gang):
             self._statuses.not_written(write.about, now_s)
@@ -299,10 +280,12 @@ class EffectWrites:
             self._await_devices.discard(start)
         return has_waited
 
-    def _suspension_sent(self, write: SuspendOwner, gang: Gang, outcome: Outcome, now_s: float) -> None:
-        orders = self._state.orders
+    def _suspension_sent(self, write: SuspendOwner, outcome: Outcome, now_s: float) -> None:
+        gang, orders = write.about, self._state.orders
+        if not isinstance(gang, Gang):
+            return  # the owner shows whether it was resumed
         if write.restarts:
-            self._restart_sent(write, gang, outcome, now_s)
+            self._restarts.take_outcome(gang, outcome, now_s)
         elif isinstance(outcome, WriteDone | WriteUnknown):
             orders.suspension_accepted(gang, now_s)
         elif isinstance(outcome, WriteNotSent):
@@ -311,19 +294,6 @@ class EffectWrites:
             orders.suspension_refused(gang, outcome.sentence, now_s, for_good=True)
             self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Measuring")
 
-    def _restart_sent(self, write: SuspendOwner, gang: Gang, outcome: Outcome, now_s: float) -> None:
-        orders = self._state.orders
-        if not write.suspends:
-            if not isinstance(outcome, WriteDone):
-                orders.resume_refused(gang, now_s)
-        elif isinstance(outcome, WriteDone | WriteUnknown):
-            orders.restart_accepted(gang, now_s)
-        elif isinstance(outcome, WriteRefused | WriteNotSent):
-            for_good = isinstance(outcome, WriteRefused)
-            orders.restart_refused(gang, outcome.sentence, now_s, for_good=for_good)
-            if for_good:
-                self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Evicting")
-
     def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
         """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
         if not isinstance(write, Evict) or write.insists or tracked.gang is None:
@@ -331,20 +301,6 @@ class EffectWrites:
             return
         self._state.orders.stop_refused(tracked, write.needed_by or None, sentence, now_s)
         self._statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
-
-
-def _suspension_for(gang: Gang, tracked: TrackedPod) -> OwnerSuspension | None:
-    """Return the suspension that stops a pod in place of its eviction; None if it is evicted."""
-    if gang.head is None or tracked.info is None:
-        return None
-    suspension = gang.head.derived.suspension
-    return suspension if gang.restart.applies(suspension, tracked.info.derived.role) else None
-
-
-def _suspend_owner(gang: Gang, suspension: OwnerSuspension, *, suspends: bool) -> SuspendOwner:
-    owner = maker_of(gang)
-    path = path_of(owner.api_version, suspension.resource, owner.namespace, owner.name)
-    return SuspendOwner(path, owner.uid, gang, suspension.field, suspends, restarts=True)
 
 
 def _with_earlier(earlier: Nominated | None, later: Nominated) -> Nominated:

@@ -22,6 +22,7 @@ from weir.kubernetes.writes.operations import (
     WriteDone,
     WriteNotSent,
     WriteRefused,
+    WriteUnknown,
 )
 from weir.model.policy import Policy
 from weir.state.jobs import Phase
@@ -41,7 +42,7 @@ def mpi(*, suspend: bool = False, marked: bool = False) -> dict[str, Any]:
     }
     made = maker("MPIJob", "kubeflow.org/v1", "mpi", "m1", spec)
     if marked:
-        made["metadata"]["annotations"] = {"weir.dev/restarts": "true"}
+        made["metadata"]["annotations"] = {"weir.dev/restarts": "m1"}
     return made
 
 
@@ -130,7 +131,7 @@ def test_its_owner_is_suspended_in_place_of_evictions_and_resumed_without_pods(s
     (order,) = suspensions(writes)
     assert (order.path, evicted(writes)) == (PATH, set())
     assert order.patch == {
-        "metadata": {"uid": "m1", "annotations": {"weir.dev/restarts": "true"}},
+        "metadata": {"uid": "m1", "annotations": {"weir.dev/restarts": "m1"}},
         "spec": {"runPolicy": {"suspend": True}},
     }
     site.backend.take_outcome(order, WriteDone())
@@ -162,6 +163,73 @@ def test_weir_that_starts_resumes_what_another_has_suspended() -> None:
     (resumed,) = suspensions([*site.writes, *site.step(), *site.step(1.0)])
     assert resumed.path == PATH
     assert not resumed.suspends
+
+
+def test_an_owner_that_others_resume_with_its_pods_has_them_evicted(site: Site) -> None:
+    (order,) = suspensions(site.reclaim())
+    site.backend.take_outcome(order, WriteDone())
+    site.hear("owners", mpi(suspend=True, marked=True))
+    site.step()
+    site.hear("owners", mpi(marked=True))
+    writes = [each for after_s in (0.1, *(4 * [31.0])) for each in site.step(after_s)]
+    assert evicted(writes) == set(PODS)
+    assert suspensions(writes)
+    assert all(not each.suspends for each in suspensions(writes))  # the mark is removed
+
+
+def test_pods_that_its_controller_leaves_are_evicted(site: Site) -> None:
+    (order,) = suspensions(site.reclaim())
+    site.backend.take_outcome(order, WriteDone())
+    site.hear("owners", mpi(suspend=True, marked=True))
+    writes = [each for _ in range(4) for each in site.step(31.0)]
+    assert evicted(writes) == set(PODS)
+    assert not suspensions(writes)
+
+
+def test_an_unknown_outcome_is_no_refusal_for_good(site: Site) -> None:
+    (order,) = suspensions(site.reclaim())
+    site.backend.take_outcome(order, WriteUnknown("The connection broke."))
+    writes = [each for _ in range(4) for each in site.step(31.0)]
+    assert evicted(writes) == set()
+    assert [each.suspends for each in suspensions(writes)] == [True]
+
+
+def test_an_owner_that_a_person_has_suspended_gets_no_mark(site: Site) -> None:
+    site.hear("owners", mpi(suspend=True))
+    site.step()
+    writes = site.reclaim()
+    assert not suspensions(writes)
+    assert evicted(writes) == set(PODS)
+
+
+def test_a_copied_mark_says_nothing(site: Site) -> None:
+    copied = mpi(suspend=True)
+    copied["metadata"]["annotations"] = {"weir.dev/restarts": "another"}
+    site.hear("owners", copied)
+    site.lose_pods()
+    assert not suspensions([*site.step(), *site.step(60.0)])
+    assert site.why() == "It is suspended."
+
+
+def test_an_order_for_work_that_needs_it_no_more_isnt_sent(site: Site) -> None:
+    (order,) = suspensions(site.reclaim())
+    assert site.backend.check(order) == ""
+    site.backend.deliver("pods")([ObjectRemoved("owner/back-0", "u-back-0")])
+    site.backend.deliver_owners()([ObjectRemoved("owner/back", "j1")])
+    site.step()
+    assert site.backend.check(order) == "owner/job-back doesn't need the capacity any more."
+
+
+def test_a_workload_that_was_forgotten_meanwhile_is_resumed_when_its_owner_can_be_read() -> None:
+    metadata = Metadata("mpijob-mpi", namespace="team", annotations={WRITTEN_KEY: "as it is"})
+    owner = OwnerFields("m1", "kubeflow.org/v1", "MPIJob", "mpi")
+    known = WorkloadObject(metadata, WorkloadSpec(owner=owner, project="team"))
+    site = Site(job("other", "j9"), known)
+    site.backend.unreadable({("kubeflow.org/v1", "MPIJob"): "the list of all MPIJob objects failed"})
+    for _ in range(3):
+        assert not suspensions(site.step(61.0))
+    site.hear("owners", mpi(suspend=True, marked=True))
+    assert len(suspensions(site.step())) == 1
 
 
 def test_a_person_who_suspends_it_isnt_overruled(site: Site) -> None:

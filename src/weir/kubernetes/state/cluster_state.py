@@ -373,8 +373,7 @@ class ClusterState:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
             is_late = self.pods.now_s >= gang.empty_since_s + EMPTY_S
-            if see_owner(gang, self.resolver.owners, self.resolver.groups, is_late=is_late):
-                self.registry.resumable[gang] = None
+            see_owner(gang, self.resolver.owners, self.resolver.groups, is_late=is_late)
         if not gang.nomination_reported:  # what was nominated before may have gone to others since
             gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
         facts = [*new_facts(gang, self.pods.now_s, self.node_states), *self._start_gates(gang)]

@@ -128,7 +128,7 @@ def closed_gate(gang: Gang, absent: int) -> str | None:
 
 def is_restarting(gang: Gang) -> bool:
     """Return True if Weir suspends its owner in place of evictions, and resumes it."""
-    return gang.restart.is_ordered or (gang.head is not None and gang.head.derived.restarts)
+    return gang.restart.is_under_way or (gang.head is not None and gang.head.derived.restarts)
 
 
 def _shortage(gang: Gang, ready: int) -> str:

@@ -100,11 +100,11 @@ def _is_gone(key: GangKey, owners: Owners) -> bool:
     return is_watched and owners.body(key.namespace, key.uid) is None
 
 
-def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool) -> bool:
-    """Find out whether a workload without pods is over; return True if Weir is to resume its owner."""
+def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool) -> None:
+    """Find out whether a workload without pods is over."""
     if gang.empty_since_s == NEVER_WAS_S:
         gang.left = True
-        return False
+        return
     key, is_gone = maker_of(gang), groups.is_gone(gang.key.uid)
     fate = None
     if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":
@@ -112,7 +112,7 @@ def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: 
     if fate is None:
         suspended = gang.head is not None and gang.head.derived.suspended
         gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not suspended)
-        return False
+        return
     if gang.head is not None and fate.exists:
         derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended, restarts=fate.restarts)
         gang.head = replace(gang.head, derived=derived)
@@ -120,4 +120,3 @@ def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: 
     gang.left = gang.newer or is_gone or not fate.exists or (is_late and not waits)
     body = owners.body(key.namespace, key.uid)
     gang.awaits = gang.backoff.sentence(body, gang.needed) if fate.expects_pods else ""
-    return fate.restarts and fate.over is None

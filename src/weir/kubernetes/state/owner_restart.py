@@ -7,42 +7,46 @@ the owner.
 
 from dataclasses import dataclass
 
-from weir.kubernetes.translate.kinds import OwnerSuspension
-
 
 @dataclass(slots=True)
 class OwnerRestart:
     """State of the restart of one workload.
 
-    `is_ordered`: its owner is to be suspended, and doesn't show it yet. `order_until_s`: when to stop waiting
-    for the owner; None before the API server took the order. `refusal`: why it couldn't be suspended: its
-    pods are evicted then. `is_resuming`: the owner is to be resumed, and doesn't show it yet.
+    `is_ordered`: its owner is to be suspended, and doesn't show it yet. `is_shown`: it does, and its pods are
+    there. `is_undone`: it was resumed with its pods. `until_s`: when to stop waiting for the deletion of the
+    pods; None before the API server answered. `is_certain`: it took the order. `refusal`: why the owner
+    couldn't be suspended: its pods are evicted then.
     """
 
     is_ordered: bool = False
-    order_until_s: float | None = None
+    is_shown: bool = False
+    is_undone: bool = False
+    until_s: float | None = None
+    is_certain: bool = False
     refusal: str = ""
-    is_resuming: bool = False
 
-    def applies(self, suspension: OwnerSuspension | None, role: str) -> bool:
-        """Return True if a pod of this role is stopped by the suspension of its owner."""
-        return suspension is not None and role in suspension.roles and not self.refusal
+    @property
+    def is_under_way(self) -> bool:
+        """Return True while its pods are to be deleted by its controller."""
+        return self.is_ordered or self.is_shown
 
     def order(self) -> None:
         """Begin a restart."""
-        self.is_ordered, self.order_until_s = True, None
+        self.end()
+        self.is_ordered = True
 
-    def refuse(self, why: str) -> None:
-        """End a restart that isn't carried out; with a reason there will be no other."""
-        self.is_ordered, self.refusal = False, why
+    def end(self) -> None:
+        """End a restart: the pods are gone, or it isn't carried out."""
+        self.is_ordered = self.is_shown = self.is_undone = self.is_certain = False
+        self.until_s = None
 
     def is_late(self, now_s: float) -> bool:
-        """Return True if the owner should show its suspension by now."""
-        return self.is_ordered and self.order_until_s is not None and now_s >= self.order_until_s
+        """Return True if all pods should be stopping by now."""
+        return self.until_s is not None and now_s >= self.until_s
 
     def settle(self, *, is_suspended: bool) -> None:
         """Bring the restart up to the state of the owner."""
         if is_suspended:
-            self.is_ordered = False
-        else:
-            self.is_resuming = False
+            self.is_shown, self.is_ordered = self.is_under_way, False
+        elif self.is_shown:
+            self.is_shown, self.is_undone = False, True

@@ -8,7 +8,7 @@ from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
 from weir.kubernetes.state.owner_chain import NO_OWNER, Body, OwnerChain, TrackedOwner
 from weir.kubernetes.state.stated_owner import read_stated
 from weir.kubernetes.translate.annotations import POD_ANNOTATIONS
-from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds
+from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds, is_marked
 
 Lowest = tuple[str, str, str]
 """Namespace of pods, the uid of their controller, and the text in which they state their topmost owner."""
@@ -54,6 +54,7 @@ class Owners:
         self._unreadable: Mapping[tuple[str, str], str] = {}
         self._references: dict[tuple[str, ...], OwnerReference] = {}
         self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
+        self.marked: dict[str, Body] = {}  # suspended by Weir to restart them, or once so
         self.news: set[str] = set()  # changed objects and those above them, until they are read
 
     def shared(self, reference: OwnerReference) -> OwnerReference:
@@ -69,6 +70,10 @@ class Owners:
         uid = pod_owner.metadata.uid
         self._unlink(uid)
         self._makers[uid] = pod_owner
+        if is_marked(body):
+            self.marked[uid] = body
+        else:
+            self.marked.pop(uid, None)
         if pod_owner.above is not None:
             self._below.setdefault(pod_owner.above.uid, set()).add(uid)
         self._note_changed(uid)
@@ -81,6 +86,7 @@ class Owners:
         self._note_changed(uid)
         self._unlink(uid)
         del self._makers[uid]
+        self.marked.pop(uid, None)
         return self.changed(uid)
 
     def body(self, namespace: str, uid: str) -> Body | None:

@@ -64,11 +64,11 @@ class PodOrders:
                 gang.empty_since_s is not None
                 or gang.reported_start_gates
                 or gang.idle.is_ordered
-                or gang.restart.is_ordered
+                or gang.restart.until_s is not None
             ):
                 self._registry.dirty[gang] = None
                 if gang.restart.is_late(self._pods.now_s):
-                    self.restart_refused(gang, "Its owner isn't suspended.", self._pods.now_s, for_good=True)
+                    self._restart_late(gang)
                 if gang.idle.is_late(self._pods.now_s):
                     self._run_on(gang, "Its owner isn't suspended.", self._pods.now_s)
 
@@ -173,24 +173,33 @@ class PodOrders:
         self._run_on(gang, sentence, now_s)
         self._registry.dirty[gang] = None
 
-    def restart_accepted(self, gang: Gang, now_s: float) -> None:
-        """Take in that the owner of a workload is suspended in place of evictions."""
-        if gang.restart.is_ordered:
-            gang.restart.order_until_s = now_s + SUSPENDED_S
-            self._pods.look_again(gang.restart.order_until_s, gang.name)
+    def restart_accepted(self, gang: Gang, now_s: float, *, is_certain: bool) -> None:
+        """Take in that the owner of a workload is suspended in place of evictions, or probably is."""
+        if gang.restart.is_under_way:
+            gang.restart.until_s, gang.restart.is_certain = now_s + SUSPENDED_S, is_certain
+            self._pods.look_again(gang.restart.until_s, gang.name)
             for tracked in gang.pods():
                 self._budgets.accepted(tracked)
 
     def restart_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
-        """Take in that the owner of a workload isn't suspended in place of evictions: its pods run on."""
-        gang.restart.refuse(as_clause(sentence).rstrip(".") if for_good else "")
+        """Take in that the owner of a workload doesn't stop its pods: they run on.
+
+        `for_good`: they are evicted from now on.
+        """
+        gang.restart.end()
+        gang.restart.refusal = as_clause(sentence).rstrip(".") if for_good else ""
         self._run_on(gang, sentence, now_s)
         self._registry.dirty[gang] = None
 
-    def resume_refused(self, gang: Gang, now_s: float) -> None:
-        """Take in that the owner of a workload may not be resumed yet: it is tried again after a while."""
-        gang.restart.is_resuming = False
-        self._pods.look_again(now_s + SUSPENDED_S, gang.name)
+    def _restart_late(self, gang: Gang) -> None:
+        """Let pods run on that a suspension should have stopped. The next stop evicts them."""
+        restart, now_s = gang.restart, self._pods.now_s
+        if all(tracked.deleting or not tracked.evicted for tracked in gang.pods()):
+            restart.until_s = None
+        elif restart.is_shown:
+            self.restart_refused(gang, "Its controller deletes no pods.", now_s, for_good=False)
+        else:
+            self.restart_refused(gang, "Its owner isn't suspended.", now_s, for_good=restart.is_certain)
 
     def _run_on(self, gang: Gang, sentence: str, now_s: float) -> None:
         for tracked in gang.pods():

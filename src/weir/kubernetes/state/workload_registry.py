@@ -52,7 +52,6 @@ class WorkloadRegistry:
         self.named: dict[str, Gang] = {}  # those that have their name
         self.dirty: dict[Gang, None] = {}
         self.changed: dict[Gang, None] = {}
-        self.resumable: dict[Gang, None] = {}  # Weir has suspended their owners, and their pods are gone
         self.objects: dict[str, WorkloadObject] = {}  # the `Workload` objects there are
         self.projects: Counter[str] = Counter()  # of the workloads that control knows
         self.users: dict[str, dict[Gang, None]] = {}  # by project: workloads that aren't over
@@ -281,7 +280,6 @@ class WorkloadRegistry:
         if self.gangs.pop(gang.key, None) is None:
             return
         self._fixed.forget(gang)
-        self.resumable.pop(gang, None)
         owned, namespace = self._by_owner[gang.key.uid], gang.key.namespace
         owned.remove(gang)
         if not owned:

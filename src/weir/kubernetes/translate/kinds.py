@@ -76,7 +76,12 @@ class OwnerTemplate:
     over: WorkloadOutcome | None
     suspended: bool
     suspension: OwnerSuspension | None = None
-    restarts: bool = False  # Weir has suspended it, and resumes it
+    mark: OwnerSuspension | None = None  # by which Weir has suspended it to restart it
+
+    @property
+    def restarts(self) -> bool:
+        """Return True if Weir has suspended it, and resumes it."""
+        return self.suspended and self.mark is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +214,8 @@ class WorkloadKinds:
         counts, _ = _by_role(rule, found)
         suspended = rule.suspended is not None and rule.suspended.holds(found)
         pods, over = sum(counts.values()), _over(rule, found)
-        suspension, restarts = _suspension(rule, found), suspended and _is_marked(found)
-        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, suspension, restarts)
+        suspension, mark = _suspension(rule, found), _mark(rule, found)
+        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, suspension, mark)
 
     def _rule(self, found: Found) -> KindRule | None:
         """Return the first entry that an object fits."""
@@ -260,7 +265,7 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         over=_over(top, found),
         suspended=suspended,
         suspension=_suspension(top, found),
-        restarts=suspended and _is_marked(found),
+        restarts=suspended and _mark(top, found) is not None,
     )
 
 
@@ -344,9 +349,16 @@ def _suspension_of(rule: KindRule) -> OwnerSuspension | None:
     return OwnerSuspension(rule.group, rule.resource, rule.suspended.steps, tuple(rule.suspends.roles))
 
 
-def _is_marked(found: Found) -> bool:
-    """Return True if Weir suspended an object to restart it."""
-    return bool((found["metadata"].get("annotations") or {}).get(RESTARTS))
+def _mark(rule: KindRule, found: Found) -> OwnerSuspension | None:
+    """Return the field by which Weir suspended an object to restart it; None if it didn't."""
+    return _suspension_of(rule) if is_marked(found) else None
+
+
+def is_marked(found: Found) -> bool:
+    """Return True if an object has the mark of a suspension by Weir; that of a copy has another uid."""
+    metadata = found.get("metadata", {})
+    mark = (metadata.get("annotations") or {}).get(RESTARTS)
+    return mark is not None and mark == metadata.get("uid")
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:

@@ -27,6 +27,7 @@ from weir.kubernetes.writes.operations import (
     Evict,
     Outcome,
     PatchStatus,
+    SuspendOwner,
     Urgency,
     Write,
     WriteDelayed,
@@ -60,7 +61,7 @@ class Pace:
     )
 
 
-def _go(_: Bind | Evict) -> str:
+def _go(_: Bind | Evict | SuspendOwner) -> str:
     return ""
 
 
@@ -73,7 +74,7 @@ class ApiWriter:
         leadership: Leadership,
         take_outcome: Callable[[Write, Outcome], None],
         *,
-        check: Callable[[Bind | Evict], str] = _go,
+        check: Callable[[Bind | Evict | SuspendOwner], str] = _go,
         pace: Pace = Pace(),
         chance: Random | None = None,
     ) -> None:
@@ -192,7 +193,7 @@ class ApiWriter:
         """Try it once; None: it is to be tried again."""
         if self._closed:
             return _unsent(pending, "Weir is stopping.")
-        if isinstance(pending.write, Bind | Evict):
+        if isinstance(pending.write, Bind | Evict | SuspendOwner):
             no = self._check(pending.write)
             if no:
                 return WriteRefused(409, no) if pending.awaits_devices else _unsent(pending, no)
@@ -241,7 +242,7 @@ class ApiWriter:
         wait_s = pending.backoff.next_s()
         now_s = time.monotonic()
         tries_for_s = self._pace.congested_for_s if is_congestion(error) else self._pace.evicts_for_s
-        gives_up = isinstance(pending.write, Evict) and not pending.write.insists
+        gives_up = _gives_up(pending.write)
         if gives_up and (refused_by_budget(error) or now_s - pending.tried_s > tries_for_s):
             if pending.uncertain and not refused_by_budget(error):
                 return WriteUnknown(str(error))
@@ -293,6 +294,13 @@ class ApiWriter:
         if because is not None and not pending.explained and isinstance(outcome, WriteDone):
             self.recorder.say(because)
         self._take_outcome(pending.write, outcome)
+
+
+def _gives_up(write: Write) -> bool:
+    """Return True for a stop that a plan may order again, of this pod or of another."""
+    if isinstance(write, SuspendOwner):
+        return write.restarts and write.suspends
+    return isinstance(write, Evict) and not write.insists
 
 
 def _unsent(pending: PendingWrite, sentence: str) -> Outcome:

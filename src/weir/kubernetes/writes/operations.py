@@ -215,7 +215,8 @@ class PatchMetadata(_OfPath):
 class SuspendOwner(_OfPath):
     """Suspend the owner of a workload, or resume it; another object of its name is left alone.
 
-    One that `restarts` it marks the owner with the suspension, and removes the mark when it resumes it.
+    One that `restarts` it marks the owner with the suspension, and removes the mark when it resumes it. A
+    copy of the owner has another uid, so its mark says nothing. `needed_by` needs its capacity.
     """
 
     uid: str
@@ -223,6 +224,7 @@ class SuspendOwner(_OfPath):
     field: tuple[str, ...] = ("spec", "suspend")
     suspends: bool = True
     restarts: bool = False
+    needed_by: str = ""
 
     @property
     def patch(self) -> Mapping[str, object]:
@@ -230,7 +232,7 @@ class SuspendOwner(_OfPath):
         value: object = self.suspends
         for key in self.field[:0:-1]:
             value = {key: value}
-        mark = {"annotations": {RESTARTS: "true" if self.suspends else None}} if self.restarts else {}
+        mark = {"annotations": {RESTARTS: self.uid if self.suspends else None}} if self.restarts else {}
         return {"metadata": {"uid": self.uid, **mark}, self.field[0]: value}
 
     @property

@@ -1,0 +1,108 @@
+"""Stops of workloads by the suspension of their owner, and the resumption of owners without pods."""
+
+from collections.abc import Iterator
+
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.owner_fate import maker_of
+from weir.kubernetes.translate.kinds import OwnerSuspension
+from weir.kubernetes.writes.operations import (
+    Outcome,
+    SuspendOwner,
+    WriteDone,
+    WriteNotSent,
+    WriteRefused,
+    WriteUnknown,
+)
+from weir.kubernetes.writes.statuses import StatusWriter
+
+AGAIN_S = 30.0
+"""Interval at which an owner is resumed again that still shows its suspension."""
+_UNDONE = "It was resumed before its pods were gone."
+
+
+class OwnerRestarts:
+    """Suspends and resumes owners. The owners show their suspension, so a restart loses nothing."""
+
+    def __init__(self, state: ClusterState, statuses: StatusWriter) -> None:
+        self._state = state
+        self._statuses = statuses
+        self._under_way: dict[Gang, None] = {}  # suspended by this process, with pods
+        self._resumed_at_s: dict[str, float] = {}  # by owner, until it shows that
+
+    def stop(self, gang: Gang, tracked: TrackedPod, needed_by: str) -> list[SuspendOwner] | None:
+        """Return the writes that stop a pod by the suspension of its owner; None if it is to be evicted.
+
+        The pods of an owner that is suspended already are evicted: it doesn't fail by that.
+        """
+        suspension = None if gang.head is None else gang.head.derived.suspension
+        if gang.head is None or tracked.info is None or gang.head.derived.suspended or suspension is None:
+            return None
+        if gang.restart.refusal or tracked.info.derived.role not in suspension.roles:
+            return None
+        if gang.restart.is_ordered:
+            return []
+        gang.restart.order()
+        self._under_way[gang] = None
+        self._state.registry.dirty[gang] = None
+        owner = maker_of(gang)
+        path = path_of(owner.api_version, suspension.resource, owner.namespace, owner.name)
+        return [SuspendOwner(path, owner.uid, gang, suspension.field, restarts=True, needed_by=needed_by)]
+
+    def take_outcome(self, gang: Gang, outcome: Outcome, now_s: float) -> None:
+        """Take in the outcome of a suspension."""
+        orders = self._state.orders
+        if isinstance(outcome, WriteDone | WriteUnknown):
+            orders.restart_accepted(gang, now_s, is_certain=isinstance(outcome, WriteDone))
+        elif isinstance(outcome, WriteRefused | WriteNotSent):
+            for_good = isinstance(outcome, WriteRefused) and 400 <= outcome.status < 500
+            orders.restart_refused(gang, outcome.sentence, now_s, for_good=for_good)
+            if for_good:
+                self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Evicting")
+
+    def take(self, now_s: float) -> Iterator[SuspendOwner]:
+        """Yield the writes that resume owners, and let pods run on whose owner was resumed by others."""
+        for gang in list(self._under_way):
+            if gang.restart.is_undone:
+                self._state.orders.restart_refused(gang, _UNDONE, now_s, for_good=True)
+            if not gang.count or not gang.restart.is_under_way:
+                gang.restart.end()
+                del self._under_way[gang]
+        owners = self._state.resolver.owners
+        for uid in self._resumed_at_s.keys() - owners.marked:
+            del self._resumed_at_s[uid]
+        for uid in owners.marked:
+            resumed = self._resumption(uid, now_s)
+            if resumed is not None:
+                self._resumed_at_s[uid] = now_s
+                self._state.pods.look_again(now_s + AGAIN_S, uid)
+                yield resumed
+
+    def _resumption(self, uid: str, now_s: float) -> SuspendOwner | None:
+        """Return the write that resumes a marked owner, or that removes a mark without a suspension."""
+        owners, registry = self._state.resolver.owners, self._state.registry
+        body = owners.marked[uid]
+        wants = owners.kinds.wants(body)
+        if wants is None or wants.mark is None or wants.over is not None:
+            return None
+        if now_s < self._resumed_at_s.get(uid, -AGAIN_S) + AGAIN_S:
+            return None
+        gangs = list(registry.owned_by((uid,)))
+        if not gangs and all(each.spec.owner.uid != uid for each in registry.objects.values()):
+            return None  # it is no workload of this Weir
+        if any(each.restart.is_under_way for each in gangs):
+            return None  # without a suspension, another one may be on its way
+        if wants.suspended and (any(each.count for each in gangs) or self._has_pods(uid)):
+            return None
+        return _resume(body["metadata"], str(body["apiVersion"]), uid, wants.mark)
+
+    def _has_pods(self, uid: str) -> bool:
+        """Return True if pods of an owner are left; ended ones count, because its controller counts them."""
+        below = self._state.resolver.owners.pods_below(uid)
+        return not self._state.pods.by_key.keys().isdisjoint(below)
+
+
+def _resume(metadata: dict[str, str], api_version: str, uid: str, mark: OwnerSuspension) -> SuspendOwner:
+    path = path_of(api_version, mark.resource, metadata["namespace"], metadata["name"])
+    return SuspendOwner(path, uid, None, mark.field, suspends=False, restarts=True)
