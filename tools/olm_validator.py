@@ -12,7 +12,6 @@ import hashlib
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from tools.controlplane.binaries import (
@@ -22,7 +21,7 @@ from tools.controlplane.binaries import (
     build_one,
     cache,
     go_version,
-    one_at_a_time,
+    made_once,
 )
 
 _PROGRAM = Program("olmcheck", "olm", "weir.dev/tools/olm", 0.5)
@@ -51,10 +50,12 @@ def find() -> Path:
         raise NoBinaries("There is no Go to build the validators of OLM with; install it (go.dev/dl).")
     directory = cache().with_name("olm") / _key(go_version(go))
     program = directory / _PROGRAM.name
-    if not os.access(program, os.X_OK):
-        with one_at_a_time(directory):
-            if not os.access(program, os.X_OK):
-                _build(go, directory)
+
+    def make(made: Path) -> None:
+        print(f"Building the validators of OLM, once; kept in {directory}.", file=sys.stderr, flush=True)
+        build_one(go, _PROGRAM, made)
+
+    made_once(directory, lambda: os.access(program, os.X_OK), make)
     return program
 
 
@@ -64,17 +65,6 @@ def _key(version: str) -> str:
     for file in _PARTS:
         hashed.update((TOOLS / _PROGRAM.module / file).read_bytes())
     return hashed.hexdigest()[:12]
-
-
-def _build(go: str, directory: Path) -> None:
-    """Put the program into the directory in one move."""
-    print(f"Building the validators of OLM, once; kept in {directory}.", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(prefix="building-", dir=directory.parent) as above:
-        made = Path(above, "made")
-        made.mkdir()
-        build_one(go, _PROGRAM, made)
-        shutil.rmtree(directory, ignore_errors=True)
-        made.rename(directory)
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools.controlplane.binaries import cache, one_at_a_time
+from tools.controlplane.binaries import cache, made_once
 from tools.debian_packages import NoPackages, unpack
 
 SETTING = "WEIR_PROMETHEUS"
@@ -29,14 +29,9 @@ def find() -> str:
     found = at_hand()
     if found is not None:
         return found
-    made = _cached()
-    directory = made.parent
-    with one_at_a_time(directory):
-        if not made.exists():
-            directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix="getting-", dir=directory) as above:
-                (unpack(["prometheus"], Path(above)) / "usr/bin/prometheus").rename(made)
-    return str(made)
+    program = _cached()
+    made_once(program.parent, program.exists, _get)
+    return str(program)
 
 
 def at_hand() -> str | None:
@@ -47,6 +42,12 @@ def at_hand() -> str | None:
 
 def _cached() -> Path:
     return cache().with_name("prometheus") / platform.machine() / "prometheus"
+
+
+def _get(made: Path) -> None:
+    """Put the program into a directory."""
+    with tempfile.TemporaryDirectory(dir=made.parent) as above:
+        (unpack(["prometheus"], Path(above)) / "usr/bin/prometheus").rename(made / "prometheus")
 
 
 def main() -> int:

@@ -101,10 +101,7 @@ def find(say: Callable[[str], None] = _told) -> Binaries:
             f"KUBEBUILDER_ASSETS to a directory with {', '.join(one.name for one in PROGRAMS)}."
         )
     there = _cached(go, RELEASE)
-    if there.lacks():
-        with one_at_a_time(there.directory):
-            if there.lacks():
-                build(go, there.directory, PROGRAMS, say)
+    made_once(there.directory, lambda: not there.lacks(), lambda made: build(go, made, PROGRAMS, say))
     release = _release()
     return there if release == RELEASE else _other(go, there, release, say)
 
@@ -112,13 +109,13 @@ def find(say: Callable[[str], None] = _told) -> Binaries:
 def _other(go: str, usual: Binaries, release: str, say: Callable[[str], None]) -> Binaries:
     """Return the programs of another release, and links to those that every release shares."""
     there = _cached(go, release)
-    if there.lacks():
-        with one_at_a_time(there.directory):
-            if there.lacks():
-                build(go, there.directory, _programs(release), say, OTHER_VERSIONS[release])
-                for name in there.lacks():
-                    (there.directory / name).unlink(missing_ok=True)
-                    (there.directory / name).symlink_to(usual[name])
+
+    def make(made: Path) -> None:
+        build(go, made, _programs(release), say, OTHER_VERSIONS[release])
+        for name in Binaries(made, release).lacks():
+            (made / name).symlink_to(usual[name])
+
+    made_once(there.directory, lambda: not there.lacks(), make)
     return there
 
 
@@ -213,10 +210,27 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
         yield
 
 
+def made_once(directory: Path, is_complete: Callable[[], bool], make: Callable[[Path], None]) -> None:
+    """Have one process make a directory of the cache that isn't complete, and put it there in one move."""
+    if is_complete():
+        return
+    with one_at_a_time(directory):
+        if is_complete():
+            return
+        made = Path(tempfile.mkdtemp(prefix="building-", dir=directory.parent))
+        try:
+            make(made)
+            shutil.rmtree(directory, ignore_errors=True)
+            made.chmod(0o755)
+            made.rename(directory)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
 def build(
-    go: str, directory: Path, programs: Sequence[Program], say: Callable[[str], None], version: str = VERSION
+    go: str, into: Path, programs: Sequence[Program], say: Callable[[str], None], version: str = VERSION
 ) -> None:
-    """Make these programs and put them there in one move.
+    """Build these programs into a directory.
 
     Raises:
         NoBinaries: Go failed; what it said is in the sentence.
@@ -224,20 +238,12 @@ def build(
     minutes = sum(one.minutes for one in programs)
     say(
         f"Building Kubernetes {version} to test against, once: {', '.join(one.name for one in programs)}. "
-        f"About {minutes:.0f} minutes on two cores, and it fetches their sources; kept in {directory}."
+        f"About {minutes:.0f} minutes on two cores, and it fetches their sources; kept in {cache()}."
     )
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix="building-", dir=directory.parent))
-    try:
-        for program in programs:
-            began = time.monotonic()
-            build_one(go, program, made, version)
-            say(f"  {program.name} in {time.monotonic() - began:.0f} s")
-        shutil.rmtree(directory, ignore_errors=True)
-        made.chmod(0o755)
-        made.rename(directory)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    for program in programs:
+        began = time.monotonic()
+        build_one(go, program, into, version)
+        say(f"  {program.name} in {time.monotonic() - began:.0f} s")
 
 
 def build_one(go: str, program: Program, into: Path, version: str = VERSION) -> None:

@@ -25,7 +25,7 @@ from tools.controlplane.binaries import (
     build_one,
     cache,
     go_version,
-    one_at_a_time,
+    made_once,
 )
 from tools.debian_packages import NoPackages, unpack
 from tools.node.machine import is_skipped, must_run, obstacle
@@ -74,10 +74,7 @@ def find() -> Programs:
     if go is None:
         raise NoBinaries("There is no Go to build a kubelet with; install it (go.dev/dl).")
     found = Programs(cache().with_name("node") / _key(go_version(go)))
-    if not found.are_complete():
-        with one_at_a_time(found.directory):
-            if not found.are_complete():
-                _get(go, found.directory)
+    made_once(found.directory, found.are_complete, lambda made: _get(go, made))
     return found
 
 
@@ -96,23 +93,16 @@ def _key(version: str) -> str:
     return hashed.hexdigest()[:12]
 
 
-def _get(go: str, directory: Path) -> None:
-    """Put all programs into the directory in one move."""
-    print(
-        f"Getting a kubelet and a container runtime, once; kept in {directory}.", file=sys.stderr, flush=True
-    )
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="building-", dir=directory.parent) as above:
-        made = Path(above, "made")
-        made.mkdir()
-        if shutil.which("apt-get") and shutil.which("dpkg-deb"):
+def _get(go: str, made: Path) -> None:
+    """Put all programs into a directory."""
+    print(f"Getting a kubelet and a container runtime, once; kept in {cache()}.", file=sys.stderr, flush=True)
+    if shutil.which("apt-get") and shutil.which("dpkg-deb"):
+        with tempfile.TemporaryDirectory() as above:
             _unpack(Path(above), made)
-        else:
-            _link(made)
-        for program in _BUILT:
-            build_one(go, program, made)
-        shutil.rmtree(directory, ignore_errors=True)
-        made.rename(directory)
+    else:
+        _link(made)
+    for program in _BUILT:
+        build_one(go, program, made)
 
 
 def _link(made: Path) -> None:

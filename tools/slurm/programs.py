@@ -9,13 +9,12 @@ stays as it is.
 import hashlib
 import os
 import platform
-import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.controlplane.binaries import cache, one_at_a_time
+from tools.controlplane.binaries import cache, made_once
 from tools.debian_packages import NoPackages, unpack
 
 _PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "libhwloc15")
@@ -66,20 +65,9 @@ def find() -> SlurmPrograms:
     Raises:
         NoSlurm: they can't be had.
     """
-    found = at_hand()
-    if found is not None:
-        return found
-    directory = _directory()
-    with one_at_a_time(directory):
-        if not SlurmPrograms(directory).are_complete():
-            _get(directory)
-    return SlurmPrograms(directory)
-
-
-def at_hand() -> SlurmPrograms | None:
-    """Return the programs if they are in the cache."""
     found = SlurmPrograms(_directory())
-    return found if found.are_complete() else None
+    made_once(found.root, found.are_complete, _get)
+    return found
 
 
 def _directory() -> Path:
@@ -87,10 +75,9 @@ def _directory() -> Path:
     return cache().with_name("slurm") / key
 
 
-def _get(directory: Path) -> None:
-    """Put all programs into the directory in one move."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="getting-", dir=directory.parent) as above:
+def _get(made: Path) -> None:
+    """Put all programs into a directory."""
+    with tempfile.TemporaryDirectory(dir=made.parent) as above:
         try:
             root = unpack(_PACKAGES, Path(above))
         except NoPackages as lacks:
@@ -99,8 +86,7 @@ def _get(directory: Path) -> None:
             (root / "usr/sbin" / name).symlink_to(f"{name}-wlm")
         if not SlurmPrograms(root).are_complete():
             raise NoSlurm(f"The packages {', '.join(_PACKAGES)} lack a program of Slurm.")
-        shutil.rmtree(directory, ignore_errors=True)
-        root.rename(directory)
+        root.rename(made)
 
 
 def main() -> int:
