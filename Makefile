@@ -56,6 +56,7 @@ screenshots: $(READY) web
 test: $(READY) web
 	@$(PY) -m tools.controlplane.binaries
 	@$(PY) -m tools.node.programs
+	@$(PY) -m tools.controlplane.operators
 	@$(PY) -m tools.olm_validator
 	@$(PY) -m tools.slurm.programs
 	@$(PY) -m tools.prometheus

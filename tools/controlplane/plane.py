@@ -293,10 +293,16 @@ class ControlPlane:
         self._processes.check()
 
     def run_beside(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], *, aloud: bool = False
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        aloud: bool = False,
+        is_weir: bool = True,
     ) -> Process:
-        """Run Weir, with its log here or aloud; it ends with the control plane at the latest."""
-        return self._processes.start(name, command, environment, aloud=aloud, is_weir=True)
+        """Run a program, with its log here or aloud; it ends with the control plane at the latest."""
+        return self._processes.start(name, command, environment, aloud=aloud, is_weir=is_weir)
 
     def stop_beside(self, name: str, how: signal.Signals, within_s: float) -> None:
         """End it again; by force after so long."""
