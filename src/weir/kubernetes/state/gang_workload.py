@@ -3,7 +3,9 @@
 from collections.abc import Container, Mapping
 
 from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.pod_info import PodInfo
 from weir.kubernetes.state.services import minimum_of_service, preemptible_by_replicas
+from weir.kubernetes.translate.kinds import GangMinimum
 from weir.model.workloads import PodGroup, Workload
 from weir.state.events import PodKey
 
@@ -16,7 +18,7 @@ def workload_of(gang: Gang) -> Workload:
     assert gang.head is not None
     head = gang.head
     derived, annotations = head.derived, head.annotations
-    needed = derived.needed(annotations.min_pods, len(gang.succeeded) + gang.members.succeeded)
+    needed = _needed(gang, head)
     gang.whole = max(1, needed.min_pods)
     needed = gang.members.left_of(needed)
     gang.needed = max(1, needed.min_pods)
@@ -52,6 +54,20 @@ def workload_of(gang: Gang) -> Workload:
             tracked.info is None or tracked.info.pod_request.can_preempt for tracked in gang.pods()
         ),
     )
+
+
+def wants_more(gang: Gang) -> bool:
+    """Return True if a pod waits for a node without which the workload can go on."""
+    if gang.head is None or all(tracked.holds or tracked.deleting for tracked in gang.pods()):
+        return False
+    there = _held(gang) + sum(gang.members.placed.values())
+    return there >= max(1, _needed(gang, gang.head).min_pods)
+
+
+def _needed(gang: Gang, head: PodInfo) -> GangMinimum:
+    """Return the minimum of a gang, of all schedulers."""
+    succeeded = len(gang.succeeded) + gang.members.succeeded
+    return head.derived.needed(head.annotations.min_pods, succeeded)
 
 
 def _is_preemptible(gang: Gang) -> bool:
@@ -120,6 +136,8 @@ def closed_gate(gang: Gang, absent: int) -> str | None:
         return (
             f"It is suspended: {gang.idle.suspended_for}." if gang.idle.suspended_for else "It is suspended."
         )
+    if gang.refusal:
+        return gang.refusal  # what it holds runs on
     ready = sum(max(1, len(group.slots)) for group in gang.groups) - absent
     if ready >= gang.needed:
         return None

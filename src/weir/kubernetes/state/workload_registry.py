@@ -14,6 +14,7 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.adoption import adopted
 from weir.kubernetes.state.allocations import AllocationRecords, Beside, is_sound, life_of, settle
 from weir.kubernetes.state.claimed_nodes import UNREAD_NEED, claim_needs
+from weir.kubernetes.state.gang_workload import wants_more
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.job_report import reported_times
 from weir.kubernetes.state.node_states import NodeStates
@@ -157,7 +158,11 @@ class WorkloadRegistry:
         self.uses_version += 1
 
     def _choose_project(self, gang: Gang) -> str | None:
-        """Choose, and return the project that it names, or that its namespace has."""
+        """Choose, and return the project that it names, or that its namespace has.
+
+        Running work keeps its project. Elastic work may never end, so a pod that it doesn't need to go on
+        takes all of it along: a workload counts for one project, and new pods need the quota of the new one.
+        """
         head = gang.head
         if head is None:
             return None
@@ -171,18 +176,19 @@ class WorkloadRegistry:
         if missing:
             project, refusal = None, missing
         holds = any(tracked.holds for tracked in gang.pods())
-        keeps_project = gang.reported is not None and holds
-        if project is not None and not holds and (closing := self._quota_objects.closing(project)):
+        moves = holds and gang.project not in (None, project) and wants_more(gang)
+        if project is not None and (moves or not holds) and (closing := self._quota_objects.closing(project)):
             project, refusal = None, closing
         gang.refusal = refusal
         if gang.project is None and holds:
             project = self._started_for(gang, project)
-        if not keeps_project or gang.project is None:
-            if gang.reported is None or project is None:
-                gang.project = project
-            elif project != gang.project:
-                gang.project = None  # it leaves control under the one, and comes back under the other
-                self.dirty[gang] = None
+        if not holds and gang.reported is not None and project not in (None, gang.project):
+            gang.project = None  # it leaves control under the one, and comes back under the other
+            self.dirty[gang] = None
+        elif not holds or gang.project is None:
+            gang.project = project
+        elif moves and project is not None:
+            gang.project, gang.granted = project, False  # what it holds is judged by the new quota
         return wanted
 
     def _started_for(self, gang: Gang, project: str | None) -> str | None:

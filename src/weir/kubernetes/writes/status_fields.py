@@ -11,6 +11,7 @@ from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.state.gang_workload import closed_gate, first_waiting, is_restarting
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
+from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words, moment
 from weir.model.reasons import ReasonCode, as_sentence
@@ -40,6 +41,8 @@ def _gate_code(gang: Gang) -> str:
         return ReasonCode.NOT_READY
     if gang.head.derived.suspended or gang.idle.is_ordered:
         return "suspended"
+    if gang.refusal:
+        return REFUSED
     waits = first_waiting(gang)
     if waits is None:
         return ReasonCode.NOT_READY
