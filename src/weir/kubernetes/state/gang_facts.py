@@ -56,7 +56,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
     facts += _stored_facts(gang, now_s, is_node)
     gang.idle.settle(now_s, is_suspended=gang.head.derived.suspended)
     gang.restart.settle(is_suspended=gang.head.derived.suspended)
-    gate = closed_gate(gang, len(absent))
+    gate = closed_gate(gang, absent)
     if gate != gang.reported_gate:
         facts.append(GateChanged(gang.name, gate is not None, gate or ""))
         gang.reported_gate = gate

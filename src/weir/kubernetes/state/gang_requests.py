@@ -1,9 +1,9 @@
 """Pods and requests of a workload as its object states them."""
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from weir.kubernetes.state.gang_workload import counted_pods, pods_by_role
 from weir.kubernetes.state.gangs import Gang
 from weir.model.workloads import PodGroup, Request
 
@@ -35,12 +35,10 @@ def groups_in_use(gang: Gang, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, .
 
 def absent_requests(gang: Gang) -> Iterator[Request]:
     """Return the requests of pods that it needs and that don't exist, as far as they are known."""
-    there = Counter(group.role for group in gang.groups for tracked in group.slots if tracked is not None)
-    there.update(gang.members.placed)
-    left = gang.whole - gang.count - gang.members.count
-    by_role = {group.role: group.request for group in reversed(gang.groups)}
     assert gang.head is not None
-    minima = gang.head.derived.minima
+    there, minima = pods_by_role(gang), gang.head.derived.minima
+    left = gang.whole - counted_pods(there, minima, gang.whole) - gang.members.pending
+    by_role = {group.role: group.request for group in reversed(gang.groups)}
     for role, least in minima.items():
         lacking = max(0, min(least - there[role], left))
         left -= lacking

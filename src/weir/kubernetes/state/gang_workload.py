@@ -1,8 +1,9 @@
 """The workload of a gang, as the engine gets it: groups, minima, and whether it is ready to be started."""
 
-from collections.abc import Container, Mapping
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 
-from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.gangs import Gang, PodGroupSlots, TrackedPod
 from weir.kubernetes.state.pod_info import PodInfo
 from weir.kubernetes.state.services import minimum_of_service, preemptible_by_replicas
 from weir.kubernetes.translate.kinds import GangMinimum
@@ -25,9 +26,10 @@ def workload_of(gang: Gang) -> Workload:
     if derived.native is not None and derived.native.stops_whole:
         gang.needed = max(gang.needed, _held(gang))
     gang.needed = minimum_of_service(gang, gang.needed)
-    _trim(gang)
+    _trim(gang, needed.minima)
     counts = [max(1, len(group.slots)) for group in gang.groups]
-    minima = _minima(gang, needed.minima, counts)
+    min_pods = min(gang.needed, sum(counts))
+    minima = _minima(gang, needed.minima, counts, min_pods)
     limits = (annotations.max_runtime_s, head.pod_request.max_runtime_s)
     return Workload(
         name=gang.name,
@@ -37,7 +39,7 @@ def workload_of(gang: Gang) -> Workload:
             PodGroup(_group_name(gang, at), group.request, count, least)
             for at, (group, count, least) in enumerate(zip(gang.groups, counts, minima, strict=True))
         ),
-        min_pods=min(gang.needed, sum(counts)),
+        min_pods=min_pods,
         submitted_s=head.submitted_s,
         type=annotations.type or derived.type,
         priority=LOWEST_PRIORITY if gang.overrun and gang.self_bound else gang.priority,
@@ -89,26 +91,60 @@ def _group_name(gang: Gang, at: int) -> str:
     return f"{role}-{alike + 1}" if alike else role
 
 
-def _trim(gang: Gang) -> None:
-    """Remove slots without a pod from the end, except those that the gang needs."""
-    spare = sum(len(group.slots) for group in gang.groups) - gang.needed
+def _trim(gang: Gang, minima: Mapping[str, int]) -> None:
+    """Remove slots without a pod from the end, except those that the gang needs, altogether and of a role."""
+    slots: Counter[str] = Counter()
+    for group in gang.groups:
+        slots[group.role] += len(group.slots)
+    spare = slots.total() - gang.needed
     for group in reversed(gang.groups):
-        while spare > 0 and group.slots and group.slots[-1] is None:
+        least = minima.get(group.role, 0)
+        while spare > 0 and slots[group.role] > least and group.slots and group.slots[-1] is None:
             group.slots.pop()
+            slots[group.role] -= 1
             spare -= 1
     while len(gang.groups) > 1 and not gang.groups[-1].slots:
         gang.groups.pop()
 
 
-def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int]) -> list[int]:
-    """Return the minimum of each group, where a role's pods are of several groups."""
-    left = dict(by_role)
-    minima = []
-    for group, count in zip(gang.groups, counts, strict=True):
-        least = min(left.get(group.role, 0), count)
-        left[group.role] = left.get(group.role, 0) - least
-        minima.append(least)
+def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods: int) -> list[int]:
+    """Return the minimum of each group: the minima by role, and then other pods up to `min_pods`.
+
+    Several groups may have one role, since its pods have different requests. Pods with a node come first,
+    then those that can be placed: no running pod is stopped for a new one, and no gang waits for a lost one.
+    """
+    available = [_by_availability(group) for group in gang.groups]
+    minima = [0] * len(counts)
+
+    def grow(ats: Sequence[int], most: int) -> None:
+        for rank in (1, 2, None):
+            for at in ats:
+                there = counts[at] if rank is None else sum(available[at][:rank])
+                more = max(0, min(most, there - minima[at]))
+                minima[at] += more
+                most -= more
+
+    roles: dict[str, list[int]] = {}
+    for at, group in enumerate(gang.groups):
+        roles.setdefault(group.role, []).append(at)
+    for ats in roles.values():
+        ats.sort(key=lambda at: -_youngest_s(gang.groups[at]))
+    for role, ats in roles.items():
+        grow(ats, by_role.get(role, 0))
+    if len(counts) > 1:
+        grow([at for ats in roles.values() for at in ats], min_pods - sum(minima))
     return minima
+
+
+def _by_availability(group: PodGroupSlots) -> tuple[int, int]:
+    """Return the pods of a group that have a node and stay there, and those that can be placed."""
+    pods = [tracked for tracked in group.slots if tracked is not None]
+    held = sum(tracked.holds and not tracked.stopping for tracked in pods)
+    return held, sum(not tracked.holds and not tracked.wait for tracked in pods)
+
+
+def _youngest_s(group: PodGroupSlots) -> float:
+    return max((tracked.created_s for tracked in group.slots if tracked is not None), default=0.0)
 
 
 def absent_pods(gang: Gang, is_node: Container[str]) -> frozenset[PodKey]:
@@ -125,7 +161,18 @@ def absent_pods(gang: Gang, is_node: Container[str]) -> frozenset[PodKey]:
     )
 
 
-def closed_gate(gang: Gang, absent: int) -> str | None:
+def counted_pods(there: Mapping[str, int], minima: Mapping[str, int], min_pods: int) -> int:
+    """Return how many pods, given by role, count for the minimum of a gang.
+
+    No role stands in for another. Pods of a role that the gang doesn't know stand in for any.
+    """
+    known = sum(count for role, count in there.items() if role in minima)
+    by_role = sum(min(there.get(role, 0), least) for role, least in minima.items())
+    elastic = min(known - by_role, max(0, min_pods - sum(minima.values())))
+    return by_role + elastic + sum(there.values()) - known
+
+
+def closed_gate(gang: Gang, absent: Container[PodKey] = ()) -> str | None:
     """Return why it isn't ready to be started, in a sentence; None if it is."""
     if gang.is_over() is not None:
         return "It is over."
@@ -138,10 +185,16 @@ def closed_gate(gang: Gang, absent: int) -> str | None:
         )
     if gang.refusal:
         return gang.refusal  # what it holds runs on
-    ready = sum(max(1, len(group.slots)) for group in gang.groups) - absent
-    if ready >= gang.needed:
+    ready = Counter(
+        group.role
+        for at, group in enumerate(gang.groups)
+        for index, tracked in enumerate(group.slots)
+        if tracked is not None and PodKey(gang.name, at, index) not in absent
+    )
+    minimum = _needed(gang, gang.head)
+    if counted_pods(ready, gang.members.left_of(minimum).minima, gang.needed) >= gang.needed:
         return None
-    return _shortage(gang, ready)
+    return _shortage(gang, ready, minimum.minima)
 
 
 def is_restarting(gang: Gang) -> bool:
@@ -149,21 +202,28 @@ def is_restarting(gang: Gang) -> bool:
     return gang.restart.is_under_way or (gang.head is not None and gang.head.derived.restarts)
 
 
-def _shortage(gang: Gang, ready: int) -> str:
+def _shortage(gang: Gang, ready: Counter[str], minima: Mapping[str, int]) -> str:
     """Return why too few pods can be placed, in a sentence."""
     waits = first_waiting(gang)
     if waits is not None and gang.whole == 1:
         return waits.wait
-    ready += sum(gang.members.placed.values())
-    placed = f"{ready} of {gang.whole} pods are ready to be placed"
+    placed = counted_pods(ready + Counter(gang.members.placed), minima, gang.whole)
+    placed_text = f"{placed} of {gang.whole} pods are ready to be placed"
     if waits is not None:
-        return f"{placed}; {waits.name}: {waits.wait}"
+        return f"{placed_text}; {waits.name}: {waits.wait}"
     if gang.members.next_pending is not None:
         name, scheduler = gang.members.next_pending
-        return f"{placed}; {name}: It waits for the scheduler {scheduler}."
-    there = gang.count + gang.members.count
+        return f"{placed_text}; {name}: It waits for the scheduler {scheduler}."
+    there = counted_pods(pods_by_role(gang), minima, gang.whole) + gang.members.pending
     awaits = f" {gang.awaits}" if gang.awaits and not there else ""
     return f"{there} of {gang.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
+
+
+def pods_by_role(gang: Gang) -> Counter[str]:
+    """Return the pods of a gang that are there or that other schedulers have placed, by role."""
+    there = Counter(group.role for group in gang.groups for tracked in group.slots if tracked is not None)
+    there.update(gang.members.placed)
+    return there
 
 
 def first_waiting(gang: Gang) -> TrackedPod | None:

@@ -28,7 +28,7 @@ def pending(gang: Gang) -> Iterator[TrackedPod]:
 
 def gate_of(gang: Gang) -> Explanation | None:
     """Return why a workload may not be started at all; None if it may."""
-    gate = gang.reported_gate or (closed_gate(gang, 0) if gang.adopted else None)
+    gate = gang.reported_gate or (closed_gate(gang) if gang.adopted else None)
     if gate:
         return Explanation(why=_gate_code(gang), sentence=gate)
     first = next(iter(gang.reported_start_gates.values()), None)
