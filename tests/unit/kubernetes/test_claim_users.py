@@ -19,6 +19,7 @@ from tests.unit.kubernetes.test_resource_claims import (
 
 from weir.kubernetes.api.objects import KubePod, SchedulingGate
 from weir.kubernetes.api.resource_objects import ResourceClaim
+from weir.kubernetes.state.claim_users import ClaimUsers
 from weir.kubernetes.writes.operations import Bind, WriteDone, WriteRefused
 
 
@@ -160,3 +161,20 @@ def _write() -> Any:
     here.hear("pods", alone("a"))
     (bind,) = here.step()
     return writes_of(bind)[0]
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "of another owner"])
+def test_a_pod_is_blocked_by_a_claim_that_counted_for_a_pod_which_changed_since(is_gone: bool) -> None:
+    users, key = ClaimUsers(), ("team", "common")
+    for name in ("a", "b"):
+        users.use(f"team/{name}", fellow(name), (key,))
+    users.settle()
+    assert users.why_blocked("team/a", "team", ["common"]) == ""
+    if is_gone:
+        users.leave("team/a")
+    else:
+        users.use("team/a", alone("a"), (key,))
+    blocked = "its resource claim common counts for the pod team/a, which has no node yet"
+    assert users.why_blocked("team/b", "team", ["common"]) == blocked
+    users.settle()
+    assert users.why_blocked("team/b", "team", ["common"]) == ""
