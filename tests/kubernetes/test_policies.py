@@ -1,6 +1,12 @@
 """The admission policies of the manifests, enforced by the real API server without any Weir running."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import pytest
+import yaml
 from tests.kubernetes.policy_site import (
     FREE,
     GPUS,
@@ -13,12 +19,14 @@ from tests.kubernetes.policy_site import (
 from tests.kubernetes.test_gangs_by_kind import definition, remove_definitions
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import STRATEGIC, Object, collection
+from tools.controlplane.enforcement import wait_for_policies, wait_for_rights
 from tools.controlplane.weir import project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.translate.annotations import REPORTER
 
 IMMUTABLE = f'Event "a" is invalid: reportingController: Invalid value: "{REPORTER}": field is immutable'
+INSTALLING = Path(__file__).parents[2] / "docs" / "how-to" / "kubernetes" / "install.md"
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
 
 
@@ -257,36 +265,73 @@ def test_weir_suspends_jobs_and_changes_nothing_else_of_them(site: Site) -> None
     assert answer(lambda: site.weir.patch(path, {"spec": {"suspend": False}})) == reported
 
 
-def test_weir_suspends_and_resumes_an_mpi_job_and_changes_nothing_else_of_it(site: Site) -> None:
-    kind = definition("kubeflow.org", "v1", "MPIJob", "mpijobs")
-    site.cluster.api.apply(kind)
-    path = f"/apis/kubeflow.org/v1/namespaces/{site.within}/mpijobs"
-    site.cluster.until(lambda: answer(lambda: site.cluster.api.get(path)) == "", what="the kind to be served")
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+def test_weir_suspends_and_resumes_an_mpi_job_and_changes_nothing_else_of_it(
+    site: Site, version: str
+) -> None:
     spec = {"slotsPerWorker": 1, "runPolicy": {"cleanPodPolicy": "None"}}
-    metadata = {"name": "mpi", "namespace": site.within, "annotations": {"a": "b"}}
-    made = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": metadata, "spec": spec}
-    site.cluster.api.post(path, made)
-    reported = "Weir suspends this object and resumes it, and changes nothing else of it."
-    suspended = {"runPolicy": {"suspend": True}}
-    for refused in (
-        {"spec": {"slotsPerWorker": 2}},
-        {"spec": {**suspended, "slotsPerWorker": None}},
-        {"spec": {"runPolicy": {"suspend": True, "cleanPodPolicy": "All"}}},
-        {"spec": {"runPolicy": {"suspend": True, "backoffLimit": 9}}},
-        {"metadata": {"labels": {"a": "b"}}, "spec": suspended},
-        {"metadata": {"annotations": {"a": None}}, "spec": suspended},
-    ):
-        assert answer(lambda change=refused: site.weir.patch(f"{path}/mpi", change)) == reported
-    for suspends, mark in ((True, "true"), (False, None)):
-        change = {
-            "metadata": {"annotations": {"weir.dev/restarts": mark}},
-            "spec": {"runPolicy": {"suspend": suspends}},
-        }
-        assert answer(lambda change=change: site.weir.patch(f"{path}/mpi", change)) == ""
-    assert site.cluster.api.get(f"{path}/mpi")["spec"] == {
-        **spec, "runPolicy": {"cleanPodPolicy": "None", "suspend": False},
-    }  # fmt: skip
-    remove_definitions(site.cluster, [kind["metadata"]["name"]])
+    with _owner(site, "kubeflow.org", version, "MPIJob", spec) as path:
+        reported = "Weir suspends this object and resumes it, and changes nothing else of it."
+        suspended = {"runPolicy": {"suspend": True}}
+        for refused in (
+            {"spec": {"slotsPerWorker": 2}},
+            {"spec": {**suspended, "slotsPerWorker": None}},
+            {"spec": {"runPolicy": {"suspend": True, "cleanPodPolicy": "All"}}},
+            {"spec": {"runPolicy": {"suspend": True, "backoffLimit": 9}}},
+            {"metadata": {"labels": {"a": "b"}}, "spec": suspended},
+            {"metadata": {"annotations": {"a": None}}, "spec": suspended},
+        ):
+            assert answer(lambda change=refused: site.weir.patch(path, change)) == reported
+        for suspends, mark in ((True, "true"), (False, None)):
+            change = {
+                "metadata": {"annotations": {"weir.dev/restarts": mark}},
+                "spec": {"runPolicy": {"suspend": suspends}},
+            }
+            assert answer(lambda change=change: site.weir.patch(path, change)) == ""
+        assert site.cluster.api.get(path)["spec"] == {
+            **spec, "runPolicy": {"cleanPodPolicy": "None", "suspend": False},
+        }  # fmt: skip
+
+
+def test_the_documented_policy_lets_weir_suspend_a_kind_of_ones_own_and_change_nothing_else(
+    site: Site,
+) -> None:
+    text = INSTALLING.read_text("utf-8").replace("weir-system", site.home)
+    rights, policies = re.findall(
+        r"```yaml\n(.*?)```", text.partition("### Kinds of your own")[2], re.DOTALL
+    )[:2]
+    site.cluster.api.apply(yaml.safe_load(rights.replace("[list, watch]", "[list, watch, patch]")))
+    site.cluster.api.apply(*yaml.safe_load_all(policies))
+    wait_for_policies(site.cluster.api)
+    wait_for_rights(site.cluster.api)
+    with _owner(site, "example.com", "v1", "TrainingSet", {"roles": {"a": 1}}) as path:
+        for refused in (
+            {"spec": {"suspend": True, "roles": None}},
+            {"spec": {"suspend": True, "more": 1}},
+            {"metadata": {"annotations": {"a": None}}, "spec": {"suspend": True}},
+            {"metadata": {"labels": {"a": "b"}}, "spec": {"suspend": True}},
+        ):
+            assert "failed expression" in answer(lambda change=refused: site.weir.patch(path, change))
+        for suspends, mark in ((True, "true"), (False, None)):
+            change = {"metadata": {"annotations": {"weir.dev/restarts": mark}}, "spec": {"suspend": suspends}}
+            assert answer(lambda change=change: site.weir.patch(path, change)) == ""
+
+
+@contextmanager
+def _owner(site: Site, group: str, version: str, kind: str, spec: Object) -> Iterator[str]:
+    """Yield the path of an object of a kind, which the API server serves meanwhile."""
+    made = definition(group, version, kind, f"{kind.lower()}s")
+    site.cluster.api.apply(made)
+    path = f"/apis/{group}/{version}/namespaces/{site.within}/{kind.lower()}s"
+    site.cluster.until(lambda: answer(lambda: site.cluster.api.get(path)) == "", what="the kind to be served")
+    metadata = {"name": "owner", "namespace": site.within, "annotations": {"a": "b"}}
+    site.cluster.api.post(
+        path, {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "spec": spec}
+    )
+    try:
+        yield f"{path}/owner"
+    finally:
+        remove_definitions(site.cluster, [made["metadata"]["name"]])
 
 
 def test_weir_changes_nothing_of_a_project_but_its_finalizers(site: Site) -> None:

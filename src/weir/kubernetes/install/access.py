@@ -25,7 +25,7 @@ from weir.kubernetes.translate.kinds import WorkloadKinds
 
 SECRET = f"{NAME}-webhook"
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
-"""Label of a cluster role that lets Weir read kinds added to the table."""
+"""Label of a cluster role with rights on kinds added to the table."""
 OWN_KINDS = ("departments", "projects", "topologies", "workloads")
 RBAC = "rbac.authorization.k8s.io"
 _IN_NAMESPACES, _DELETE_PODS, _EVENTS = f"{NAME}-namespaces", f"{NAME}-delete-pods", f"{NAME}-events"
@@ -168,7 +168,8 @@ def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
 
 def _rules_in_namespaces(kinds: WorkloadKinds) -> list[Thing]:
     """Return the rules for changes to objects of namespaces."""
-    # stopped by their suspension; policies allow nothing else
+    # Stopped by their suspension; policies allow nothing else. Kinds of `spec.kinds` are unknown here: an
+    # administrator gives the right, and the policy
     suspended = [may("patch", each.group, each.resource) for each in kinds.suspensions]
     return [
         *suspended,

@@ -182,7 +182,7 @@ def _limits_of(account: str) -> Iterator[Policy]:
     for (group, field), some in resources.items():
         yield checking_policy(
             f"account-{group.replace('.', '-')}",
-            [match_rule(group, ["UPDATE"], some)],
+            [match_rule(group, ["UPDATE"], some) | {"apiVersions": ["*"]}],
             conditions=[is_weir],
             expression=same_but_suspended(field, RESTARTS),
             message="Weir suspends this object and resumes it, and changes nothing else of it.",

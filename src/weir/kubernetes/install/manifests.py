@@ -30,7 +30,7 @@ from weir.kubernetes.install.project_leads import people
 from weir.kubernetes.install.query_api import job_messages, labelled_api_service
 from weir.kubernetes.translate.device_list import devices_written
 from weir.kubernetes.translate.device_resources import DeviceResources
-from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
+from weir.kubernetes.translate.kinds import load_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Installation:
     read_all_receivers: bool = False  # Secrets with addresses of webhooks, in all namespaces
 
 
-def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thing]:
+def manifests(of: Installation) -> list[Thing]:
     """Return all objects, in an order in which they can be created."""
     return [
         thing("v1", "Namespace", of.namespace, labels={**LABELS, **(PRIVILEGED if of.node else RESTRICTED)}),
@@ -64,7 +64,7 @@ def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thin
         *priority_classes(of.priority_classes),
         *access(
             of.namespace,
-            kinds or load_kinds(),
+            load_kinds(),
             of.managed,
             reads_receivers=of.read_all_receivers,
         ),
