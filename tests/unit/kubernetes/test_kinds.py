@@ -35,9 +35,11 @@ def test_min_pods_that_people_say_hold_but_never_beyond_what_is_left_to_do():
     derived = derive(job({"parallelism": 4, "completions": 4}))
     assert derived.needed().min_pods == 1
     assert derived.needed(min_pods=4).min_pods == 4
-    assert derived.needed(min_pods=4, succeeded=3).min_pods == 1
+    assert derived.needed(min_pods=4, succeeded={"": 3}).min_pods == 1
     assert derive(job({"parallelism": 2, "completions": 10}, {"succeeded": 5})).needed(2).min_pods == 2
-    assert derive(job({"parallelism": 2})).needed(2, succeeded=1).min_pods == 2  # a work queue has no count
+    assert (
+        derive(job({"parallelism": 2})).needed(2, succeeded={"": 1}).min_pods == 2
+    )  # a work queue has no count
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_a_training_job_starts_with_all_its_replicas(kind, key):
 
 def test_a_replica_that_has_ended_well_is_not_waited_for():
     spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}}
-    assert derive(obj("PyTorchJob", "kubeflow.org/v1", spec)).needed(succeeded=2).min_pods == 2
+    assert derive(obj("PyTorchJob", "kubeflow.org/v1", spec)).needed(succeeded={"worker": 2}).min_pods == 2
 
 
 def test_an_elastic_training_job_starts_with_its_least():

@@ -119,3 +119,22 @@ def test_an_elastic_role_stands_in_for_no_other() -> None:
     assert here.control.cluster.jobs["team/raycluster-ray"].held_why == "2 of 3 pods exist."
     here.hear("pods", ray("gpu-1", "gpu", 1))
     assert bound(here) == {"head", "gpu-0", "gpu-1", "cpu-0"}
+
+
+def test_a_role_that_has_succeeded_takes_the_minimum_of_no_other() -> None:
+    sets = [{"name": "driver"}, {"name": "workers", "template": {"spec": {"parallelism": 2}}}]
+    jobset = maker("JobSet", "jobset.x-k8s.io/v1alpha2", "js", "s1", {"replicatedJobs": sets})
+    here = site(jobset)
+    made = {
+        name: pod(
+            name,
+            owner=reference(jobset),
+            labels={"jobset.sigs.k8s.io/replicatedjob-name": name.partition("-")[0]},
+            **({"on": "n1", "phase": "Succeeded"} if name == "driver" else {}),  # type: ignore[arg-type]
+        )
+        for name in ("driver", "workers-0", "workers-1")
+    }
+    here.hear("pods", made["driver"], made["workers-0"])
+    assert bound(here) == set()
+    here.hear("pods", made["workers-1"])
+    assert bound(here) == {"workers-0", "workers-1"}

@@ -296,7 +296,8 @@ def _needed(gang: Gang) -> int:
     """Return how many pods a workload needs, and loses at once."""
     if gang.head is None:
         return 1
-    return max(1, gang.head.derived.needed(gang.head.annotations.min_pods, len(gang.succeeded)).min_pods)
+    succeeded = Counter(gang.succeeded.values())
+    return max(1, gang.head.derived.needed(gang.head.annotations.min_pods, succeeded).min_pods)
 
 
 def _differs(before: PodDisruptionBudget, now: PodDisruptionBudget) -> bool:

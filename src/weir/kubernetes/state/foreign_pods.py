@@ -53,7 +53,7 @@ class ForeignMembers:
     placed: Mapping[str, int] = field(default_factory=dict)  # by role
     running: int = 0
     pending: int = 0
-    succeeded: int = 0
+    succeeded: Mapping[str, int] = field(default_factory=dict)  # by role
     next_pending: tuple[str, str] | None = None  # the first of those pending, and its scheduler
 
     @property
@@ -202,14 +202,15 @@ def _gang_of(namespace: str, named: GroupReference) -> tuple[str, str, str, str]
 def _members(pods: Iterable[tuple[str, ForeignPod]]) -> ForeignMembers:
     """Return these pods, each with its role, as members of one workload."""
     placed: dict[str, int] = {}
-    running = succeeded = 0
+    succeeded: dict[str, int] = {}
+    running = 0
     pending: list[tuple[str, str]] = []
     for role, pod in pods:
         if pod.is_placed:
             placed[role] = placed.get(role, 0) + 1
             running += pod.phase == "Running"
         elif pod.phase == "Succeeded":
-            succeeded += 1
+            succeeded[role] = succeeded.get(role, 0) + 1
         elif pod.phase == "Pending" and not pod.is_deleting:
             pending.append((pod.name, pod.scheduler))
     return ForeignMembers(placed, running, len(pending), succeeded, min(pending, default=None))

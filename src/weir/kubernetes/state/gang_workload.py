@@ -68,7 +68,7 @@ def wants_more(gang: Gang) -> bool:
 
 def _needed(gang: Gang, head: PodInfo) -> GangMinimum:
     """Return the minimum of a gang, of all schedulers."""
-    succeeded = len(gang.succeeded) + gang.members.succeeded
+    succeeded = Counter(gang.succeeded.values()) + Counter(gang.members.succeeded)
     return head.derived.needed(head.annotations.min_pods, succeeded)
 
 

@@ -205,7 +205,7 @@ class Gang:
         self.name = f"{key.namespace}/{self.object_name}"
         self.groups: list[PodGroupSlots] = []
         self.head: PodInfo | None = None  # of any of its pods, for the annotations of the workload
-        self.succeeded: set[str] = set()  # pods that are done and still there
+        self.succeeded: dict[str, str] = {}  # pods that are done and still there, and their roles
         self.project: str | None = None
         self.priority_most: int | None = None  # as its project says
         self.gpu_quota_milli: int | None = None  # of its project; None without one

@@ -143,7 +143,7 @@ class PodTracker:
         gang = tracked.gang or self._gang_of_over(tracked)
         self.leave(tracked, PodExit.STOPPED if tracked.evicted else PodExit.LOST)
         if gang is not None and tracked.over:
-            gang.succeeded.discard(tracked.key)
+            gang.succeeded.pop(tracked.key, None)
             self._registry.dirty[gang] = None
         self._node_states.foreign(tracked.key, None)
         self._resolver.forget(tracked.key)

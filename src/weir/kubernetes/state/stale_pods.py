@@ -66,7 +66,7 @@ class StalePods:
             self._node_states.foreign(key, None)
         if tracked.over:
             if tracked.over == "Succeeded":
-                gang.succeeded.add(key)
+                gang.succeeded[key] = info.derived.role
                 self._registry.dirty[gang] = None
             gang.last_over = gang.last_over or tracked.over
             gang.head = info

@@ -25,6 +25,8 @@ BY_POD = "pod"
 _RETRIES_PER_INDEX = ("spec", "backoffLimitPerIndex")
 """Field of a Job whose controller pauses for each index by itself."""
 
+_NONE: Mapping[str, int] = {}
+
 Found = Mapping[str, Any]
 """An object of the API, as it was decoded."""
 
@@ -112,12 +114,13 @@ class DerivedWorkload:
     restarts: bool = False  # Weir has suspended its owner, and resumes it
     native: GroupMembership | None = None  # the group that its pods name counts, not the table
 
-    def needed(self, min_pods: int | None = None, succeeded: int = 0) -> GangMinimum:
-        """Return the minimum of the gang: the `min_pods` that people set, less pods that have succeeded."""
-        wanted = self.min_pods if min_pods is None else min_pods
+    def needed(self, min_pods: int | None = None, succeeded: Mapping[str, int] = _NONE) -> GangMinimum:
+        """Return the minimum of the gang, as people or the table state it, less the pods that succeeded."""
+        wanted, minima = self.min_pods if min_pods is None else min_pods, self.minima
         if self.total is not None:
-            wanted = min(wanted, self.total - max(succeeded, self.done))
-        return GangMinimum(max(0, wanted), _within(self.minima, max(0, wanted)))
+            wanted = min(wanted, self.total - max(sum(succeeded.values()), self.done))
+            minima = {role: max(0, least - succeeded.get(role, 0)) for role, least in minima.items()}
+        return GangMinimum(max(0, wanted), _within(minima, max(0, wanted)))
 
 
 class WorkloadKinds:
@@ -375,13 +378,8 @@ def _controller(references: Sequence[OwnerReference]) -> OwnerReference | None:
 
 
 def _unknown(reference: OwnerReference) -> DerivedWorkload:
-    return DerivedWorkload(
-        owner=OwnerIdentity(reference.api_version, reference.kind, reference.name, reference.uid),
-        gang="",
-        role="",
-        type=WorkloadType.TRAIN,
-        min_pods=1,
-    )
+    owner = OwnerIdentity(reference.api_version, reference.kind, reference.name, reference.uid)
+    return DerivedWorkload(owner=owner, gang="", role="", type=WorkloadType.TRAIN, min_pods=1)
 
 
 def _owner(found: Found) -> OwnerIdentity:
