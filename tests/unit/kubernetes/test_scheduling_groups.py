@@ -181,7 +181,7 @@ def test_a_deleted_group_counts_for_the_pods_that_run_and_no_others_start() -> N
     reported.see("pods", member("p2"))
     reported.step()
     gang = gang_named(reported)
-    assert (gang.needed, [each.name for each in gang.pods()]) == (2, ["p0", "p1"])
+    assert (gang.needed, [each.name for each in gang.pods()]) == (1, ["p0", "p1"])
     assert reported.control.cluster.jobs["team/pod-p2"].held_why == "Its PodGroup train isn't there."
     assert reported.pods()["team/p0"] == ("RUNNING", "n1")
 

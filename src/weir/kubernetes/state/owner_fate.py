@@ -85,9 +85,9 @@ def maker_of(gang: Gang) -> GangKey:
     return GangKey(key.namespace, maker.api_version, maker.kind, maker.name, maker.uid)
 
 
-def owner_is_gone(gang: Gang, owners: Owners) -> bool:
-    """Return True if the owner of a workload was deleted: its pods and its object go with it."""
-    return _is_gone(gang.key, owners)
+def owner_is_gone(gang: Gang, owners: Owners, groups: SchedulingGroups) -> bool:
+    """Return True if the owner of a workload, or its pod group, was deleted: its object goes with it."""
+    return groups.is_gone(gang.key.uid) or _is_gone(gang.key, owners)
 
 
 def maker_is_gone(gang: Gang, owners: Owners) -> bool:

@@ -30,13 +30,13 @@ def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueVie
     """Return the queues of a state; the caller holds its lock."""
     running: Counter[str] = Counter()
     pending: Counter[str] = Counter()
-    registry, owners = cluster_state.registry, cluster_state.resolver.owners
+    registry, resolver = cluster_state.registry, cluster_state.resolver
     for gang in registry.named.values():
         if gang.reported is None or gang.project is None:
             continue
         if any(tracked.holds for tracked in gang.pods()):
             running[gang.project] += 1
-        elif gang.name in registry.objects or not owner_is_gone(gang, owners):
+        elif gang.name in registry.objects or not owner_is_gone(gang, resolver.owners, resolver.groups):
             pending[gang.project] += 1  # else its pods go with its owner, as its object did
     refused = {gang.name: gang.refusal for gang in registry.named.values() if gang.refusal and gang.count}
     quota_objects = cluster_state.quota_objects

@@ -1,9 +1,10 @@
 """Pod groups of `scheduling.k8s.io`: their policies, the pods that name them, and their workloads.
 
 A pod that names a group belongs to the workload of that group, whatever owns the pod: the group counts before
-the table of kinds and before `weir.dev/min-pods`. A pod whose group isn't known waits. A group that is
-deleted counts as it was for the pods that have a node; its `Workload` goes with it, so the others are
-workloads by their owners until the group is there again.
+the table of kinds and before `weir.dev/min-pods`. A pod whose group isn't known waits. The pods that have a
+node when their group is deleted stay one workload, without the minimum of the group: no other pod could
+start for it. Its `Workload` goes with it. The other pods are workloads by their owners until the group is
+there again.
 """
 
 from collections import Counter
@@ -238,7 +239,8 @@ class SchedulingGroups:
             counts = replace(counts, topology_key="")
         if members.maker is not None:
             self._groups_of.setdefault(members.maker.uid, set()).add(counts.uid)
-        return _member_of(info, counts, reference, members.maker)
+        found = _member_of(info, counts, reference, members.maker)
+        return found if policy is not None else _left(found, info)
 
     def _is_taken(self, label: str) -> bool:
         """Return True if a node label is one of those that groups may keep to."""
@@ -311,6 +313,23 @@ def _member_of(
         priority=info.priority if policy.priority is None else policy.priority,
         submitted_s=seconds_of(policy.created) or info.submitted_s,
     )
+
+
+def _left(member: PodInfo, by_owners: PodInfo) -> PodInfo:
+    """Return the reading of a member of a deleted group: its owner alone says how many pods it needs."""
+    derived, native = by_owners.derived, member.derived.native
+    assert native is not None
+    least, minima, total = derived.min_pods, derived.minima, derived.total
+    if native.maker is None:
+        least, minima, total = 1, {}, None
+    left = replace(
+        member.derived,
+        min_pods=least,
+        minima=minima,
+        total=total,
+        native=replace(native, stops_whole=False, differences=""),
+    )
+    return replace(member, derived=left, annotations=by_owners.annotations)
 
 
 def _differences(

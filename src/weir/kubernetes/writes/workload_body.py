@@ -108,7 +108,7 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
     is_going = any(each.holds or each.deleting for each in gang.pods())
     has_begun = bool(done.spec) or done.missing_s is not None or is_going
     is_missing = gang.name not in state.registry.objects
-    return has_begun and is_missing and owner_is_gone(gang, state.resolver.owners)
+    return has_begun and is_missing and owner_is_gone(gang, state.resolver.owners, state.resolver.groups)
 
 
 def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:

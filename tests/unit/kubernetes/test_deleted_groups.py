@@ -1,0 +1,54 @@
+"""A deleted pod group and the pods that it leaves behind on nodes."""
+
+from typing import Any
+
+from tests.unit.kubernetes.test_backend import Scene
+from tests.unit.kubernetes.test_left_objects import read, written
+
+from weir.kubernetes.api.changes import ObjectRemoved
+from weir.kubernetes.writes.operations import Evict, UpsertWorkload
+
+from .pod_groups import gang_of, group, member
+from .small_world import maker, node, project, reference
+
+NAME = "team/podgroup-train"
+SERVE = maker("ReplicaSet", "apps/v1", "serve", "s1", {"replicas": 2})
+
+
+def site() -> tuple[Scene, dict[str, Any]]:
+    """Return a group of two running replicas, and the object of its workload."""
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    here.hear("owners", SERVE)
+    here.hear("podgroups", group(spec=gang_of(2)))
+    for at in range(2):
+        where = {"on": "n1", "start": 1, "devices": str(at), "phase": "Running"}
+        here.hear("pods", member(f"p{at}", owner=reference(SERVE), **where))
+    body = written(here, {})
+    here.hear("workloads", read(body))
+    here.step()
+    here.backend.deliver("podgroups")([ObjectRemoved("team/train", "g-train")])
+    here.step()
+    return here, body
+
+
+def test_pods_that_run_need_no_pods_that_a_deleted_group_keeps_from_starting() -> None:
+    here, _ = site()
+    here.gone("p1")
+    here.hear("pods", member("p2", owner=reference(SERVE)))
+    writes = [each for _ in range(5) for each in here.step(3600.0)]
+    assert not [each for each in writes if isinstance(each, Evict)]
+    assert set(here.control.cluster.jobs) == {NAME, "team/replicaset-serve"}
+    assert here.control.cluster.jobs["team/replicaset-serve"].held_why == "Its PodGroup train isn't there."
+
+
+def test_the_object_of_a_workload_that_goes_with_its_group_isnt_made_again() -> None:
+    here, body = site()
+    here.reported()
+    here.backend.deliver("workloads")([ObjectRemoved(NAME, body["metadata"].get("uid", ""))])
+    writes: list[Any] = []
+    for _ in range(10):
+        here.step(60.0)
+        writes += here.reported()
+    assert not [each for each in writes if isinstance(each, UpsertWorkload)]
