@@ -6,7 +6,7 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.owner_fate import maker_of
-from weir.kubernetes.translate.kinds import OwnerSuspension
+from weir.kubernetes.translate.owner_suspensions import OwnerSuspension
 from weir.kubernetes.writes.operations import (
     Outcome,
     SuspendOwner,

@@ -46,7 +46,8 @@ from weir.kubernetes.install.share_policies import (
 )
 from weir.kubernetes.translate.annotations import PREFIX, REPORTER, WRITTEN_BY_WEIR
 from weir.kubernetes.translate.gpu_sharing import GPU_SHARING
-from weir.kubernetes.translate.kinds import RESTARTS, load_kinds
+from weir.kubernetes.translate.kinds import load_kinds
+from weir.kubernetes.translate.owner_suspensions import RESTARTS
 
 
 @dataclass(frozen=True, slots=True)

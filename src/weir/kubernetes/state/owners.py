@@ -8,7 +8,8 @@ from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
 from weir.kubernetes.state.owner_chain import NO_OWNER, Body, OwnerChain, TrackedOwner
 from weir.kubernetes.state.stated_owner import read_stated
 from weir.kubernetes.translate.annotations import POD_ANNOTATIONS
-from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds, is_marked
+from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds
+from weir.kubernetes.translate.owner_suspensions import is_marked
 
 Lowest = tuple[str, str, str]
 """Namespace of pods, the uid of their controller, and the text in which they state their topmost owner."""

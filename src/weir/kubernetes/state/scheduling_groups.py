@@ -305,6 +305,7 @@ def _member_of(
             over=derived.over if maker is not None else None,
             suspended=derived.suspended and maker is not None,
             suspension=derived.suspension if maker is not None else None,
+            remedy=derived.remedy if maker is not None else "",
             restarts=derived.restarts and maker is not None,
             native=native,
         ),

@@ -96,6 +96,7 @@ class KindSuspension(Entry):
 
     roles: Several
     when: Holds | None = None
+    remedy: str = ""
 
 
 class KindRule(Entry):

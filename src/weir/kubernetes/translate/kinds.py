@@ -11,14 +11,18 @@ from functools import cached_property
 from typing import Any
 
 from weir.kubernetes.api.objects import KubePod, OwnerReference
-from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.translate.expressions import FieldSelection, at, kept_at, one_at
 from weir.kubernetes.translate.kind_table import KindPart, KindRule, built_in, group_of, read_table
+from weir.kubernetes.translate.owner_suspensions import (
+    OwnerSuspension,
+    mark_of,
+    missing_remedy,
+    suspension_of,
+    usable_suspension,
+)
 from weir.model.workloads import WorkloadType
 from weir.state.events import WorkloadOutcome
 
-RESTARTS = f"{PREFIX}restarts"
-"""Annotation of an owner that Weir has suspended to stop its pods, and resumes once they are gone."""
 BY_OWNER = "owner"
 BY_POD = "pod"
 
@@ -56,16 +60,6 @@ class GangMinimum:
 
     min_pods: int
     minima: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerSuspension:
-    """Field that suspends an owner. The pods of these roles aren't evicted: the owner would fail for good."""
-
-    group: str
-    resource: str
-    field: tuple[str, ...]
-    roles: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +105,7 @@ class DerivedWorkload:
     over: WorkloadOutcome | None = None
     suspended: bool = False
     suspension: OwnerSuspension | None = None
+    remedy: str = ""  # what people write so that a stop of its pods doesn't fail it
     restarts: bool = False  # Weir has suspended its owner, and resumes it
     native: GroupMembership | None = None  # the group that its pods name counts, not the table
 
@@ -161,7 +156,7 @@ class WorkloadKinds:
     @cached_property
     def suspensions(self) -> tuple[OwnerSuspension, ...]:
         """Suspensions in place of evictions, one for each resource."""
-        found = filter(None, map(_suspension_of, self.rules))
+        found = filter(None, map(suspension_of, self.rules))
         return tuple({(each.group, each.resource): each for each in found}.values())
 
     @cached_property
@@ -217,7 +212,7 @@ class WorkloadKinds:
         counts, _ = _by_role(rule, found)
         suspended = rule.suspended is not None and rule.suspended.holds(found)
         pods, over = sum(counts.values()), _over(rule, found)
-        suspension, mark = _suspension(rule, found), _mark(rule, found)
+        suspension, mark = usable_suspension(rule, found), mark_of(rule, found)
         return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, suspension, mark)
 
     def _rule(self, found: Found) -> KindRule | None:
@@ -267,8 +262,9 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
         over=_over(top, found),
         suspended=suspended,
-        suspension=_suspension(top, found),
-        restarts=suspended and _mark(top, found) is not None,
+        suspension=usable_suspension(top, found),
+        remedy=missing_remedy(top, found),
+        restarts=suspended and mark_of(top, found) is not None,
     )
 
 
@@ -337,31 +333,6 @@ def _over(rule: KindRule, found: Found) -> WorkloadOutcome | None:
     if rule.succeeded is not None and rule.succeeded.holds(found):
         return WorkloadOutcome.SUCCEEDED
     return WorkloadOutcome.FAILED if rule.failed is not None and rule.failed.holds(found) else None
-
-
-def _suspension(rule: KindRule, found: Found) -> OwnerSuspension | None:
-    suspends = rule.suspends
-    if suspends is None or (suspends.when is not None and not suspends.when.holds(found)):
-        return None
-    return _suspension_of(rule)
-
-
-def _suspension_of(rule: KindRule) -> OwnerSuspension | None:
-    if rule.suspends is None or rule.suspended is None:
-        return None
-    return OwnerSuspension(rule.group, rule.resource, rule.suspended.steps, tuple(rule.suspends.roles))
-
-
-def _mark(rule: KindRule, found: Found) -> OwnerSuspension | None:
-    """Return the field by which Weir suspended an object to restart it; None if it didn't."""
-    return _suspension_of(rule) if is_marked(found) else None
-
-
-def is_marked(found: Found) -> bool:
-    """Return True if an object has the mark of a suspension by Weir; that of a copy has another uid."""
-    metadata = found.get("metadata", {})
-    mark = (metadata.get("annotations") or {}).get(RESTARTS)
-    return mark is not None and mark == metadata.get("uid")
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Literal
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.claims.extended_resources import SpecialClaim
-from weir.kubernetes.translate.kinds import RESTARTS
+from weir.kubernetes.translate.owner_suspensions import RESTARTS
 
 
 class Urgency(IntEnum):

@@ -10,6 +10,7 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.state.gang_workload import closed_gate, first_waiting, is_restarting
 from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.owner_fate import maker_of
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.operations import PatchStatus
@@ -58,6 +59,13 @@ def notices(gang: Gang) -> Iterator[tuple[str, str]]:
     native = None if gang.head is None else gang.head.derived.native
     if native is not None and native.differences:
         yield "PodGroupCounts", native.differences
+    remedy = "" if gang.head is None else gang.head.derived.remedy
+    if remedy:
+        kind = maker_of(gang).kind
+        yield (
+            "FailsWhenStopped",
+            f"Its {kind} may fail for good when it is stopped for other work. Write {remedy}.",
+        )
 
 
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:

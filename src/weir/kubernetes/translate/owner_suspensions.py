@@ -1,0 +1,54 @@
+"""Suspensions of owners in place of evictions of their pods, as the table of kinds states them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.translate.kind_table import KindRule
+
+RESTARTS = f"{PREFIX}restarts"
+"""Annotation of an owner that Weir has suspended to stop its pods, and resumes once they are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSuspension:
+    """Field that suspends an owner. The pods of these roles aren't evicted: the owner would fail for good."""
+
+    group: str
+    resource: str
+    field: tuple[str, ...]
+    roles: tuple[str, ...]
+
+
+def suspension_of(rule: KindRule) -> OwnerSuspension | None:
+    """Return the suspension of objects of an entry; None if their pods are evicted."""
+    if rule.suspends is None or rule.suspended is None:
+        return None
+    return OwnerSuspension(rule.group, rule.resource, rule.suspended.steps, tuple(rule.suspends.roles))
+
+
+def usable_suspension(rule: KindRule, found: Mapping[str, Any]) -> OwnerSuspension | None:
+    """Return the suspension of an object; None if its pods are evicted."""
+    suspends = rule.suspends
+    if suspends is None or (suspends.when is not None and not suspends.when.holds(found)):
+        return None
+    return suspension_of(rule)
+
+
+def missing_remedy(rule: KindRule, found: Mapping[str, Any]) -> str:
+    """Return the text that makes an object suspendable; empty if it is, or needn't be."""
+    suspends = rule.suspends
+    return "" if suspends is None or usable_suspension(rule, found) is not None else suspends.remedy
+
+
+def mark_of(rule: KindRule, found: Mapping[str, Any]) -> OwnerSuspension | None:
+    """Return the suspension by which Weir suspended an object to restart it; None if it didn't."""
+    return suspension_of(rule) if is_marked(found) else None
+
+
+def is_marked(found: Mapping[str, Any]) -> bool:
+    """Return True if an object has the mark of a suspension by Weir; that of a copy has another uid."""
+    metadata = found.get("metadata", {})
+    mark = (metadata.get("annotations") or {}).get(RESTARTS)
+    return mark is not None and mark == metadata.get("uid")
