@@ -34,13 +34,15 @@ class OwnerRestarts:
     def stop(self, gang: Gang, tracked: TrackedPod, needed_by: str) -> list[SuspendOwner] | None:
         """Return the writes that stop a pod by the suspension of its owner; None if it is to be evicted.
 
-        The pods of an owner that is suspended already are evicted: it doesn't fail by that.
+        The pods of an owner that is suspended already are evicted: it doesn't fail by that. So is a pod that
+        a suspension was to stop before, whatever its owner is now: people may change both.
         """
         suspension = None if gang.head is None else gang.head.derived.suspension
         if gang.head is None or tracked.info is None or gang.head.derived.suspended or suspension is None:
             return None
-        if gang.restart.refusal or tracked.info.derived.role not in suspension.roles:
+        if gang.restart.refusal or tracked.suspends or tracked.info.derived.role not in suspension.roles:
             return None
+        tracked.suspends = True
         if gang.restart.is_ordered:
             return []
         gang.restart.order()
@@ -71,7 +73,8 @@ class OwnerRestarts:
                 del self._under_way[gang]
         owners = self._state.resolver.owners
         for uid in self._resumed_at_s.keys() - owners.marked:
-            del self._resumed_at_s[uid]
+            if now_s >= self._resumed_at_s[uid] + AGAIN_S:  # people may set a mark again at once
+                del self._resumed_at_s[uid]
         for uid in owners.marked:
             resumed = self._resumption(uid, now_s)
             if resumed is not None:
@@ -82,15 +85,15 @@ class OwnerRestarts:
     def _resumption(self, uid: str, now_s: float) -> SuspendOwner | None:
         """Return the write that resumes a marked owner, or that removes a mark without a suspension."""
         owners, registry = self._state.resolver.owners, self._state.registry
+        if now_s < self._resumed_at_s.get(uid, -AGAIN_S) + AGAIN_S:
+            return None
+        gangs = list(registry.owned_by((uid,)))
+        if not gangs and uid not in registry.object_owners:
+            return None  # it is no workload of this Weir
         body = owners.marked[uid]
         wants = owners.kinds.wants(body)
         if wants is None or wants.mark is None or wants.over is not None:
             return None
-        if now_s < self._resumed_at_s.get(uid, -AGAIN_S) + AGAIN_S:
-            return None
-        gangs = list(registry.owned_by((uid,)))
-        if not gangs and all(each.spec.owner.uid != uid for each in registry.objects.values()):
-            return None  # it is no workload of this Weir
         if any(each.restart.is_under_way for each in gangs):
             return None  # without a suspension, another one may be on its way
         if wants.suspended and (any(each.count for each in gangs) or self._has_pods(uid)):

@@ -251,6 +251,22 @@ def test_its_pods_are_evicted_where_it_cant_be_suspended(site: Site, is_late: bo
     assert not suspensions(writes)
 
 
+def test_new_pods_of_an_owner_that_couldnt_be_suspended_are_stopped_by_its_suspension_again(
+    site: Site,
+) -> None:
+    (order,) = suspensions(site.reclaim())
+    site.backend.take_outcome(order, WriteRefused(403, "mpijobs is forbidden: no patch."))
+    assert evicted([each for _ in range(4) for each in site.step(31.0)]) == set(PODS)
+    site.backend.deliver("pods")([ObjectRemoved("owner/back-0", "u-back-0")])
+    site.lose_pods()
+    site.step()
+    site.has_pods(again=2)
+    assert {each.name for each in site.step() if isinstance(each, Bind)} == set(PODS)
+    site.has_pods(on="n1", again=2)
+    site.step()
+    assert len(suspensions(site.reclaim())) == 1
+
+
 def test_a_suspension_that_wasnt_sent_lets_the_pods_run_on_and_is_ordered_again(site: Site) -> None:
     (order,) = suspensions(site.reclaim())
     site.backend.take_outcome(order, WriteNotSent("This replica no longer leads."))

@@ -68,6 +68,7 @@ class TrackedPod:
         "reported_stopping",
         "settled",
         "start",
+        "suspends",
         "uid",
         "unreadable",
         "written_start",
@@ -85,6 +86,7 @@ class TrackedPod:
         self.bound = False  # by the API
         self.assumed = False  # bound by Weir, and not yet by the API
         self.evicted = False  # we have asked for it
+        self.suspends = False  # its owner was suspended to stop it: it is evicted if that doesn't
         self.node = ""
         self.devices: tuple[int, ...] = ()
         self.claimed: PodAllocation | None = None  # by its annotations, when it was first seen bound

@@ -184,10 +184,12 @@ class PodOrders:
     def restart_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
         """Take in that the owner of a workload doesn't stop its pods: they run on.
 
-        `for_good`: they are evicted from now on.
+        `for_good`: they are evicted from now on, until new ones are made.
         """
         gang.restart.end()
         gang.restart.refusal = as_clause(sentence).rstrip(".") if for_good else ""
+        for tracked in gang.pods():
+            tracked.suspends = tracked.suspends and for_good
         self._run_on(gang, sentence, now_s)
         self._registry.dirty[gang] = None
 
@@ -197,7 +199,7 @@ class PodOrders:
         if all(tracked.deleting or not tracked.evicted for tracked in gang.pods()):
             restart.until_s = None
         elif restart.is_shown:
-            self.restart_refused(gang, "Its controller deletes no pods.", now_s, for_good=False)
+            self.restart_refused(gang, "Its controller deletes no pods.", now_s, for_good=True)
         else:
             self.restart_refused(gang, "Its owner isn't suspended.", now_s, for_good=restart.is_certain)
 
