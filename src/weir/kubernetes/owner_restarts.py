@@ -6,7 +6,7 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.owner_fate import maker_of
-from weir.kubernetes.translate.owner_suspensions import OwnerSuspension
+from weir.kubernetes.translate.owner_suspensions import suspended_by
 from weir.kubernetes.writes.operations import (
     Outcome,
     SuspendOwner,
@@ -50,7 +50,10 @@ class OwnerRestarts:
         self._state.registry.dirty[gang] = None
         owner = maker_of(gang)
         path = path_of(owner.api_version, suspension.resource, owner.namespace, owner.name)
-        return [SuspendOwner(path, owner.uid, gang, suspension.field, restarts=True, needed_by=needed_by)]
+        scheduler = self._state.scheduler
+        return [
+            SuspendOwner(path, owner.uid, gang, suspension.field, scheduler=scheduler, needed_by=needed_by)
+        ]
 
     def take_outcome(self, gang: Gang, outcome: Outcome, now_s: float) -> None:
         """Take in the outcome of a suspension."""
@@ -83,29 +86,31 @@ class OwnerRestarts:
                 yield resumed
 
     def _resumption(self, uid: str, now_s: float) -> SuspendOwner | None:
-        """Return the write that resumes a marked owner, or that removes a mark without a suspension."""
-        owners, registry = self._state.resolver.owners, self._state.registry
+        """Return the write that resumes a marked owner, or that removes a mark without a suspension.
+
+        The mark alone says that it is this Weir's: its workload may be forgotten, or be a pod group.
+        """
+        body, state = self._state.resolver.owners.marked[uid], self._state
+        namespace = str(body["metadata"].get("namespace", ""))
+        if suspended_by(body) != state.scheduler or namespace not in state.managed:
+            return None
         if now_s < self._resumed_at_s.get(uid, -AGAIN_S) + AGAIN_S:
             return None
-        gangs = list(registry.owned_by((uid,)))
-        if not gangs and uid not in registry.object_owners:
-            return None  # it is no workload of this Weir
-        body = owners.marked[uid]
-        wants = owners.kinds.wants(body)
+        wants = state.resolver.owners.kinds.wants(body)
         if wants is None or wants.mark is None or wants.over is not None:
             return None
-        if any(each.restart.is_under_way for each in gangs):
+        gangs = state.registry.owned_by((uid, *state.resolver.groups.made_by((uid,))))
+        if any(each.restart.is_under_way for each in gangs if each.key.namespace == namespace):
             return None  # without a suspension, another one may be on its way
-        if wants.suspended and (any(each.count for each in gangs) or self._has_pods(uid)):
+        if wants.suspended and self._has_pods(namespace, uid):
             return None
-        return _resume(body["metadata"], str(body["apiVersion"]), uid, wants.mark)
+        path = path_of(str(body["apiVersion"]), wants.mark.resource, namespace, body["metadata"]["name"])
+        return SuspendOwner(path, uid, None, wants.mark.field, suspends=False, scheduler=state.scheduler)
 
-    def _has_pods(self, uid: str) -> bool:
-        """Return True if pods of an owner are left; ended ones count, because its controller counts them."""
-        below = self._state.resolver.owners.pods_below(uid)
-        return not self._state.pods.by_key.keys().isdisjoint(below)
+    def _has_pods(self, namespace: str, uid: str) -> bool:
+        """Return True if pods of an owner are left; ended ones count, because its controller counts them.
 
-
-def _resume(metadata: dict[str, str], api_version: str, uid: str, mark: OwnerSuspension) -> SuspendOwner:
-    path = path_of(api_version, mark.resource, metadata["namespace"], metadata["name"])
-    return SuspendOwner(path, uid, None, mark.field, suspends=False, restarts=True)
+        Pods of another namespace may name it as their owner, too.
+        """
+        below, pods = self._state.resolver.owners.pods_below(uid), self._state.pods.by_key
+        return any(key in pods and key.partition("/")[0] == namespace for key in below)

@@ -5,7 +5,7 @@ from typing import Any
 from weir.kubernetes.writes.operations import WriteDone
 
 from .small_world import maker, pod, reference
-from .test_owner_restart import PODS, ROLE, Site, evicted, mpi, suspensions
+from .test_owner_restart import PATH, PODS, ROLE, Site, evicted, mpi, suspensions
 
 OTHER = maker("MPIJob", "kubeflow.org/v1", "other", "m2", {"mpiReplicaSpecs": {"Worker": {"replicas": 3}}})
 
@@ -64,3 +64,15 @@ def test_a_mark_that_comes_back_at_once_isnt_removed_at_once_again() -> None:
     assert len(writes) == 1
     site.hear("owners", mpi(marked=True))
     assert len(suspensions(site.step(31.0))) == 1
+
+
+def test_pods_of_another_namespace_dont_keep_an_owner_suspended() -> None:
+    site = running(mpi())
+    (order,) = suspensions(site.reclaim())
+    site.backend.take_outcome(order, WriteDone())
+    site.hear("owners", mpi(suspend=True, marked=True))
+    site.step()
+    site.hear("pods", pod("claims-it", owner=reference(mpi()), namespace="evil"))
+    site.lose_pods()
+    (resumed,) = suspensions(site.step())
+    assert resumed.path == PATH

@@ -8,7 +8,7 @@ from tests.unit.kubernetes.deliveries import deliver
 
 from weir.control.loop import Control
 from weir.kubernetes.api.changes import ObjectRemoved
-from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.api.objects import Metadata, PodSchedulingGroup
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject, WorkloadSpec
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
@@ -27,6 +27,7 @@ from weir.kubernetes.writes.operations import (
 from weir.model.policy import Policy
 from weir.state.jobs import Phase
 
+from .pod_groups import gang_of, group
 from .small_world import KINDS, job, maker, node, pod, project, reference
 
 NAME = "team/mpijob-mpi"
@@ -42,7 +43,7 @@ def mpi(*, suspend: bool = False, marked: bool = False) -> dict[str, Any]:
     }
     made = maker("MPIJob", "kubeflow.org/v1", "mpi", "m1", spec)
     if marked:
-        made["metadata"]["annotations"] = {"weir.dev/restarts": "m1"}
+        made["metadata"]["annotations"] = {"weir.dev/restarts": "m1 weir"}
     return made
 
 
@@ -131,7 +132,7 @@ def test_its_owner_is_suspended_in_place_of_evictions_and_resumed_without_pods(s
     (order,) = suspensions(writes)
     assert (order.path, evicted(writes)) == (PATH, set())
     assert order.patch == {
-        "metadata": {"uid": "m1", "annotations": {"weir.dev/restarts": "m1"}},
+        "metadata": {"uid": "m1", "annotations": {"weir.dev/restarts": "m1 weir"}},
         "spec": {"runPolicy": {"suspend": True}},
     }
     site.backend.take_outcome(order, WriteDone())
@@ -204,7 +205,7 @@ def test_an_owner_that_a_person_has_suspended_gets_no_mark(site: Site) -> None:
 
 def test_a_copied_mark_says_nothing(site: Site) -> None:
     copied = mpi(suspend=True)
-    copied["metadata"]["annotations"] = {"weir.dev/restarts": "another"}
+    copied["metadata"]["annotations"] = {"weir.dev/restarts": "another weir"}
     site.hear("owners", copied)
     site.lose_pods()
     assert not suspensions([*site.step(), *site.step(60.0)])
@@ -302,3 +303,27 @@ def test_the_workload_isnt_shown_as_suspended(site: Site) -> None:
         if isinstance(each, PatchStatus) and each.path.endswith("/mpijob-mpi/status")
     ]
     assert not any(status.get("suspended") for status in statuses)  # type: ignore[attr-defined]
+
+
+def test_an_owner_whose_pods_are_a_pod_group_is_resumed() -> None:
+    site = Site(mpi())
+    site.hear("podgroups", group(spec=gang_of(3)))
+
+    def members(**where: Any) -> None:
+        for name in PODS:
+            made = pod(name, owner=reference(mpi()), labels={ROLE: name.partition("-")[0]}, **where)
+            made.spec.scheduling_group = PodSchedulingGroup("train")
+            site.hear("pods", made)
+
+    members()
+    assert {each.name for each in site.step() if isinstance(each, Bind)} == set(PODS)
+    members(on="n1", start=1)
+    site.step()
+    (order,) = suspensions(site.reclaim())
+    assert order.path == PATH
+    site.backend.take_outcome(order, WriteDone())
+    site.hear("owners", mpi(suspend=True, marked=True))
+    assert not suspensions(site.step())
+    site.backend.deliver("pods")([ObjectRemoved(f"team/{name}", f"u-{name}") for name in PODS])
+    (resumed,) = suspensions(site.step())
+    assert (resumed.path, resumed.suspends) == (PATH, False)

@@ -55,7 +55,7 @@ class ClusterState:
         without_project: WithoutProject = IGNORE,
         managed: ManagedNamespaces = ALL,
     ) -> None:
-        self.scheduler = scheduler
+        self.scheduler, self.managed = scheduler, managed
         self.node_states = NodeStates(devices)
         self.quota_objects = QuotaObjects(without_project, managed)
         self.resolver = PodResolver(kinds, devices)

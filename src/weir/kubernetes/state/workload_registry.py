@@ -54,7 +54,6 @@ class WorkloadRegistry:
         self.dirty: dict[Gang, None] = {}
         self.changed: dict[Gang, None] = {}
         self.objects: dict[str, WorkloadObject] = {}  # the `Workload` objects there are
-        self.object_owners: Counter[str] = Counter()  # by the uid of the owner that they state
         self.projects: Counter[str] = Counter()  # of the workloads that control knows
         self.users: dict[str, dict[Gang, None]] = {}  # by project: workloads that aren't over
         self.uses_version = 0
@@ -67,18 +66,12 @@ class WorkloadRegistry:
 
     def see(self, name: str, thing: WorkloadObject | None) -> None:
         """Take in a new or changed `Workload` object; None: it is gone."""
-        if (before := self.objects.get(name)) is not None:
-            uid = before.spec.owner.uid
-            self.object_owners[uid] -= 1
-            if not self.object_owners[uid]:
-                del self.object_owners[uid]
         if thing is None:
             self.changes += 1
             self.objects.pop(name, None)
             self._records.pop(name, None)
         else:
             self.objects[name] = thing
-            self.object_owners[thing.spec.owner.uid] += 1
             self._records[name] = AllocationRecords(
                 thing.spec.owner.uid, {each.uid: each for each in thing.status.allocations}
             )

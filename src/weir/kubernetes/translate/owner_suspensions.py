@@ -8,7 +8,10 @@ from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.translate.kind_table import KindRule
 
 RESTARTS = f"{PREFIX}restarts"
-"""Annotation of an owner that Weir has suspended to stop its pods, and resumes once they are gone."""
+"""Annotation of an owner that Weir has suspended to stop its pods, and resumes once they are gone.
+
+Its value is the uid of the owner and the name of the scheduler: a copy of the owner has another uid.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,12 @@ def mark_of(rule: KindRule, found: Mapping[str, Any]) -> OwnerSuspension | None:
 
 
 def is_marked(found: Mapping[str, Any]) -> bool:
-    """Return True if an object has the mark of a suspension by Weir; that of a copy has another uid."""
+    """Return True if an object has the mark of a suspension by Weir, and none that was copied with it."""
+    return bool(suspended_by(found))
+
+
+def suspended_by(found: Mapping[str, Any]) -> str:
+    """Return the scheduler by which an object is marked; empty without a mark of its own."""
     metadata = found.get("metadata", {})
-    mark = (metadata.get("annotations") or {}).get(RESTARTS)
-    return mark is not None and mark == metadata.get("uid")
+    uid, _, scheduler = str((metadata.get("annotations") or {}).get(RESTARTS, "")).partition(" ")
+    return scheduler if uid and uid == metadata.get("uid") else ""

@@ -215,16 +215,21 @@ class PatchMetadata(_OfPath):
 class SuspendOwner(_OfPath):
     """Suspend the owner of a workload, or resume it; another object of its name is left alone.
 
-    One that `restarts` it marks the owner with the suspension, and removes the mark when it resumes it. A
-    copy of the owner has another uid, so its mark says nothing. `needed_by` needs its capacity.
+    With a scheduler, the suspension marks the owner, and the resumption removes the mark. A copy of the owner
+    has another uid, so its mark says nothing. `needed_by` needs its capacity.
     """
 
     uid: str
     about: object = None
     field: tuple[str, ...] = ("spec", "suspend")
     suspends: bool = True
-    restarts: bool = False
+    scheduler: str = ""
     needed_by: str = ""
+
+    @property
+    def restarts(self) -> bool:
+        """Return True if the owner is suspended in place of evictions, or resumed after that."""
+        return bool(self.scheduler)
 
     @property
     def patch(self) -> Mapping[str, object]:
@@ -232,8 +237,9 @@ class SuspendOwner(_OfPath):
         value: object = self.suspends
         for key in self.field[:0:-1]:
             value = {key: value}
-        mark = {"annotations": {RESTARTS: self.uid if self.suspends else None}} if self.restarts else {}
-        return {"metadata": {"uid": self.uid, **mark}, self.field[0]: value}
+        mark = f"{self.uid} {self.scheduler}" if self.suspends else None
+        annotations = {"annotations": {RESTARTS: mark}} if self.restarts else {}
+        return {"metadata": {"uid": self.uid, **annotations}, self.field[0]: value}
 
     @property
     def urgency(self) -> Urgency:
