@@ -203,6 +203,12 @@ def test_an_owner_that_a_person_has_suspended_gets_no_mark(site: Site) -> None:
     assert evicted(writes) == set(PODS)
 
 
+def test_pods_that_come_before_the_mark_is_gone_are_placed() -> None:
+    site = Site(mpi(marked=True))
+    site.has_pods()
+    assert {each.name for each in site.step() if isinstance(each, Bind)} == set(PODS)
+
+
 def test_a_copied_mark_says_nothing(site: Site) -> None:
     copied = mpi(suspend=True)
     copied["metadata"]["annotations"] = {"weir.dev/restarts": "another weir"}

@@ -34,8 +34,8 @@ from weir.model.workloads import TopologyRequest, WorkloadType
 from weir.scenario_io.error_messages import nearest
 
 PREFIX = "weir.dev/"
-REPORTER, USER = f"{PREFIX}weir", f"{PREFIX}user"
-"""Controller that Weir's Events name, and the key that the webhook writes a person under."""
+REPORTER, USER, OWNER_MARK = f"{PREFIX}weir", f"{PREFIX}user", "restarts"
+"""Controller that Weir's Events name, the key for a person, and that on owners that Weir has suspended."""
 WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start", "owner")
 """Keys under the prefix that Weir writes itself on a pod it binds."""
 SHARE_VARIABLES = "share-variables"
@@ -335,7 +335,7 @@ def _merged(metadata: Metadata, mistakes: list[str]) -> Mapping[str, str]:
 def _unknown(written: Iterable[str]) -> list[str]:
     """Return a sentence for each of the first keys under our prefix that mean nothing."""
     known = [PREFIX + name for name in _OURS_BY_NAME]
-    passed = {*known, *(PREFIX + name for name in (*WRITTEN_BY_WEIR, SHARE_VARIABLES))}
+    passed = {*known, *(PREFIX + name for name in (*WRITTEN_BY_WEIR, SHARE_VARIABLES, OWNER_MARK))}
     unknown = (name for name in written if name.startswith(PREFIX) and name not in passed)
     sentences = [f"{name} isn't known: {nearest(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
     if next(unknown, None) is not None:

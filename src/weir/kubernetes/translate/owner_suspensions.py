@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.translate.annotations import OWNER_MARK, PREFIX
 from weir.kubernetes.translate.kind_table import KindRule
 
-RESTARTS = f"{PREFIX}restarts"
+RESTARTS = f"{PREFIX}{OWNER_MARK}"
 """Annotation of an owner that Weir has suspended to stop its pods, and resumes once they are gone.
 
 Its value is the uid of the owner and the name of the scheduler: a copy of the owner has another uid.
