@@ -1,7 +1,7 @@
 """The workload of a gang, as the engine gets it: groups, minima, and whether it is ready to be started."""
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 from weir.kubernetes.state.gangs import Gang, PodGroupSlots, TrackedPod
 from weir.kubernetes.state.pod_info import PodInfo
@@ -113,6 +113,8 @@ def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods:
     Several groups may have one role, since its pods have different requests. Pods with a node come first,
     then those that can be placed: no running pod is stopped for a new one, and no gang waits for a lost one.
     """
+    if len(counts) == 1:
+        return [min(by_role.get(gang.groups[0].role, 0), counts[0])]
     available = [_by_availability(group) for group in gang.groups]
     minima = [0] * len(counts)
 
@@ -131,8 +133,7 @@ def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods:
         ats.sort(key=lambda at: -_youngest_s(gang.groups[at]))
     for role, ats in roles.items():
         grow(ats, by_role.get(role, 0))
-    if len(counts) > 1:
-        grow([at for ats in roles.values() for at in ats], min_pods - sum(minima))
+    grow([at for ats in roles.values() for at in ats], min_pods - sum(minima))
     return minima
 
 
@@ -172,7 +173,7 @@ def counted_pods(there: Mapping[str, int], minima: Mapping[str, int], min_pods: 
     return by_role + elastic + sum(there.values()) - known
 
 
-def closed_gate(gang: Gang, absent: Container[PodKey] = ()) -> str | None:
+def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
     """Return why it isn't ready to be started, in a sentence; None if it is."""
     if gang.is_over() is not None:
         return "It is over."
@@ -185,12 +186,9 @@ def closed_gate(gang: Gang, absent: Container[PodKey] = ()) -> str | None:
         )
     if gang.refusal:
         return gang.refusal  # what it holds runs on
-    ready = Counter(
-        group.role
-        for at, group in enumerate(gang.groups)
-        for index, tracked in enumerate(group.slots)
-        if tracked is not None and PodKey(gang.name, at, index) not in absent
-    )
+    ready, lacking = Counter[str](), Counter(pod.group for pod in absent)
+    for at, group in enumerate(gang.groups):
+        ready[group.role] += max(1, len(group.slots)) - lacking[at]
     minimum = _needed(gang, gang.head)
     if counted_pods(ready, gang.members.left_of(minimum).minima, gang.needed) >= gang.needed:
         return None
