@@ -9,7 +9,7 @@ from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.writes.operations import Evict, UpsertWorkload
 
 from .pod_groups import gang_of, group, member
-from .small_world import maker, node, project, reference
+from .small_world import job, maker, node, project, reference
 
 NAME = "team/podgroup-train"
 SERVE = maker("ReplicaSet", "apps/v1", "serve", "s1", {"replicas": 2})
@@ -52,3 +52,21 @@ def test_the_object_of_a_workload_that_goes_with_its_group_isnt_made_again() -> 
         here.step(60.0)
         writes += here.reported()
     assert not [each for each in writes if isinstance(each, UpsertWorkload)]
+
+
+def test_a_member_of_another_scheduler_that_a_deleted_group_loses_is_noticed() -> None:
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    here.hear("owners", job("train", "j1", 2))
+    here.hear("podgroups", group(spec=gang_of(2)))
+    where = {"on": "n1", "start": 1, "devices": "0", "phase": "Running"}
+    here.hear("pods", member("p0", owner=("train", "j1"), **where))
+    here.hear("pods", member("p1", owner=("train", "j1"), scheduler="other", on="n1", phase="Running"))
+    here.step()
+    here.backend.deliver("podgroups")([ObjectRemoved("team/train", "g-train")])
+    here.step()
+    assert not here.control.cluster.jobs[NAME].is_below()
+    here.gone("p1")
+    here.step()
+    assert here.backend.cluster_state.registry.named[NAME].needed == 2

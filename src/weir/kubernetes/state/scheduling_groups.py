@@ -215,7 +215,7 @@ class SchedulingGroups:
     def uids(self, named: Iterable[Key]) -> Iterator[str]:
         """Yield the uids of these groups, as far as they are known."""
         for here in named:
-            policy = self._policy(here)
+            policy = self._policy(here) or self._gone.get(here)
             if policy is not None:
                 yield policy.uid
 
