@@ -15,7 +15,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job, pod_spec
 
-from weir.kubernetes.translate.kinds import RESTARTS
+from weir.kubernetes.translate.owner_suspensions import RESTARTS
 
 _REPLICAS = {
     "PyTorchJob": "pytorchReplicaSpecs",
