@@ -192,6 +192,11 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         assert "90 %" in works, shown
         assert "1Gi of" in works, shown
         assert "parked for" in run("list")[1]
+        curves = cluster.api.get(f"{workloads}/job-works/series")
+        measured = {each["name"]: each["points"][-1][1] for each in curves["series"]}
+        assert measured["gpu"] == pytest.approx(0.9)
+        assert measured["gpu_memory"] == 1 << 30
+        assert all(each["kind"] == "measured" for each in curves["series"])
         assert "nothing moves" in run("describe", "idle")[1]
         idle_name, works_name = f"{within}/job-idle", f"{within}/job-works"
         with (

@@ -10,6 +10,9 @@ POINTS_MAX = 400
 NAMES_MAX = 40
 """Series of one workload, the first ones."""
 POINT_BYTES = 16
+GPU, GPU_MEMORY, CPU, MEMORY = "gpu", "gpu_memory", "cpu", "memory"
+UNITS = {GPU: "fraction", GPU_MEMORY: "bytes", CPU: "cores", MEMORY: "bytes"}
+"""Names of measured series, with their units."""
 
 Point = tuple[float, float]
 """A time, and a value."""

@@ -18,13 +18,14 @@ from weir.kubernetes.query.front_proxy import FrontProxy
 from weir.kubernetes.query.message_route import MessageRoute, ReportSource
 from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.objects import EventView
-from weir.kubernetes.query.recent_series import RecentSeries
+from weir.kubernetes.query.recent_series import MEASURED_BYTES_MAX, RecentSeries
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.report_writer import ReportWriter
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.withdrawal import Withdrawal
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.translate.annotations import REPORTER
+from weir.kubernetes.usage.cluster_use import ClusterUse
 
 if TYPE_CHECKING:  # without a history, nothing of a database is imported
     from weir.kubernetes.history.options import HistoryOptions
@@ -58,6 +59,7 @@ class QueryService:
         self.withdrawal = Withdrawal(api, namespace, self._start)
         self.usage = RecentUsage(time.time())
         self.series = RecentSeries(clock())
+        self.measured = RecentSeries(clock(), MEASURED_BYTES_MAX)
         self.workloads.changed = self._changed
         self._ages = NamespaceAges()
         self._reports = ReportWriter(api, self.workloads)
@@ -80,6 +82,15 @@ class QueryService:
         if self.history is not None:
             self.history.changed(key, workload, at_s)
 
+    def measure(self, use: ClusterUse) -> None:
+        """Take measured use into the curves of workloads, from any thread."""
+        found = {
+            workload.number: each
+            for key, each in use.workloads.items()
+            if (workload := self.workloads.at(key)) is not None
+        }
+        self.measured.measure(found, self._clock())
+
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
         """Take in namespaces that are there, changed or gone."""
         self._ages.see(changes)
@@ -98,7 +109,8 @@ class QueryService:
         stored = None if self.history is None else self.history.answers
         messages = MessageRoute(self._proxy, self.find_pod, self._reports, self.busy_s_max, self._clock)
         return messages, QueryRoutes(
-            *(self._proxy, access, self.workloads, self.events, self.usage, self.series, self._ages),
+            *(self._proxy, access, self.workloads, self.events, self.usage),
+            *(self.series, self.measured, self._ages),
             answers=self._answers,
             history=stored,
             clock=self._clock,

@@ -181,7 +181,7 @@ class SchedulerProcess:
         self.query = webhook_server.query = QueryService(
             self._api, answers, opening.namespace, self._options.history, self._clock
         )
-        self.usage.published = self.query.usage.used
+        self.usage.published, self.usage.measured = self.query.usage.used, self.query.measure
         self.query.find_pod = partial(reporting_pod, self.backend)
         self.query.busy_s_max = lambda: self.hooks.policy.life.idle_extend_most
         if self.query.history is not None:

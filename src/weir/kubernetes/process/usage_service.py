@@ -34,6 +34,8 @@ class UsageService:
         self.use = ClusterUse()
         self.published: Callable[[ClusterUse], None] = lambda _: None
         """Called with each result, on the event loop."""
+        self.measured: Callable[[ClusterUse], None] = lambda _: None
+        """Called with each result, in the thread of the reader."""
         self._backend = backend
         self._settings = settings
         self._leads = leads
@@ -66,6 +68,7 @@ class UsageService:
     def _taken(self, use: ClusterUse) -> None:
         """Take a result, in the thread of the reader."""
         self.use = use
+        self.measured(use)
         if self._leads():
             self._backend.tell(self._facts(use))
         else:

@@ -75,6 +75,7 @@ class QueryRoutes:
         events: EventIndex,
         usage: RecentUsage,
         series: RecentSeries,
+        measured: RecentSeries,
         ages: NamespaceAges,
         answers: ClusterAnswers,
         history: StoredHistory | None = None,
@@ -89,6 +90,7 @@ class QueryRoutes:
         self._events = events
         self._usage = usage
         self._recent_series = series
+        self._measured_series = measured
         self._ages = ages
         self._answers = answers
         self._node_rows = SharedAnswer(self._made_nodes)
@@ -227,14 +229,15 @@ class QueryRoutes:
             return await self._series_of(row)
 
     async def _series_of(self, row: WorkloadRow) -> Answer:
-        history, note = self._history, None
-        series, complete_s = self._recent_series.of(row.uid, self._clock())
+        history = self._history
+        series, reported_s = self._recent_series.of(row.uid, self._clock())
         stored = None if history is None else await history.series(row.uid, series)
         if stored is not None:
-            series = stored
-        elif complete_s > row.submitted_s:
-            note = missing_note(complete_s, None if history is None else history.note)
-        return await asyncio.to_thread(series_answer, row.name, series, note)
+            series, reported_s = stored, 0.0
+        measured, measured_s = self._measured_series.of(row.uid, self._clock())
+        trouble = None if history is None else history.note
+        note = missing_note(row.submitted_s, reported_s, measured_s if measured else 0.0, trouble)
+        return await asyncio.to_thread(series_answer, row.name, series, measured, note)
 
     async def _decision(self, request: web.Request, person: Identity) -> Answer:
         workload = self._found(request)

@@ -150,6 +150,10 @@ class WorkloadIndex:
         if len(self._gone) > GONE_MAX:
             self._gone.popitem(last=False)
 
+    def at(self, key: str) -> WorkloadIndexEntry | None:
+        """Return the workload of a key."""
+        return self._workloads.get(key)
+
     def named(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
         """Return the workload of a name."""
         return self._workloads.get(key_of(namespace, name))

@@ -38,7 +38,8 @@ class DeviceSighting:
 class MeasuredUse:
     """Use of a workload over the time since the last reading: device seconds, of which `used_s` were used.
 
-    `fraction` is its mean use, `since_s` when its state began.
+    `fraction` is its mean use, `since_s` when its state began. `memory` is that in use of all its devices, in
+    bytes, and `cores` its processor time per second; None: unknown.
     """
 
     fraction: float | None
@@ -46,6 +47,8 @@ class MeasuredUse:
     used_s: float
     activity: ActivityReading
     since_s: float
+    memory: float | None = None
+    cores: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class UseClassifier:
             states[name] = (
                 before if before is not None and before[0] is reading.state else (reading.state, at_s)
             )
-            workloads[name] = _workload_use(uses, passed_s, reading, states[name][1])
+            workloads[name] = _workload_use(uses, passed_s, reading, states[name][1], sample.cores)
             devices.update(_sightings(uses, reading))
         self._windows, self._states = windows, states
         return ClusterUse(at_s, devices, workloads)
@@ -162,8 +165,11 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _workload_use(
-    uses: Sequence[_Use], passed_s: float, reading: ActivityReading, since_s: float
+    uses: Sequence[_Use], passed_s: float, reading: ActivityReading, since_s: float, cores: float | None
 ) -> MeasuredUse:
     known = [one.use for _, _, one in uses if one.use is not None]
     fraction = sum(known) / len(known) if known and len(known) == len(uses) else None
-    return MeasuredUse(fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s)
+    memory = _sum([one.memory for _, _, one in uses]) if uses else None
+    return MeasuredUse(
+        fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s, memory, cores
+    )

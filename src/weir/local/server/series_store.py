@@ -18,9 +18,7 @@ from weir.control.metric_series import NAMES_MAX, MetricSeries, Point, add_point
 LIVE_MAX = 20_000
 """Workloads whose series are in memory; the least recently changed are read from their files."""
 REPORTED = "reported."
-GPU, GPU_MEMORY, CPU, MEMORY = "gpu", "gpu_memory", "cpu", "memory"
-UNITS = {GPU: "fraction", GPU_MEMORY: "bytes", CPU: "cores", MEMORY: "bytes"}
-"""Names of measured series, with their units; the others begin with `REPORTED`."""
+"""Beginning of the names of reported series; the others are measured."""
 FOLDER = "series"
 FLUSH_S = 60.0
 _FILE_BYTES_MAX = 8 << 20

@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from weir.control.activity import ActivityReading
 from weir.control.metric_series import NAMES_MAX, POINTS_MAX, Point
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query import recent_series
 from weir.kubernetes.query.recent_series import (
     ALONE,
+    MEASURED_ALONE,
     STORED_EVERY_S,
     RecentSeries,
     missing_note,
@@ -22,8 +25,11 @@ from weir.kubernetes.query.recent_series import (
 from weir.kubernetes.query.recent_usage import KEPT_S
 from weir.kubernetes.query.report_writer import RECENT_MAX, PendingReport, changed_fields
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.usage.cluster_use import MeasuredUse
+from weir.model.activity import Activity
 
 NOW_S = 1_769_860_800.0
+READING = ActivityReading(Activity.WORKING)
 
 
 def entry(
@@ -120,14 +126,16 @@ def test_six_hours_are_kept_and_said_to_be_all() -> None:
     assert found["loss"][-1][1] == pytest.approx(8 * 3600 - 60, abs=120)
     series.take(entry(name="b", owner="o2"), end_s + KEPT_S + 1)
     assert len(series) == series.size == 0, "nothing is left of a workload that reports no more"
-    answer = json.loads(series_answer("ns/a", found, missing_note(complete_s, None)))
-    assert answer["note"] == f"Reported values are shown from 2026-01-31 14:00 UTC on. {ALONE}"
+    note = missing_note(NOW_S, complete_s, complete_s)
+    answer = json.loads(series_answer("ns/a", found, {}, note))
+    day = "2026-01-31 14:00 UTC on."
+    reported, measured = f"Reported values are shown from {day}", f"Measured use is shown from {day}"
+    assert answer["note"] == f"{reported} {ALONE} {measured} {MEASURED_ALONE}"
     assert answer["series"][0]["kind"] == "reported"
 
 
-def test_memory_of_all_is_bounded_and_the_newest_points_of_each_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_series, "BYTES_MAX", 40_000)
-    series = RecentSeries(NOW_S)
+def test_memory_of_all_is_bounded_and_the_newest_points_of_each_stay() -> None:
+    series = RecentSeries(NOW_S, 40_000)
     few = [entry(name=f"w{at}", owner=f"o{at}") for at in range(20)]
     for step in range(300):
         at_s = NOW_S + 10 * step
@@ -143,9 +151,8 @@ def test_memory_of_all_is_bounded_and_the_newest_points_of_each_stay(monkeypatch
     assert trimmed > 10, "what is missing is said"
 
 
-def test_memory_is_bounded_with_as_many_workloads_as_one_may_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_series, "BYTES_MAX", 40_000)
-    series = RecentSeries(NOW_S)
+def test_memory_is_bounded_with_as_many_workloads_as_one_may_make() -> None:
+    series = RecentSeries(NOW_S, 40_000)
     names = [{"name": f"v{at}", "points": [[NOW_S, 1.0]]} for at in range(100)]
     for at in range(200):
         series.take(entry(names, f"w{at}", f"o{at}"), NOW_S)
@@ -201,9 +208,8 @@ def test_points_from_before_a_leader_are_not_lost_by_it() -> None:
     assert series.lost() == 1, "one of its own was dropped before it was stored"
 
 
-def test_points_dropped_for_memory_are_not_lost_by_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_series, "BYTES_MAX", 4_000)
-    series = RecentSeries(NOW_S)
+def test_points_dropped_for_memory_are_not_lost_by_the_database() -> None:
+    series = RecentSeries(NOW_S, 4_000)
     series.lead(NOW_S - 1)
     for at in range(300):
         series.take(entry(loss((NOW_S + at, 1.0)), f"w{at % 3}", f"o{at % 3}"), NOW_S + at)
@@ -253,3 +259,21 @@ def test_curves_with_many_points_are_stored_less_often(monkeypatch: pytest.Monke
                 written[name].append(minute)
                 series.stored({keys[name]: (found[keys[name]][1], count)})
     assert written == {"small": [*range(10)], "large": [0, 3, 6, 9]}
+
+
+def test_measured_use_becomes_curves_without_what_is_unknown() -> None:
+    series = RecentSeries(NOW_S)
+    known = MeasuredUse(0.5, 30.0, 15.0, READING, NOW_S, memory=1024.0, cores=2.0)
+    series.measure({1: known, 2: replace(known, fraction=None, memory=None, cores=0.0)}, NOW_S)
+    series.measure({1: replace(known, fraction=0.7), 2: replace(known, cores=None)}, NOW_S + 30)
+    assert series.of(1, NOW_S + 30)[0] == {
+        "gpu": [(NOW_S, 0.5), (NOW_S + 30, 0.7)],
+        "gpu_memory": [(NOW_S, 1024.0), (NOW_S + 30, 1024.0)],
+        "cpu": [(NOW_S, 2.0), (NOW_S + 30, 2.0)],
+    }
+    assert series.of(2, NOW_S + 30)[0] == {
+        "cpu": [(NOW_S, 0.0)],
+        "gpu": [(NOW_S + 30, 0.5)],
+        "gpu_memory": [(NOW_S + 30, 1024.0)],
+    }
+    assert series.lost() == 0, "the database doesn't wait for it"

@@ -153,10 +153,11 @@ async def served(
         made = {"metadata": {"name": name, "uid": name, "creationTimestamp": at}}
         ages.see([ObjectSet(name, msgspec.convert(made, Namespace))])
     app = web.Application()
-    usage, series = RecentUsage(0.0), RecentSeries(clock())
+    usage, series, measured = RecentUsage(0.0), RecentSeries(clock()), RecentSeries(clock() - 60)
     series.take(reporting("a", clock() - 1), clock())
     routes = QueryRoutes(
-        *(proxy, AccessReviewer(api), workloads, events, usage, series, ages, answers, history, clock)
+        *(proxy, AccessReviewer(api), workloads, events, usage, series, measured, ages),
+        *(answers, history, clock),
     )
     routes.add(app)
     runner = web.AppRunner(app, **header_limit())

@@ -19,6 +19,7 @@ from weir.api.answers import (
 from weir.api.series import SeriesAnswer, SeriesRow
 from weir.api.submissions import ExtensionAsked, PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
+from weir.control.metric_series import UNITS
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
@@ -41,7 +42,7 @@ from weir.local.server.routes.common import (
     takes,
     words,
 )
-from weir.local.server.series_store import REPORTED, UNITS
+from weir.local.server.series_store import REPORTED
 from weir.local.server.workload_logs import WorkloadLog
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows, gpus_held
