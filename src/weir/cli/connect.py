@@ -1,9 +1,11 @@
 """Connection of a command: to the server on this machine or elsewhere, or to a cluster."""
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weir.client.api import Pool
+    from weir.client.errors import Unreachable
 
 
 def connect(*, namespace: str | None = None) -> "Pool":
@@ -20,11 +22,22 @@ def connect(*, namespace: str | None = None) -> "Pool":
     if not address.is_cluster:
         if namespace is not None:
             raise ValueError("--namespace is for clusters: leave it out, or set WEIR_URL=kube:")
-        return Pool()
+        return Pool(on_outage=report_outage)
     from weir.cli.cluster.transport import ClusterTransport
 
     context = address.url.partition(":")[2] or None
-    return Pool(address.url, transport=ClusterTransport(context, namespace=namespace))
+    return Pool(
+        address.url, transport=ClusterTransport(context, namespace=namespace), on_outage=report_outage
+    )
+
+
+def report_outage(error: "Unreachable | None") -> None:
+    """Print that the pool went away, or with None that it is back: the command waits for it meanwhile."""
+    from weir.cli.terminal import plain
+
+    sys.stdout.flush()
+    text = "The pool answers again." if error is None else f"{plain(str(error))} Waiting for it."
+    print(f"weir: {text}", file=sys.stderr, flush=True)
 
 
 def refuse_on_cluster(*parts: str) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.columns import GAP, Column
-from weir.cli.connect import connect
+from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, moment
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain
 from weir.cli.terminal import Screen, cells, plain, screen, shortened, wrapped
-from weir.cli.watch import append
+from weir.cli.watch import append, waited_out
+from weir.client.outage import ServerOutage
 
 if TYPE_CHECKING:
     from weir.api.answers import EventRow
@@ -161,11 +162,14 @@ def _as_they_come(
             and kind in (None, row.kind)
         )
 
-    last = 0
+    def newest() -> "Sequence[EventRow]":
+        return _last(pool, name, project, kind, limit)[0]
+
+    last, outage = 0, ServerOutage(report_outage)
     for number, change in enumerate(chain([Change("reset", None)], pool.stream())):
         # With the first change it is certain that nothing more is missed; until then something may have been.
         looks = change.kind == "reset" or number == 1
-        missed = _last(pool, name, project, kind, limit)[0] if looks else [change.row]
+        missed = waited_out(newest, outage) if looks else [change.row]
         for row in missed:
             if isinstance(row, EventRow) and wanted(row):
                 last = row.id

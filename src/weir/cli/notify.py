@@ -1,5 +1,6 @@
 """`weir notify`: notifications of a person or a project, and where they go."""
 
+import math
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
-from weir.cli.connect import connect, refuse_on_cluster
+from weir.cli.connect import connect, refuse_on_cluster, report_outage
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, show
 from weir.cli.secret_input import read_secret
 from weir.cli.terminal import plain
-from weir.client.errors import Unreachable
+from weir.cli.watch import waited_out
+from weir.client.outage import ServerOutage
 
 if TYPE_CHECKING:
     from weir.api.notifications import DeliveryRow, DesktopNotification, NotificationRow
@@ -197,11 +199,9 @@ def watch() -> int:
         if not any(row.channel == "desktop" for row in pool.notifications()):
             print("weir: you have no notification for the desktop: weir notify add desktop", file=sys.stderr)
             return 2
+        outage = ServerOutage(report_outage, has_answered=True, patience_s=math.inf)
         while True:
-            try:
-                _show_all(pool, program)
-            except Unreachable as error:
-                print(f"weir: {error}", file=sys.stderr)
+            waited_out(lambda: _show_all(pool, program), outage, LOOK_S)
             time.sleep(LOOK_S)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from weir.cli.columns import Column, Lines
+from weir.cli.connect import report_outage
 from weir.cli.outputs import Output, as_json, as_yaml
 from weir.cli.terminal import Screen, screen, shortened
 from weir.client.errors import Unreachable
+from weir.client.outage import ServerOutage
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -17,6 +19,7 @@ EVERY_S = 1.0
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 Row = TypeVar("Row", bound="BaseModel")
+Found = TypeVar("Found")
 Frame = Callable[[Screen], Sequence[str]]
 
 
@@ -83,15 +86,34 @@ def append(rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output) 
 def changed(
     look: Callable[[], Iterable[Row]], key: Callable[[Row], object], every_s: float = EVERY_S
 ) -> Iterator[Row]:
-    """Poll rows; yield those that are new or changed."""
+    """Poll rows; yield those that are new or changed. A restart of the pool is waited out."""
     seen: dict[object, Row] = {}
+    outage = ServerOutage(report_outage)
     while True:
-        now = {key(row): row for row in look()}
+        rows = waited_out(look, outage, every_s)
+        now = {key(row): row for row in rows}
         for name, row in now.items():
             if seen.get(name) != row:
                 yield row
         seen = now
         time.sleep(every_s)
+
+
+def waited_out(look: Callable[[], Found], outage: ServerOutage, every_s: float = EVERY_S) -> Found:
+    """Return the answer of a request; repeat the request while the pool is away, if it answered before.
+
+    Raises:
+        Unreachable: the pool never answered, or is away for too long.
+    """
+    while True:
+        try:
+            found = look()
+        except Unreachable as error:
+            outage.failed(error)
+            time.sleep(every_s)
+        else:
+            outage.answered()
+            return found
 
 
 def is_terminal() -> bool:

@@ -4,13 +4,14 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, pairs, table
-from weir.cli.connect import connect
+from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.list_filter import ListFilter
 from weir.cli.list_order import Order, ordered, since_s, summary
@@ -18,8 +19,9 @@ from weir.cli.outputs import DocumentedOutput, Output, ProjectOption, WatchOptio
 from weir.cli.start_conditions import condition_lines
 from weir.cli.sweep_lines import with_parked_together
 from weir.cli.terminal import Screen, plain, screen, wrapped
-from weir.cli.watch import append, changed, is_terminal, repaint
+from weir.cli.watch import append, changed, is_terminal, repaint, waited_out
 from weir.cli.workload_columns import columns_of, progress_bar, time_of, tone_of
+from weir.client.outage import ServerOutage
 from weir.model.resources import CPU, GPU, MEMORY
 
 if TYPE_CHECKING:
@@ -126,14 +128,19 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
 def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[WorkloadRow]":
     """Yield the present list, oldest first, then each change."""
     from weir.api.answers import WorkloadRow
+    from weir.client.stream import Change
 
-    changes = pool.stream()
-    yield from reversed(list_filter.all(pool, limit)[0])
-    for change in changes:
-        if change.kind == "reset":
-            yield from reversed(list_filter.all(pool, limit)[0])
-        if isinstance(change.row, WorkloadRow) and list_filter.holds(change.row):
-            yield change.row
+    def newest() -> "list[WorkloadRow]":
+        return list_filter.all(pool, limit)[0]
+
+    changes, outage = pool.stream(), ServerOutage(report_outage)
+    seen: dict[int, WorkloadRow] = {}
+    for change in chain([Change("reset", None)], changes):
+        rows = [change.row] if isinstance(change.row, WorkloadRow) and list_filter.holds(change.row) else []
+        for row in reversed(waited_out(newest, outage)) if change.kind == "reset" else rows:
+            if seen.get(row.uid) != row:
+                seen[row.uid] = row
+                yield row
 
 
 def _frame(

@@ -14,6 +14,8 @@ from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import Answered, AsyncSender, Call, Row, RowPage, refusal
 from weir.client.endpoints import Endpoints, logs
 from weir.client.errors import Unreachable
+from weir.client.log_stream import LogReader
+from weir.client.outage import PATIENCE_S, OutageReport, ServerOutage
 from weir.client.stream import Change, Reader, wait_s
 from weir.client.transport import (
     ENDED,
@@ -21,7 +23,6 @@ from weir.client.transport import (
     FOLLOW_LOGS,
     LOOK_S_MAX,
     LOOK_S_MIN,
-    PATIENCE_S,
     async_client,
     retry_s,
     server_error,
@@ -45,10 +46,12 @@ class AsyncPool(Endpoints, AsyncSender):
         *,
         timeout_s: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
+        on_outage: OutageReport | None = None,
     ) -> None:
         self.address = find(url, token)
         if self.address.is_cluster and transport is None:
             raise Unreachable(NO_CLUSTER.format(self.address.url))
+        self._on_outage = on_outage
         self._http = async_client(self.address, timeout_s, transport)
 
     async def __aenter__(self) -> Self:
@@ -74,11 +77,12 @@ class AsyncPool(Endpoints, AsyncSender):
     ) -> AsyncIterator[str]:
         """Yield the output of a pod in pieces. `pod` is `group/index` or `all`; by default the first pod."""
         call = logs(name, pod=pod, start=start, tail=tail, follow=follow)
-        timeout = FOLLOW_LOGS if follow else httpx.USE_CLIENT_DEFAULT
+        if follow:
+            async for text in self._followed(call):
+                yield text
+            return
         try:
-            async with self._http.stream(
-                call.method, call.path, params=dict(call.params), timeout=timeout
-            ) as answer:
+            async with self._http.stream(call.method, call.path, params=dict(call.params)) as answer:
                 if not answer.is_success:
                     raise refusal(answer.status_code, await answer.aread())
                 async for piece in answer.aiter_text():
@@ -92,17 +96,16 @@ class AsyncPool(Endpoints, AsyncSender):
         Raises:
             TimeoutError: the workload isn't over in time.
         """
-        started_s = answered_s = time.monotonic()
-        pause_s = LOOK_S_MIN
+        started_s, pause_s = time.monotonic(), LOOK_S_MIN
+        outage = ServerOutage(self._on_outage, has_answered=True)
         while True:
             try:
                 workload = await self.get(name)
-                answered_s = time.monotonic()
+                outage.answered()
                 if workload.status in ENDED:
                     return workload
-            except Unreachable:
-                if time.monotonic() - answered_s > PATIENCE_S:
-                    raise
+            except Unreachable as error:
+                outage.failed(error)
             if timeout_s is not None and time.monotonic() + pause_s > started_s + timeout_s:
                 raise TimeoutError(f"{name} isn't over after {timeout_s:g} s")
             await asyncio.sleep(pause_s)
@@ -114,17 +117,17 @@ class AsyncPool(Endpoints, AsyncSender):
         Raises:
             Unreachable: the pool doesn't answer at first, or is away for a minute.
         """
-        reader, attempt, received_s = Reader(last), 0, None
+        reader, attempt, outage = Reader(last), 0, ServerOutage(self._on_outage)
         while True:
             try:
                 async for line in self._lines(reader.last):
-                    received_s, attempt = time.monotonic(), 0
+                    outage.answered()
+                    attempt = 0
                     change = reader.line(line)
                     if change is not None:
                         yield change
-            except Unreachable:
-                if received_s is None or time.monotonic() - received_s > PATIENCE_S:
-                    raise
+            except Unreachable as error:
+                outage.failed(error)
             reader.broken()
             attempt += 1
             await asyncio.sleep(reader.retry_s or wait_s(attempt))
@@ -143,6 +146,49 @@ class AsyncPool(Endpoints, AsyncSender):
             if page.next is None:
                 return
             request = request.after(page.next)
+
+    async def _followed(self, call: Call[None]) -> AsyncIterator[str]:
+        """Yield output as it comes; resume a broken response behind the last piece."""
+        reader, attempt, outage = LogReader(), 0, ServerOutage(self._on_outage)
+        while not reader.is_over:
+            try:
+                async for text in self._log_pieces(call, reader):
+                    outage.answered()
+                    attempt = 0
+                    if text:
+                        yield text
+                if reader.is_plain:
+                    return
+            except Unreachable as error:
+                if reader.is_plain:
+                    raise
+                outage.failed(error)
+            if not reader.is_over:
+                attempt += 1
+                await asyncio.sleep(wait_s(attempt))
+
+    async def _log_pieces(self, call: Call[None], reader: LogReader) -> AsyncIterator[str]:
+        try:
+            async with self._http.stream(
+                call.method,
+                call.path,
+                params=dict(call.params),
+                headers=reader.headers(),
+                timeout=FOLLOW_LOGS,
+            ) as answer:
+                if answer.status_code >= 500 and not reader.is_new:
+                    raise server_error(self.address)
+                if not answer.is_success:
+                    raise refusal(answer.status_code, await answer.aread())
+                reader.begin(answer)
+                if reader.is_plain:
+                    async for text in answer.aiter_text():
+                        yield text
+                    return
+                async for line in answer.aiter_lines():
+                    yield reader.line(line)
+        except httpx.TransportError as error:
+            raise unreachable(self.address, error) from error
 
     async def _lines(self, last: str | None) -> AsyncIterator[str]:
         headers = {"Last-Event-ID": last} if last is not None else {}

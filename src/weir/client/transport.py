@@ -21,8 +21,6 @@ from weir.version import __version__
 ENDED = ("succeeded", "failed", "stopped")
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
 """Intervals between requests of `wait`, at first and later."""
-PATIENCE_S = 60.0
-"""Time to wait for a pool that answered before: long enough for an upgrade."""
 FOLLOW = httpx.Timeout(10.0, read=60.0)
 """Timeout of the stream of changes: a healthy pool sends something at least once a minute."""
 FOLLOW_LOGS = httpx.Timeout(10.0, read=None)

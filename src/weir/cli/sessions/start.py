@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from weir.cli.connect import report_outage
 from weir.cli.formatting import counted, number, sentence
 from weir.cli.pod_entry import EntryRefused
 from weir.cli.submit import in_options
 from weir.cli.submit_options import EnvironmentOptions, environment_of
 from weir.cli.terminal import plain, screen
+from weir.cli.watch import waited_out
 from weir.client.errors import Refused
+from weir.client.outage import ServerOutage
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -90,6 +93,7 @@ def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "Workloa
         KeyboardInterrupt: the person stopped waiting.
     """
     said, pause_s = "", _LOOK_S_MIN
+    uid, outage = str(detail.uid), ServerOutage(report_outage, has_answered=True)
     with stopped_if_left(pool, detail, is_new=is_new):
         while detail.status != "running" or not any(row.status == "running" for row in detail.pod_rows):
             refuse_ended(detail)
@@ -97,7 +101,7 @@ def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "Workloa
                 said = say_reason(detail, said)
             time.sleep(pause_s)
             pause_s = min(_LOOK_S_MAX, pause_s * 1.3)
-            detail = pool.get(str(detail.uid))
+            detail = waited_out(lambda: pool.get(uid), outage)
     return detail
 
 

@@ -6,7 +6,8 @@ step.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ NUMBER_MOST = 10**9
 TAIL_MOST = 1_000_000
 ALL_PODS = "all"
 THREADS = 4
+_POSITION = re.compile(r"-|([0-9]{1,9}):([0-9]{1,18})")
 _threads = ThreadPoolExecutor(THREADS, "weir-logs")
 Words = ParamSpec("Words")
 Found = TypeVar("Found")
@@ -70,6 +72,23 @@ class LogStep(NamedTuple):
     more: bool  # there was more than was taken
 
 
+class LogPiece(NamedTuple):
+    """Output, and the position behind it. A response that begins there has the rest."""
+
+    text: bytes
+    position: str
+
+
+class LogPosition(NamedTuple):
+    """Start of a pod and offset in its output, written as START:OFFSET; `-` before the first start."""
+
+    start: int | None
+    offset: int
+
+    def __str__(self) -> str:
+        return "-" if self.start is None else f"{self.start}:{self.offset}"
+
+
 class PodLog:
     """Reads the output of one pod over all its starts."""
 
@@ -85,6 +104,14 @@ class PodLog:
     def path(self, start: int) -> Path:
         """Return the output file of a start."""
         return Path(self._home.own(self._uid, start, *self._pod), pod_files.LOG)
+
+    def positions(self, written: str | None) -> Sequence[LogPosition]:
+        """Return the position that a client sends; none if it sends none.
+
+        Raises:
+            RequestRefused: the text isn't that.
+        """
+        return read_positions(written, 1)
 
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
         """Yield the output of a start, by default the last one, up to now."""
@@ -102,19 +129,44 @@ class PodLog:
             yield block
 
     async def follow(
-        self, start: int | None, tail: int | None, is_over: Callable[[], bool]
-    ) -> AsyncIterator[bytes]:
-        """Yield the output as it comes, over restarts, until the pod is over."""
+        self,
+        start: int | None,
+        tail: int | None,
+        is_over: Callable[[], bool],
+        after: Sequence[LogPosition] = (),
+    ) -> AsyncIterator[LogPiece]:
+        """Yield the output as it comes, over restarts, until the pod is over; begin at `after`."""
         following = LogFollower(self, start, tail)
+        for position in after:
+            following.resume(position)
+        is_first = True
         while True:
             over = is_over()
             step = await in_log_thread(lambda: following.step(self.starts()))
-            for block in step.blocks:
-                yield block
+            if step.blocks or is_first:
+                yield LogPiece(b"".join(step.blocks), str(following.position))
+            is_first = False
             if not step.more:
                 if over:
                     return
                 await asyncio.sleep(FOLLOW_S)
+
+
+def read_positions(written: str | None, pods: int) -> list[LogPosition]:
+    """Return the positions that a client sends, between commas, one for each pod; none if it sends none.
+
+    Raises:
+        RequestRefused: the text isn't that.
+    """
+    if not written:
+        return []
+    found = [_POSITION.fullmatch(word) for word in written.split(",", pods)]
+    if len(found) != pods or None in found:
+        message = "Last-Event-ID: is no position of this output; leave it out to read from the beginning"
+        raise RequestRefused(422, message, [{"field": "Last-Event-ID", "message": message}])
+    return [
+        LogPosition(int(each[1]), int(each[2])) if each[1] else LogPosition(None, 0) for each in found if each
+    ]
 
 
 def starts_by_pod(home: StateDir, uid: int) -> dict[tuple[int, int], list[int]]:
@@ -135,6 +187,19 @@ class LogFollower:
         self._at = start
         self._position = -1
         self._came_first = False  # before the pod's first start
+
+    @property
+    def position(self) -> LogPosition:
+        """Return the position behind the last block."""
+        return LogPosition(None if self._position < 0 else self._at, max(0, self._position))
+
+    def resume(self, position: LogPosition) -> None:
+        """Begin at a position."""
+        self._tail = None
+        if position.start is None:
+            self._came_first = True
+        else:
+            self._at, self._position = position
 
     def step(self, begun: list[int]) -> LogStep:
         """Read new output, a block at most, of a pod with these starts."""

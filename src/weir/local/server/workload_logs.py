@@ -1,13 +1,25 @@
 """The output of all pods of a workload together, each line with the name of its pod."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from weir.local.server.pod_logs import FOLLOW_S, LogFollower, LogStep, PodLog, in_log_thread, starts_by_pod
+from weir.local.server.pod_logs import (
+    FOLLOW_S,
+    LogFollower,
+    LogPiece,
+    LogPosition,
+    LogStep,
+    PodLog,
+    in_log_thread,
+    read_positions,
+    starts_by_pod,
+)
 from weir.local.state_dir import StateDir
 from weir.model.workloads import Workload
 
+EVENT_STREAM = "text/event-stream"
 LINE_MOST = 1 << 16
 """A line of one pod that grows longer than this is given in parts: others want to be read too."""
 
@@ -25,6 +37,14 @@ class WorkloadLog:
             for name, pod in zip(names, pods, strict=True)
         ]
 
+    def positions(self, written: str | None) -> Sequence[LogPosition]:
+        """Return the positions that a client sends, one for each pod; none if it sends none.
+
+        Raises:
+            RequestRefused: the text isn't that.
+        """
+        return read_positions(written, len(self._pods))
+
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
         """Yield the output so far, pod by pod."""
         for prefix, _, log in self._pods:
@@ -34,28 +54,76 @@ class WorkloadLog:
             yield lines.rest()
 
     async def follow(
-        self, start: int | None, tail: int | None, is_over: Callable[[], bool]
-    ) -> AsyncIterator[bytes]:
-        """Yield output as it comes, over restarts, until all pods are over."""
+        self,
+        start: int | None,
+        tail: int | None,
+        is_over: Callable[[], bool],
+        after: Sequence[LogPosition] = (),
+    ) -> AsyncIterator[LogPiece]:
+        """Yield output as it comes, over restarts, until all pods are over; begin at `after`."""
         followed = [
-            (_LineSplitter(prefix), pod, LogFollower(log, start, tail)) for prefix, pod, log in self._pods
+            _FollowedPod(prefix, pod, LogFollower(log, start, tail)) for prefix, pod, log in self._pods
         ]
+        for each, position in zip(followed, after, strict=False):
+            each.resume(position)
+        is_first = True
         while True:
             over = is_over()
-            steps = await in_log_thread(self._steps, [(pod, following) for _, pod, following in followed])
-            for (lines, _, _), step in zip(followed, steps, strict=True):
-                for block in step.blocks:
-                    yield lines.whole(block)
+            steps = await in_log_thread(self._steps, followed)
+            text = b"".join(each.lines_of(step) for each, step in zip(followed, steps, strict=True))
+            if text or is_first:
+                yield LogPiece(text, ",".join(str(each.position) for each in followed))
+            is_first = False
             if not any(step.more for step in steps):
                 if over:
                     break
                 await asyncio.sleep(FOLLOW_S)
-        for lines, _, _ in followed:
-            yield lines.rest()
+        rest = b"".join(each.lines.rest() for each in followed)
+        yield LogPiece(rest, ",".join(str(each.follower.position) for each in followed))
 
-    def _steps(self, followed: list[tuple[tuple[int, int], LogFollower]]) -> list[LogStep]:
+    def _steps(self, followed: "list[_FollowedPod]") -> list[LogStep]:
         begun = starts_by_pod(self._home, self._uid)
-        return [following.step(begun.get(pod, [])) for pod, following in followed]
+        return [each.follower.step(begun.get(each.pod, [])) for each in followed]
+
+
+async def plain_text(pieces: AsyncIterator[LogPiece]) -> AsyncIterator[bytes]:
+    """Yield the text of followed output."""
+    async for piece in pieces:
+        if piece.text:
+            yield piece.text
+
+
+async def log_events(pieces: AsyncIterator[LogPiece], is_closing: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Yield followed output as server-sent events; without an end if the server is being stopped."""
+    async for piece in pieces:
+        if is_closing():  # an incomplete line would be read as a whole one
+            return
+        yield b"id: %s\ndata: %s\n\n" % (piece.position.encode(), b64encode(piece.text))
+    if not is_closing():
+        yield b"event: end\ndata:\n\n"
+
+
+class _FollowedPod:
+    """A pod in the output of all pods. `position` is the beginning of its first incomplete line."""
+
+    def __init__(self, prefix: bytes, pod: tuple[int, int], follower: LogFollower) -> None:
+        self.pod, self.follower = pod, follower
+        self.lines = _LineSplitter(prefix)
+        self.position = follower.position
+
+    def resume(self, position: LogPosition) -> None:
+        """Begin at a position."""
+        self.follower.resume(position)
+        self.position = position
+
+    def lines_of(self, step: LogStep) -> bytes:
+        """Return the lines that a step completes."""
+        before = self.lines.size
+        text = b"".join(self.lines.whole(block) for block in step.blocks)
+        if text or not before:
+            start, offset = self.follower.position
+            self.position = LogPosition(start, offset - self.lines.size)
+        return text
 
 
 class _LineSplitter:
@@ -64,6 +132,11 @@ class _LineSplitter:
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
         self._rest = b""
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the incomplete last line."""
+        return len(self._rest)
 
     def whole(self, block: bytes) -> bytes:
         """Return the complete lines up to now."""

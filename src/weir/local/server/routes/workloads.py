@@ -43,7 +43,7 @@ from weir.local.server.routes.common import (
     words,
 )
 from weir.local.server.series_store import REPORTED
-from weir.local.server.workload_logs import WorkloadLog
+from weir.local.server.workload_logs import EVENT_STREAM, WorkloadLog, log_events, plain_text
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows, gpus_held
 from weir.local.session_programs import kind_of
@@ -340,10 +340,14 @@ async def extend(name: str, request: Request, pool: ThePool, who: Who) -> Respon
 @routes.get(
     "/{name}/logs",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(403, 404, 422)},
+    responses={
+        200: {"content": {kind: {"schema": {"type": "string"}} for kind in ("text/plain", EVENT_STREAM)}},
+        **problems(403, 404, 422),
+    },
 )
 async def logs(
     name: str,
+    request: Request,
     pool: ThePool,
     who: Who,
     pod: Annotated[
@@ -360,7 +364,10 @@ async def logs(
     ] = None,
     follow: Annotated[bool, Query(description="Go on as it comes, over restarts, until it is over.")] = False,
 ) -> Response:
-    """Return the output of a pod; with `pod=all` of all pods, each line with the name of its pod."""
+    """Return the output of a pod; with `pod=all` of all pods, each line with the name of its pod.
+
+    A follower that accepts events gets output in base64, and may resume it with `Last-Event-ID`.
+    """
     name = live_name(pool.view, name)
     line = pool.view.workloads.get(name)
     if line is None:
@@ -387,4 +394,8 @@ async def logs(
         here = pool.view.workloads.get(name)
         return pool.closing or here is None or here.uid != uid
 
-    return StreamingResponse(log.follow(start, tail, is_over), media_type="text/plain; charset=utf-8")
+    if EVENT_STREAM not in request.headers.get("accept", ""):
+        pieces = log.follow(start, tail, is_over)
+        return StreamingResponse(plain_text(pieces), media_type="text/plain; charset=utf-8")
+    pieces = log.follow(start, tail, is_over, log.positions(request.headers.get("last-event-id")))
+    return StreamingResponse(log_events(pieces, lambda: pool.closing), media_type=EVENT_STREAM)

@@ -1,0 +1,45 @@
+"""Followed output of a pool: events with positions, from which a broken response is resumed."""
+
+from __future__ import annotations
+
+import codecs
+from base64 import b64decode
+
+import httpx
+
+EVENTS = "text/event-stream"
+_END = "end"
+
+
+class LogReader:
+    """Parser of the lines of followed output. A cluster sends plain text, without positions."""
+
+    def __init__(self) -> None:
+        self.is_new = True
+        self.is_over = False
+        self.is_plain = False
+        self._last: str | None = None
+        self._fields: dict[str, str] = {}
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a request for the output that follows."""
+        accepted = {"Accept": f"{EVENTS}, text/plain;q=0.9, */*;q=0.5"}
+        return accepted if self._last is None else {**accepted, "Last-Event-ID": self._last}
+
+    def begin(self, answer: httpx.Response) -> None:
+        """Take in the headers of a response."""
+        self.is_new = False
+        self.is_plain = not answer.headers.get("Content-Type", "").startswith(EVENTS)
+        self._fields = {}
+
+    def line(self, line: str) -> str:
+        """Parse a line; return the output of the event that the line completes."""
+        if line:
+            name, _, value = line.partition(": ")
+            self._fields[name] = value
+            return ""
+        fields, self._fields = self._fields, {}
+        self.is_over = fields.get("event") == _END
+        self._last = fields.get("id", self._last)
+        return self._decoder.decode(b64decode(fields.get("data", "")))
