@@ -162,3 +162,12 @@ def span(seconds_: float) -> str:
             rest = whole % size // small
             return f"{sign}{whole // size}{unit}" + (f" {rest}{below}" if rest else "")
     return f"{sign}{whole}s"
+
+
+def end_clause(name: str, how: str, total_s: float, ran_s: float | None) -> str:
+    """Return how work ended, with its run time and its wait since the submission; None: it never ran."""
+    if ran_s is None:
+        return f"{name} {how} after waiting for {span(total_s)}, without running"
+    waited_s = total_s - ran_s
+    wait = f" and waiting for {span(waited_s)}" if waited_s >= 1 else ""
+    return f"{name} {how} after running for {span(ran_s)}{wait}"

@@ -21,7 +21,7 @@ from weir.control.port import (
     WorkloadProgress,
 )
 from weir.model.queues import Queue
-from weir.model.resources import span
+from weir.model.resources import end_clause
 from weir.store.codec import (
     NOMINATED,
     START_CONDITIONS,
@@ -180,7 +180,9 @@ class StoreJournal:
             end, project = ends[name], keys[0]
             if end.at_s < submitted_s:
                 continue  # the end of an earlier workload of this name, reported again
-            plain = f"{name} {end.how.value} after {span(end.at_s - submitted_s)}."
+            ran_s = None if end.first_started_s is None else end.wall_s
+            clause = end_clause(name, end.how.value, end.at_s - submitted_s, ran_s)
+            plain = f"{clause}."
             sentence = end.sentence or plain
             rows.append(
                 {

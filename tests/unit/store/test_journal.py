@@ -69,6 +69,7 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
         sentence="It idled.",
         ran_s=50.0,
         started_s=NOW_S + 5,
+        first_started_s=NOW_S + 5,
         cause=cause,
         wall_s=70.0,
     )
@@ -80,7 +81,7 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
         "ended",
         uid,
         "vision",
-        "train stopped after 1m.",  # that it idled is an event of its own
+        "train stopped after running for 1m 10s.",  # that it idled is an event of its own
     )
     assert event.numbers == {"how": "stopped", "ran_s": 70.0, "kept_s": 50.0, "rule": "idle", "idle_s": 600.0}
     found = store.workloads.newest("train")
@@ -98,11 +99,21 @@ def test_a_late_end_is_not_that_of_the_next_workload_of_that_name(store: Store) 
     assert len(store.journal.workloads()) == 1
 
 
-def test_end_without_a_sentence_gets_one(store: Store) -> None:
-    """People read it."""
+@pytest.mark.parametrize(
+    ("started_s", "ran_s", "sentence"),
+    [
+        (NOW_S, 7200.0, "train succeeded after running for 2h."),
+        (NOW_S + 3600, 3600.0, "train succeeded after running for 1h and waiting for 1h."),
+        (None, 0.0, "train succeeded after waiting for 2h, without running."),
+    ],
+)
+def test_end_without_a_sentence_gets_one_with_run_time_and_wait(
+    store: Store, started_s: float | None, ran_s: float, sentence: str
+) -> None:
     store.workloads.submit(submitted("train")).result()
-    store.journal.keep([end("train", NOW_S + 7200)], {})
-    assert store.events.page().items[0].sentence == "train succeeded after 2h."
+    over = end("train", NOW_S + 7200, first_started_s=started_s, wall_s=ran_s)
+    store.journal.keep([over], {})
+    assert store.events.page().items[0].sentence == sentence
 
 
 def test_nothing_is_kept_of_what_fails(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,9 @@ def test_an_end_and_its_notification_are_one_transaction(store: Store) -> None:
     store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train", how=WorkloadOutcome.FAILED)], {})
     store.journal.keep([end("train", how=WorkloadOutcome.FAILED)], {})  # reported again
-    assert told(store, project) == told(store, person) == ["train failed after 1m."]
+    assert (
+        told(store, project) == told(store, person) == ["train failed after waiting for 1m, without running."]
+    )
     assert told(store, other) == []
 
 

@@ -80,7 +80,7 @@ def _end(name: str, status: WorkloadStatus, at: str) -> StatedEvent:
         rule in LifecycleRule.__members__.values() and rule != LifecycleRule.WITHDRAWN
     )
     ran_s = 0.0 if status.life is None else status.life.ran_seconds
-    after = f" after {span(ran_s)}" if ran_s >= 1 else ""
+    after = f" after running for {span(ran_s)}" if ran_s >= 1 else ""
     why = f": {as_clause(status.reason.sentence)}" if status.reason and status.reason.sentence else "."
     topics: tuple[str, ...] = ("failure", "end") if is_failure else ("end",)
     return _event("end", at, "ended", f"{name} {ENDS[status.phase]}{after}{why}", *topics)

@@ -16,7 +16,7 @@ from weir.local.server.array_view import ArrayFact, ArrayView
 from weir.local.server.pool_state import PoolState
 from weir.model.array_indices import index_name
 from weir.model.reasons import ReasonCode, suspension_reason
-from weir.model.resources import span
+from weir.model.resources import end_clause
 from weir.state.events import WorkloadChanged, WorkloadOutcome
 from weir.store import ArrayEnd, NoSuchWorkload, WorkloadOver
 
@@ -167,12 +167,13 @@ class ArrayFeed:
         counts = view.counts()
         counts = counts.model_copy(update={"stopped": counts.stopped + counts.pending, "pending": 0})
         how, at_s = outcome(counts, stopped=view.stopped is not None), pool.clock()
-        sentence = end_sentence(view.name, how, counts, at_s - record.submitted_at_s)
+        first_s = view.first_started_s
+        ran_s = None if first_s is None else max(0.0, at_s - first_s)
+        clause = end_clause(view.name, how.value, at_s - record.submitted_at_s, ran_s)
+        sentence = f"{clause}: {_indices(how, counts)}."
         if how is WorkloadOutcome.STOPPED and view.stopped:
             sentence = f"{sentence} {view.stopped}"
-        first_s = view.first_started_s
-        ran_s = 0.0 if first_s is None else max(0.0, at_s - first_s)
-        end = ArrayEnd(how, at_s, sentence, counts, ran_s)
+        end = ArrayEnd(how, at_s, sentence, counts, ran_s or 0.0)
         pool.store.arrays.end(view.record.uid, end)
         row = view.row().model_copy(
             update={
@@ -200,9 +201,6 @@ def outcome(counts: ArrayCounts, *, stopped: bool) -> WorkloadOutcome:
     return WorkloadOutcome.STOPPED
 
 
-def end_sentence(name: str, how: WorkloadOutcome, counts: ArrayCounts, after_s: float) -> str:
-    """Return a sentence about the end of an array."""
-    head = f"{name} {how.value} after {span(after_s)}"
-    if how is WorkloadOutcome.SUCCEEDED:
-        return f"{head}: all {counts.size:,} indices."
-    return f"{head}: {counts.sentence}."
+def _indices(how: WorkloadOutcome, counts: ArrayCounts) -> str:
+    """Return the indices of an ended array by their end."""
+    return f"all {counts.size:,} indices" if how is WorkloadOutcome.SUCCEEDED else counts.sentence

@@ -9,7 +9,7 @@ from weir.control.activity import ActivityReading
 from weir.control.journal import ArrayMember, WorkloadRecord
 from weir.control.port import NOT_IDLE, EndWorkload, IdleProgress
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
-from weir.model.resources import span
+from weir.model.resources import end_clause
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.pending_reasons import explanation
 from weir.state.events import Placement, PodKey, WorkloadOutcome
@@ -220,10 +220,10 @@ def _suspension(why: str | None) -> Reason | None:
 
 def _reason(line: WorkloadView, status: Status) -> Explanation | None:
     if line.ended is not None:
-        how, after_s = line.ended.how.value, line.ended.at_s - line.submitted_s
-        return Explanation(
-            why=how, sentence=line.ended.sentence or f"{line.spec.name} {how} after {span(after_s)}."
-        )
+        end, how = line.ended, line.ended.how.value
+        ran_s = None if end.first_started_s is None else end.wall_s
+        clause = end_clause(line.spec.name, how, end.at_s - line.submitted_s, ran_s)
+        return Explanation(why=how, sentence=end.sentence or f"{clause}.")
     if status == "stopping":
         return line.stopping
     if status == "pending" and line.suspended is not None:
