@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from weir.cli.columns import GAP, Column
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, moment
-from weir.cli.outputs import OutputOption, ProjectOption, print_plain
+from weir.cli.outputs import LimitOption, OutputOption, ProjectOption, print_plain
 from weir.cli.terminal import Screen, cells, plain, screen, shortened, wrapped
 from weir.cli.watch import append, waited_out
 from weir.client.outage import ServerOutage
@@ -40,7 +40,7 @@ def events(
     *,
     project: ProjectOption = None,
     kind: str | None = None,
-    limit: int = _LIMIT,
+    limit: LimitOption = _LIMIT,
     watch: Annotated[bool, Parameter(name=("--watch", "-w", "--follow", "-f"), negative=())] = False,
     output: OutputOption = "table",
 ) -> int:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.option_mistakes import option_mistakes
+from weir.cli.outputs import IndexOption
 from weir.cli.selection import Selection
 from weir.client.errors import Refused
 from weir.model.array_indices import index_name
@@ -25,7 +26,7 @@ _NAMED = Selection()
 def stop(
     *names: str,
     selection: Selection = _NAMED,
-    index: Annotated[int | None, Parameter(negative=())] = None,
+    index: IndexOption = None,
 ) -> int:
     """End workloads for good. They get notice and their grace period to save their state.
 
@@ -101,7 +102,7 @@ def rerun(
     *names: str,
     selection: Selection = _NAMED,
     failed: Annotated[bool, Parameter(negative=())] = False,
-    index: Annotated[int | None, Parameter(negative=())] = None,
+    index: IndexOption = None,
 ) -> int:
     """Submit ended workloads again, unchanged.
 

@@ -9,8 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from weir.cli.connect import connect
+from weir.cli.outputs import IndexOption
 from weir.cli.terminal import plain, screen
 from weir.client.errors import Unreachable
 from weir.model.array_indices import index_name
@@ -25,6 +27,7 @@ FAILED: Final = 1
 STOPPED: Final = 143
 """A person or a limit stopped the workload for good. The number is that of a process ended by SIGTERM."""
 CODE_MAX: Final = 255
+TailOption = Annotated[int | None, Parameter(name=("--tail", "-n"), validator=Number(gte=0, lte=1_000_000))]
 
 
 def logs(
@@ -33,9 +36,9 @@ def logs(
     *,
     follow: Annotated[bool, Parameter(name=("--follow", "-f"), negative=())] = False,
     pod: str | None = None,
-    start: int | None = None,
-    tail: Annotated[int | None, Parameter(name=("--tail", "-n"))] = None,
-    index: Annotated[int | None, Parameter(negative=())] = None,
+    start: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    tail: TailOption = None,
+    index: IndexOption = None,
     raw: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Print the output of a workload.

@@ -15,7 +15,7 @@ from weir.cli.columns import Column
 from weir.cli.connect import connect, refuse_on_cluster, report_outage
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.option_mistakes import option_mistakes
-from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.outputs import LimitOption, OutputOption, ProjectOption, show
 from weir.cli.secret_input import read_secret
 from weir.cli.terminal import plain
 from weir.cli.watch import waited_out
@@ -165,7 +165,7 @@ def test(id_: str, /) -> int:
 def deliveries(
     *,
     failed: Annotated[bool, Parameter(negative=())] = False,
-    limit: int = 50,
+    limit: LimitOption = 50,
     output: OutputOption = "table",
 ) -> int:
     """List messages, newest first: pending, delivered, or failed for good.
@@ -175,12 +175,12 @@ def deliveries(
     failed
         Only messages that aren't tried again.
     limit
-        Maximum number of messages.
+        Maximum number of messages; 0 for all.
     """
     from itertools import islice
 
     with connect() as pool:
-        rows = list(islice(pool.deliveries(states=["failed"] if failed else []), max(0, limit)))
+        rows = list(islice(pool.deliveries(states=["failed"] if failed else []), limit or None))
     show(rows, DELIVERIES, output, none="No message failed." if failed else "There are no messages yet.")
     return 0
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from weir.cli.columns import Column, table
 from weir.cli.option_mistakes import WrongOption
@@ -28,6 +29,9 @@ NamespaceOption = Annotated[
         help="On a cluster: its namespace; the project's namespace if it has only one.",
     ),
 ]
+IndexOption = Annotated[int | None, Parameter(negative=(), validator=Number(gte=0))]
+LimitOption = Annotated[int, Parameter(validator=Number(gte=0))]
+"""Maximum number of rows; 0 for all."""
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 
 _UNSAFE = re.compile(r"[^\n -~]")

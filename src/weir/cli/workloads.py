@@ -15,7 +15,15 @@ from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.list_filter import ListFilter
 from weir.cli.list_order import Order, ordered, since_s, summary
-from weir.cli.outputs import DocumentedOutput, Output, ProjectOption, WatchOption, print_plain, show
+from weir.cli.outputs import (
+    DocumentedOutput,
+    LimitOption,
+    Output,
+    ProjectOption,
+    WatchOption,
+    print_plain,
+    show,
+)
 from weir.cli.start_conditions import condition_lines
 from weir.cli.sweep_lines import with_parked_together
 from weir.cli.terminal import Screen, plain, screen, wrapped
@@ -45,7 +53,7 @@ def list_(
     search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None,
     sort: Order = "status",
     since_: Annotated[str | None, Parameter(name="--since")] = None,
-    limit: int = _LIMIT,
+    limit: LimitOption = _LIMIT,
     watch: WatchOption = False,
     output: DocumentedOutput = "table",
 ) -> int:

@@ -2,7 +2,7 @@
 
 import reprlib
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin
 
@@ -28,6 +28,19 @@ def add_errors(error: ValidationError, model: type[BaseModel], at: Path, mistake
             where = where[:-1]
         mistakes.at((*at, *where), _words(detail, model, where, at, mistakes))
     mistakes.untold += max(0, len(details) - mistakes.told_max)
+
+
+def parameter_error(detail: Mapping[str, Any], name: str) -> str:
+    """Return the error of a parameter of a request, which is a text even where it is a number."""
+    kind, written, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    if kind == "string_too_long":
+        return f"{name}: {shown(written)} is too long; write at most {context['max_length']} characters"
+    if kind in _BOUNDS and isinstance(written, str):
+        number = float(written)
+        written = int(number) if number.is_integer() else number
+    if kind in _SAID:
+        return f"{name}: {_SAID[kind](written, context)}"
+    return f"{name}: {shown(written)} can't be used; {str(detail['msg']).lower()}"
 
 
 def suggest(word: str, known: Iterable[str], mistakes: Mistakes) -> str:
@@ -172,6 +185,7 @@ def _most(written: Any, ctx: Any) -> str:
     return f"{shown(written)} is too large; write {right}"
 
 
+_BOUNDS = ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
 _SAID: dict[str, Callable[[Any, Any], str]] = {
     "string_type": _not_text,
     "literal_error": _choice,

@@ -183,3 +183,22 @@ def test_exec_beside_what_is_of_another_project(fake: Fake, capsys: pytest.Captu
     fake.on("GET", "/workloads/big", Said(row("big", project="speech", pod_rows=[])))
     assert main(["exec", "big", "--", "env"]) == 2
     assert "your token doesn't hold for project speech" in _one_sentence(capsys)
+
+
+@pytest.mark.parametrize("command", ["list", "events", "notify deliveries"])
+def test_a_negative_limit_names_the_option_and_its_least_value(
+    command: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), "--limit", "-1"]) == 2
+    assert 'Invalid value "-1" for --limit. Must be >= 0.' in capsys.readouterr().err
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize("option", ["--tail -1", "--tail 1000001", "--start 0", "--index -1"])
+def test_numbers_of_logs_are_checked_before_the_pool_is_asked(
+    option: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "a", *option.split()]) == 2
+    name, value = option.split()
+    assert f'Invalid value "{value}" for {name}. Must be' in capsys.readouterr().err
+    assert fake.asked == []

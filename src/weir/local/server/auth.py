@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
 _UID = "uid:"
-_SAY_WHO = "Set WEIR_TOKEN; an administrator creates tokens with `weir token create`."
+_SAY_WHO = (
+    "Set WEIR_TOKEN to a token of this pool. Its administrator creates one with `weir token create`, and has "
+    "an own one in the file token of the pool's home ($WEIR_HOME, ~/.weir by default)."
+)
 
 
 RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]

@@ -22,6 +22,7 @@ from structlog import get_logger
 from weir.api.answers import Problem
 from weir.api.field_errors import ERRORS_MOST, FieldErrorList, field_name, read_model
 from weir.local.server.server_limits import ServerLimits
+from weir.scenario_io.error_messages import parameter_error
 from weir.scenario_io.scalars import CLASSES_CONTEXT
 from weir.store.errors import (
     NameTaken,
@@ -228,11 +229,11 @@ async def _store_failed(_request: Request, error: Exception) -> Response:
 async def _not_valid(_request: Request, error: Exception) -> Response:
     """Answer parameters that FastAPI refused."""
     assert isinstance(error, RequestValidationError)
-    errors = [
-        {"field": field_name(list(each["loc"][1:] or each["loc"])), "message": str(each["msg"])}
-        for each in error.errors()
-    ]
-    first = f"{errors[0]['field']}: {errors[0]['message']}" if errors else "The request can't be read."
+    errors = []
+    for each in error.errors():
+        field = field_name(list(each["loc"][1:] or each["loc"]))
+        errors.append({"field": field, "message": parameter_error(each, field)})
+    first = errors[0]["message"] if errors else "The request can't be read."
     return answer(RequestRefused(422, first, errors))
 
 

@@ -51,7 +51,7 @@ async def test_each_index_runs_once_with_its_variables_and_its_own_log(stands: S
     assert made["array"]["size"] == 5
     row = await over(stands, "sweep")
     assert (row["status"], row["array"]["succeeded"]) == ("succeeded", 5)
-    assert row["reason"]["sentence"].startswith("sweep succeeded after ")
+    assert row["reason"]["sentence"].startswith("sweep succeeded after running for ")
     assert 0 < row["ran_s"] <= row["ended_s"] - row["submitted_s"]
     (listed,) = (await stands.get("workloads", all=True))["items"]
     assert (listed["pods_running"], listed["pods"], row["pods"]) == (0, 5, 5)
@@ -135,7 +135,8 @@ async def test_one_index_is_stopped_and_run_again(stands: Standing) -> None:
     last = (await stands.get("workloads/sweep/indices?limit=100"))["items"][-1]
     assert last["reason"]["sentence"] == "It was stopped before it was queued."
     refused = await stands.admin.get("/api/v1/workloads/sweep[5]")
-    assert (refused.status_code, refused.json()["detail"][:26]) == (409, "sweep[5] isn't queued yet:")
+    detail = "sweep[5] isn't queued yet: it follows as the indices before it start, of which at most 2 run at a time."
+    assert (refused.status_code, refused.json()["detail"]) == (409, detail)
     assert (await stands.admin.get("/api/v1/workloads/sweep[77]")).status_code == 404
     await act(stands, "sweep[9]/rerun")
     await act(stands, "sweep[1]/rerun")
@@ -154,6 +155,9 @@ async def test_suspended_array_queues_nothing(stands: Standing) -> None:
     await reconnect(stands)
     why = await stands.until_true(lambda row: row["reason"] is not None, "workloads/sweep")
     assert why["reason"]["why"] == "suspended"
+    answer = await stands.admin.get("/api/v1/workloads/sweep[5]/why")
+    detail = "sweep[5] isn't queued yet: sweep is suspended, and `weir resume sweep` lets its indices start."
+    assert (answer.status_code, answer.json()["detail"]) == (409, detail)
     await act(stands, "sweep/resume")
     await running(stands, "sweep", 2)
     changed = await stands.admin.post("/api/v1/workloads/sweep/priority", json={"priority": 70})

@@ -7,12 +7,15 @@ from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from weir.api.answers import Problem, WorkloadRow
+from weir.local.server.array_view import ArrayView
 from weir.local.server.auth import person_of
 from weir.local.server.authorization import Person
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import PROBLEM_JSON, RequestRefused
 from weir.local.server.workload_lookup import find_workload, unknown_workload
-from weir.model.array_indices import split_name
+from weir.model.array_indices import read_indices, split_name
+from weir.model.reasons import as_clause
+from weir.service.pending_reasons import explanation
 from weir.store import StoredWorkload
 
 LIMIT_MOST = 1000
@@ -124,9 +127,23 @@ def refuse_unqueued(pool: PoolService, name: str) -> None:
     if parts is None or array is None:
         return
     if parts[1] in array.record.indices:
-        text = f"{name} isn't queued yet: it follows as the indices before it start."
-        raise RequestRefused(409, text)
+        raise RequestRefused(409, f"{name} isn't queued yet: {_why_unqueued(array)}.")
     raise RequestRefused(404, f"Array {parts[0]} has no index {parts[1]}.")
+
+
+def _why_unqueued(array: ArrayView) -> str:
+    """Return the reason, as a clause, for which an array queues no further index now."""
+    name = array.name
+    if array.stopped is not None:
+        return f"{name} is being stopped, so it will not be"
+    if array.suspended is not None:
+        return f"{name} is suspended, and `weir resume {name}` lets its indices start"
+    if array.gates:
+        gate = explanation(next(iter(array.gates.values())))
+        return "it waits" if gate is None else as_clause(gate.sentence)
+    at_once = read_indices(counts.written).at_once if (counts := array.counts()).written else None
+    most = "" if at_once is None else f", of which at most {at_once} run at a time"
+    return f"it follows as the indices before it start{most}"
 
 
 async def find_stored(pool: PoolService, name: str) -> tuple[StoredWorkload, WorkloadRow]:

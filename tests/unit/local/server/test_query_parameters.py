@@ -1,0 +1,34 @@
+"""Parameters of requests: an error names the value, and what to write instead."""
+
+import pytest
+
+from .in_process_server import Standing
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("workloads?limit=-1", "limit: -1 is negative; write 1 or more"),
+        ("workloads?limit=0", "limit: 0 is too small; write 1 or more"),
+        ("workloads?limit=5000", "limit: 5000 is too large; write at most 1000"),
+        ("workloads?limit=many", "limit: 'many' is not a whole number; write one such as 4"),
+        ("workloads?all=perhaps", "all: 'perhaps' is neither true nor false; write true or false"),
+        ("audit?outcome=odd", "outcome: 'odd' isn't known; write allowed, refused or failed"),
+        ("events?kind=" + "k" * 65, "is too long; write at most 64 characters"),
+        ("history?by=moon", "by: 'moon' isn't known; write "),
+    ],
+)
+async def test_a_wrong_parameter_is_corrected(stands: Standing, query: str, message: str) -> None:
+    answer = await stands.admin.get(f"/api/v1/{query}")
+    assert answer.status_code == 422
+    assert message in answer.json()["detail"]
+    assert message in answer.json()["errors"][0]["message"]
+
+
+async def test_a_refusal_for_a_missing_token_says_where_it_belongs(stands: Standing) -> None:
+    for headers in ({"Authorization": ""}, {"Authorization": "Bearer wrong"}):
+        answer = await stands.admin.get("/api/v1/status", headers=headers)
+        assert answer.status_code == 401
+        detail = answer.json()["detail"]
+        assert "Set WEIR_TOKEN to a token of this pool" in detail
+        assert "file token of the pool's home" in detail
