@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING
 
+from weir.cli.option_mistakes import WrongOption
+
 if TYPE_CHECKING:
     from weir.client.api import Pool
     from weir.client.errors import Unreachable
@@ -13,7 +15,7 @@ def connect(*, namespace: str | None = None) -> "Pool":
 
     Raises:
         Unreachable: no pool is known, or its address is invalid.
-        ValueError: an option is for clusters only.
+        WrongOption: an option is for clusters only.
     """
     from weir.client.address import find
     from weir.client.api import Pool
@@ -21,7 +23,7 @@ def connect(*, namespace: str | None = None) -> "Pool":
     address = find()
     if not address.is_cluster:
         if namespace is not None:
-            raise ValueError("--namespace is for clusters: leave it out, or set WEIR_URL=kube:")
+            raise WrongOption("--namespace is for clusters: leave it out, or set WEIR_URL=kube:")
         return Pool(on_outage=report_outage)
     from weir.cli.cluster.transport import ClusterTransport
 

@@ -4,14 +4,16 @@ import sys
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from weir.cli.connect import connect
+from weir.cli.option_mistakes import WrongOption
 
 
 def dashboard(
     *,
     open_: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
-    port: int | None = None,
+    port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None,
 ) -> int:
     """Print a link to the dashboard, and open it in a browser.
@@ -39,7 +41,7 @@ def dashboard(
             context, namespace=namespace, port=port or 0, open_link=open_in_browser if open_ else _stay
         )
     if port is not None:
-        raise ValueError("--port is for clusters: a pool serves its dashboard at its own address")
+        raise WrongOption("--port is for clusters: a pool serves its dashboard at its own address")
     with connect(namespace=namespace) as pool:
         if pool.address.url.startswith("https:") and not pool.address.token:
             return _address(pool.address.url, open_=open_)

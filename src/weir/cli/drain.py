@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -14,6 +13,7 @@ from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, resource
 from weir.cli.option_mistakes import WrongOption, option_mistakes
 from weir.cli.outputs import OutputOption, show
+from weir.cli.start_conditions import local_time_s
 from weir.client.errors import Refused
 from weir.model.resources import GPU
 
@@ -162,7 +162,7 @@ def _time_of(option: str, written: str) -> float:
         ValueError: the text is no time; the message says what to write.
     """
     try:
-        return datetime.fromisoformat(written).timestamp()
+        return local_time_s(written)
     except (ValueError, OverflowError, OSError):
         right = "a time such as 2026-12-01T18:00"
         raise ValueError(f"{option} {written!r} is no time: write {right}") from None

@@ -11,7 +11,20 @@ from weir.model.resources import seconds
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
 
+_TIME_S_MAX = 1e11
 _TIME_OF_DAY = re.compile(r"\d{2}:\d{2}(:\d{2})?", re.ASCII)
+
+
+def local_time_s(written: str) -> float:
+    """Return the seconds since 1970 of a time in ISO 8601; without an offset it is local.
+
+    Raises:
+        ValueError, OverflowError, OSError: the text is no time, or one beyond those that a pool takes.
+    """
+    at_s = datetime.fromisoformat(written).timestamp()
+    if at_s > _TIME_S_MAX:
+        raise ValueError("too late")
+    return at_s
 
 
 def begin_time(written: str, now_s: float) -> float:
@@ -28,7 +41,7 @@ def begin_time(written: str, now_s: float) -> float:
             today = datetime.fromtimestamp(now_s).date()  # noqa: DTZ006 - of this machine's zone
             at = datetime.combine(today, time_of_day.fromisoformat(text))
             return (at if at.timestamp() > now_s else at + timedelta(days=1)).timestamp()
-        return datetime.fromisoformat(text).timestamp()
+        return local_time_s(text)
     except (ValueError, OverflowError, OSError):
         right = "write 2026-12-01T18:00, 18:00 for the next such time, or +2h from now"
         raise ValueError(f"--begin {written!r} is no time: {right}") from None

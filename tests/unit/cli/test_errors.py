@@ -202,3 +202,26 @@ def test_numbers_of_logs_are_checked_before_the_pool_is_asked(
     name, value = option.split()
     assert f'Invalid value "{value}" for {name}. Must be' in capsys.readouterr().err
     assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (
+            "dashboard --port 8000",
+            "weir: --port is for clusters: a pool serves its dashboard at its own address.",
+        ),
+        ("dashboard -n team", "weir: --namespace is for clusters: leave it out, or set WEIR_URL=kube:."),
+        (
+            "drain box --at 9999-12-31T00:00",
+            "weir: --at '9999-12-31T00:00' is no time: write a time such as ",
+        ),
+        ("submit -p a --begin 9999-12-31T00:00 -- a", "weir: --begin '9999-12-31T00:00' is no time: write "),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named_in_one_sentence(
+    command: str, sentence: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command.split()) == 2
+    assert _one_sentence(capsys).startswith(sentence)
+    assert fake.asked == []
