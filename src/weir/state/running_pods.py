@@ -12,11 +12,11 @@ from weir.state.jobs import Job, Pod
 class RunningColumns:
     """Running pods by row: node, devices, project, and the cost of stopping or moving them.
 
-    `node[row]` is -1 without a pod. `whole` are the exclusive devices of the pod, `devices` all of its job.
-    `on` counts the devices that it uses, in whole or in part, and `milli` the thousandths of them. An
-    eviction of the pod costs its job at least `part` of the price for `devices`, and takes at most `largest`
-    devices. `since_s` is the last checkpoint or start of its job. `restart` is -1 if the job states no
-    restart cost, and infinite without a pod that may be stopped.
+    `node[row]` is -1 without a pod. `whole` are the exclusive devices of the pod, `devices` the least that
+    its job needs. `on` counts the devices that it uses, in whole or in part, and `milli` the thousandths of
+    them. `part` is its part of the devices of the complete job, and so of the price of a restart. An eviction
+    takes at most `largest` devices. `since_s` is the last checkpoint or start of its job. `restart` is -1 if
+    the job states no restart cost, and infinite without a pod that may be stopped.
     """
 
     def __init__(self) -> None:
@@ -73,8 +73,10 @@ class RunningColumns:
             self.devices[row] = own
             self.part[row], self.largest[row] = (1.0, own) if alone else (0.0, np.inf)
         else:
-            self.devices[row] = whole
-            self.part[row], self.largest[row] = min(own / max(whole, 1e-9), 1.0), max(own, whole)
+            groups = zip(job.pod_milli, job.spec.groups, strict=True)
+            complete = sum([each * group.count for each, group in groups])
+            self.devices[row], self.largest[row] = whole, max(own, whole)
+            self.part[row] = min(milli / max(complete, 1), 1.0)
 
     def remove(self, pod: Pod) -> None:
         """Remove a pod that no longer runs or is terminating."""
@@ -119,9 +121,11 @@ class RunningColumns:
         ]
         return sorted({pod.job for pod in pods if pod is not None}, key=_name)
 
-    def _prices(self, now_s: float, restart: float, broken: Iterable[Job]) -> Floats:
-        """Return the price of moving each pod's job; infinite where it can't be moved."""
-        lost, again = now_s - self.since_s, np.where(self.restart < 0, restart, self.restart)
+    def _prices(self, lost: Floats, again: Floats, broken: Iterable[Job]) -> Floats:
+        """Return the least price of moving each pod's job; infinite where it can't be moved.
+
+        `lost` is the time since the last checkpoint, `again` the price of a restart.
+        """
         price: Floats = self.devices * lost + again
         for job in broken:  # they hold less than they need
             for pod in job.running_pods():
@@ -144,18 +148,20 @@ class RunningColumns:
     ) -> tuple[Ints, Floats]:
         """Return row and price of each pod whose job costs at most `most` to move.
 
-        A gang may move as one: each of its pods comes with its part of the price.
+        Pods of a job may move as one: each comes with the work that it loses, and its part of the restart.
 
         `restart` is the restart cost of jobs that state none. `free_blocks` are the largest free blocks by
         the node of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may
         move, None for all. `broken` are gangs below their minimum.
         """
-        price = self._prices(now_s, restart, broken)
+        lost, again = now_s - self.since_s, np.where(self.restart < 0, restart, self.restart)
+        price = self._prices(lost, again, broken)
         rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so the rest is asked of these
         rows = rows[self.whole[rows] <= free_blocks[self.node[rows]]]
         if projects is not None:
             rows = rows[projects[self.project[rows]]]
-        return rows, price[rows] * self.part[rows]
+        own = self.milli[rows] / WHOLE_MILLI * lost[rows]
+        return rows, own + again[rows] * self.part[rows]
 
 
 def _name(job: Job) -> str:

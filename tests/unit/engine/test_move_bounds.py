@@ -4,6 +4,7 @@ import pytest
 
 from weir.engine.allocate import Allocator
 from weir.engine.cache import EngineCache
+from weir.engine.cycle import decide
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.move_bounds import MoveBounds
 from weir.engine.preemption_cache import ConsolidationKey
@@ -19,6 +20,8 @@ from weir.state.events import NodeSet, Placement, PodAssigned, PodKey, QueuesSet
 from weir.state.reduce import reduce
 
 NOW_S = 10.0
+BUDGET = {"budget": 1000}
+"""More than a restart, and less than one of each pod."""
 POLICY = Policy.model_validate({"preset": "balanced"})
 
 
@@ -73,3 +76,26 @@ def test_other_moves_are_left_to_the_search(
     devices: int, running: tuple[tuple[str, int], ...], limit: bool
 ) -> None:
     assert _could_free(_cluster(devices=devices, running=running, limit=limit))
+
+
+@pytest.mark.parametrize("bounds", [True, False])
+def test_pods_of_an_elastic_workload_that_move_together_restart_once(bounds: bool) -> None:
+    cluster, policy = Cluster(), Policy.model_validate({"price": {"restart": 300}, "consolidation": BUDGET})
+    for name in ("full", "half", "other"):
+        reduce(cluster, NodeSet(Node(name, 4, 16 << 30, {"cpu": 64_000, "memory": 512 << 30, "pods": 99})))
+    reduce(cluster, QueuesSet((Queue("owns", quota={"gpu": 12_000}),)))
+    elastic = Workload("elastic", "owns", (PodGroup("0", Request(devices=1), 4, 1),), 1, 0.0)
+    reduce(cluster, WorkloadSubmitted(elastic, 0.0))
+    for at in range(4):
+        reduce(cluster, PodAssigned(Placement(PodKey("elastic", 0, at), "full", (at,)), 0.0))
+    for name in ("half", "other"):
+        fixed = Workload(name, "owns", (PodGroup("0", Request(devices=2)),), 1, 0.0, preemptible=False)
+        reduce(cluster, WorkloadSubmitted(fixed, 0.0))
+        reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), name, (0, 1)), 0.0))
+    late = Workload("late", "owns", (PodGroup("0", Request(devices=4)),), 1, NOW_S)
+    reduce(cluster, WorkloadSubmitted(late, NOW_S))
+
+    plan = decide(cluster, policy, NOW_S, EngineCache(bounds=bounds))
+
+    assert sorted(eviction.pod.index for eviction in plan.evictions if eviction.moves) == [0, 1, 2, 3]
+    assert "late" in [nominated.workload for nominated in plan.nominations]
