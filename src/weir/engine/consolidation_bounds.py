@@ -1,7 +1,7 @@
 """Upper bounds on the capacity that moves alone can free, over all nodes at once, before any search.
 
-These are bounds: what is refused here would be refused in the end, and what isn't may be. Of a pod with part
-of a device it is assumed that the whole device is free once that pod is gone: so they hold there, too.
+These are bounds: what is refused here would be refused in the end, and what isn't may be. Where a node has
+changed, it is assumed of a pod with part of a device that the whole device is free once that pod is gone.
 """
 
 from collections.abc import Sequence

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocate import Allocator
+from weir.engine.capacity import Capacity
 from weir.engine.feasibility import pods_that_fit
 from weir.engine.kept_eligibility import ConsolidationKey
 from weir.engine.knapsack import least_prices
@@ -13,7 +14,11 @@ from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job
+from weir.state.running_pods import RunningColumns
 from weir.state.shapes import GPU_ROW, RequestShape
+
+_PARTS = 4
+"""Parts of a device that bounds keep apart."""
 
 
 class MoveBounds:
@@ -27,7 +32,7 @@ class MoveBounds:
         self._capacity = allocator.capacity
         self._now_s = allocator.now_s
         self._outages = allocator.placement.outages
-        self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats, Ints]] = {}
+        self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: dict[int, bool] = {}
         self._all_over_quota: Bools | None = None
@@ -78,11 +83,8 @@ class MoveBounds:
             missing = needed - int((self._capacity.whole >= devices).sum())
             if missing <= 0:
                 continue
-            node, held, price, _ = self._could_move(budget, spares)
+            _, price = self._could_move(budget, spares)
             if not len(price) or missing * float(price.min()) > budget:
-                return False
-            all_gone = self._capacity.whole + np.bincount(node, held, len(self._capacity.whole))
-            if int((all_gone >= devices).sum()) < needed:
                 return False
             prices = self._least_prices(devices, budget, spares)
             prices = np.sort(prices[prices <= budget])[:needed]
@@ -105,9 +107,11 @@ class MoveBounds:
         missing = lack - int(free.sum())
         if missing <= 0:
             return True
-        node, held, price, exclusive = self._could_move(budget, spares=True)
-        small = exclusive < devices
-        prices = least_prices(whole, devices, node[small], held[small], price[small])[~free]
+        rows, price = self._could_move(budget, spares=True)
+        small = self._cluster.running_pods.whole[rows] < devices
+        prices = least_move_prices(
+            self._capacity, devices, self._cluster.running_pods, rows[small], price[small]
+        )[~free]
         # Where gangs move as one, clearing one node may free others
         least = np.sort(prices)[: 1 if self._cluster.topologies else missing]
         return float(least.sum()) <= budget or not self._fills(shape, free)
@@ -148,19 +152,41 @@ class MoveBounds:
         key = (devices, budget, spares)
         found = self._prices.get(key)
         if found is None:
-            node, held, price, _ = self._could_move(budget, spares)
-            found = self._prices[key] = least_prices(self._capacity.whole, devices, node, held, price)
+            rows, price = self._could_move(budget, spares)
+            running = self._cluster.running_pods
+            found = self._prices[key] = least_move_prices(self._capacity, devices, running, rows, price)
         return found
 
-    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats, Ints]:
-        """Return node, devices, price and exclusive devices of each pod that is cheap to move and fits."""
+    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Floats]:
+        """Return row and price of each pod that is cheap to move and fits."""
         found = self._found.get((budget, spares))
         if found is None:
             restart, borrowers = self._policy.price.restart, self.over_quota if spares else None
             running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
             free_blocks = np.where(self._capacity.whole == first, second, first)
             broken = self._cluster.incomplete.values()
-            rows, price = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
-            found = running.node[rows], running.on[rows], price, running.whole[rows]
+            found = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
             self._found[(budget, spares)] = found
         return found
+
+
+def least_move_prices(
+    capacity: Capacity, devices: int, running: RunningColumns, rows: Ints, price: Floats
+) -> Floats:
+    """Return by node the least price of moves that free this many devices; infinite if none suffice.
+
+    Each device that a node lacks is in use, at least as much as the shared device that is used least. So a
+    pod frees a part of one where it holds less than that.
+
+    Args:
+        capacity: what is free now.
+        devices: devices that one pod needs.
+        running: the running pods.
+        rows: those that may be moved.
+        price: the price of each of them.
+    """
+    share, node = capacity.columns.share, running.node[rows]
+    used = WHOLE_MILLI - np.where(share < WHOLE_MILLI, share, 0).max(axis=1, initial=0)[node]
+    freed = np.minimum(running.milli[rows], running.on[rows] * used)
+    parts = -(-freed * _PARTS // used)
+    return least_prices(capacity.whole * _PARTS, devices * _PARTS, node, parts, price)

@@ -48,12 +48,12 @@ def _submit(cluster: Cluster, name: str, devices: int, pods: int) -> None:
     reduce(cluster, WorkloadSubmitted(Workload(name, "borrows", (group,), pods, 0.0), 0.0))
 
 
-def _could_free(cluster: Cluster) -> bool:
+def _could_free(cluster: Cluster, policy: Policy = POLICY) -> bool:
     cache = EngineCache()
-    capacity = cache.sync(cluster, POLICY)
-    overlay = QuotaOverlay(cluster, POLICY, usage_of(cluster, POLICY, NOW_S), cache.share_tree)
-    accounting = Accounting(cluster, overlay, DisruptionAllowances(cluster, POLICY, NOW_S))
-    allocator = Allocator(cluster, POLICY, Transaction(capacity, accounting), cache, NOW_S)
+    capacity = cache.sync(cluster, policy)
+    overlay = QuotaOverlay(cluster, policy, usage_of(cluster, policy, NOW_S), cache.share_tree)
+    accounting = Accounting(cluster, overlay, DisruptionAllowances(cluster, policy, NOW_S))
+    allocator = Allocator(cluster, policy, Transaction(capacity, accounting), cache, NOW_S)
     of = next(iter(cluster.waiting.values()))
     key = ConsolidationKey(of.wants, None, True, False, protect_in_quota=True)
     return MoveBounds(allocator).could_free(of.first, of.step.lacks, key)
@@ -99,3 +99,25 @@ def test_pods_of_an_elastic_workload_that_move_together_restart_once(bounds: boo
 
     assert sorted(eviction.pod.index for eviction in plan.evictions if eviction.moves) == [0, 1, 2, 3]
     assert "late" in [nominated.workload for nominated in plan.nominations]
+
+
+@pytest.mark.parametrize(("budget", "could"), [(700, True), (500, False)])
+def test_a_shared_device_costs_the_moves_of_all_its_pods(budget: int, could: bool) -> None:
+    """Each half costs 305, and the half beside a free one can't be moved."""
+    policy = {"price": {"restart": 300}, "consolidation": {"budget": budget}}
+    cluster = Cluster()
+    for name in ("first", "second"):
+        reduce(cluster, NodeSet(Node(name, 1, 16 << 30, {"cpu": 64_000, "memory": 512 << 30, "pods": 99})))
+    reduce(cluster, QueuesSet((Queue("borrows", quota={"gpu": 0}),)))
+    half = PodGroup("0", Request(devices=1, share_milli=500))
+    for name, node, preemptible in (
+        ("one", "first", True),
+        ("two", "first", True),
+        ("kept", "second", False),
+    ):
+        work = Workload(name, "borrows", (half,), 1, 0.0, preemptible=preemptible)
+        reduce(cluster, WorkloadSubmitted(work, 0.0))
+        reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), node, (0,)), 0.0))
+    _submit(cluster, "late", devices=1, pods=1)
+
+    assert _could_free(cluster, Policy.model_validate(policy)) == could
