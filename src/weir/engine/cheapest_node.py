@@ -124,7 +124,7 @@ class CheapestNode:
         if excesses is None:
             return False
         victims = self._victim_candidates.victims_on(node)
-        limits = self._victim_candidates.limits(victims)
+        limits, below = self._victim_candidates.limits(victims), self._victim_candidates.below
 
         def space_of(some: Sequence[Victim]) -> NodeCapacity:
             return NodeCapacity(self._capacity, node, self._shape, some, excesses)
@@ -136,6 +136,8 @@ class CheapestNode:
             found = permitted_victim_sets(space_of, victims, limits, allowances)
         for at, (key, chosen) in enumerate(islice(found, SETS_MOST), 1):
             if sum(victim.price for victim in chosen) > self._victim_candidates.price_most:
+                break
+            if below is not None and key[1] >= below:
                 break
             self.gave_up |= at == SETS_MOST or len(victims) > MAX_ENUMERATED
             going = self._victim_candidates.legal_order(chosen)

@@ -6,6 +6,7 @@ from functools import cache
 from weir.engine.eviction_price import cheap_to_move
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job, Pod
 
 
@@ -17,7 +18,12 @@ class EligibleVictims:
     """
 
     def __init__(
-        self, context: PreemptionContext, rules: PreemptionRules, way: PreemptionWay, move_budget: float
+        self,
+        context: PreemptionContext,
+        rules: PreemptionRules,
+        way: PreemptionWay,
+        move_budget: float,
+        nodes: Bools | None,
     ) -> None:
         self._context = context
         self._cluster = context.cluster
@@ -28,6 +34,7 @@ class EligibleVictims:
         self._rules = rules
         self._kind, self._most = way
         self._move_budget = move_budget
+        self._nodes = nodes
         self._has_capacity = cache(context.placer.has_capacity)
 
     def find(self) -> dict[Job, bool]:
@@ -78,7 +85,9 @@ class EligibleVictims:
             self._cluster.running_pods,
             self._context.placer.capacity.totals.largest_free_blocks()[0],
         )
-        jobs = running.jobs_saved_within(self._now_s, self._move_budget, prices.restart, free_block)
+        jobs = running.jobs_saved_within(
+            self._now_s, self._move_budget, prices.restart, free_block, self._nodes
+        )
         if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
             projects = {job.project: job.path for job in jobs}
             over = {at for at, path in projects.items() if overlay.over_any_quota(path)}

@@ -1,6 +1,7 @@
 """Attempts to free capacity for a workload: way by way, except for those that are known to fail."""
 
 from weir.engine.allocate import Allocator
+from weir.engine.cheapest_moves import cheapest_moves
 from weir.engine.domain_clearing import DomainClearing
 from weir.engine.failed_preemptions import FailedPreemptions
 from weir.engine.pod_placer import NodePlacement
@@ -13,6 +14,7 @@ from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
 from weir.engine.refusals import FailedSearch, SearchEnd
+from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_search import VictimSearch
 
 _NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
@@ -111,8 +113,14 @@ class PreemptionAttempts:
             return cleared
         if not anywhere:
             return FailedSearch(SearchEnd.SHORT if cleared is None else cleared.end, is_final=False)
-        victims = self._domains.candidates(rules, way, self._policy.consolidation.budget)
-        found = VictimSearch(self.context, victims, self.context.placement.open_to(candidate)).run()
+        budget, open_ = self._policy.consolidation.budget, self.context.placement.open_to(candidate)
+        cheapest = cheapest_moves(self.context, rules) if way.kind is PreemptionKind.CONSOLIDATE else None
+        if cheapest is not None:
+            victims = VictimCandidates(self.context, rules, way, budget, cheapest=cheapest)
+            found = VictimSearch(self.context, victims, open_).run()
+        if cheapest is None or (cheapest.below is not None and not isinstance(found, PreemptionPlan)):
+            victims = self._domains.candidates(rules, way, budget)
+            found = VictimSearch(self.context, victims, open_).run()
         if isinstance(found, PreemptionPlan):
             return found
         fell_short = not domains and found.end is SearchEnd.SHORT

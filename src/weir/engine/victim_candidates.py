@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weir.engine.cheapest_moves import CheapestMoves
 from weir.engine.eligible_victims import EligibleVictims
 from weir.engine.eviction_price import price_of_move
 from weir.engine.legal_order import LegalOrder
@@ -49,6 +50,7 @@ class VictimCandidates:
         way: PreemptionWay,
         move_budget: float,
         found: CandidateSet | None = None,
+        cheapest: CheapestMoves | None = None,
     ) -> None:
         self._context = context
         self._cluster = context.cluster
@@ -65,11 +67,13 @@ class VictimCandidates:
         self.way = way
         self.move_budget = move_budget
         self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE  # of one pod
+        nodes = None if cheapest is None else cheapest.nodes
+        self.below = None if cheapest is None else cheapest.below
         self.tiers = VictimTiers(context, rules)
         self.order = LegalOrder(context, rules, way)
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         if found is None:
-            jobs = EligibleVictims(context, rules, way, move_budget).find()
+            jobs = EligibleVictims(context, rules, way, move_budget, nodes).find()
             found = CandidateSet(jobs, len(self._leaving))
         self._kept = found
         self.jobs = found.jobs

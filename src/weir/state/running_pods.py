@@ -8,6 +8,9 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job, Pod
 
+_COLUMNS = ("whole", "on", "milli", "devices", "part", "largest", "since_s", "submitted_s", "project")
+"""Columns that are zero in a row without a pod at first."""
+
 
 class RunningColumns:
     """Running pods by row: node, devices, project, and the cost of stopping or moving them.
@@ -15,8 +18,9 @@ class RunningColumns:
     `node[row]` is -1 without a pod. `whole` are the exclusive devices of the pod, `devices` the least that
     its job needs. `on` counts the devices that it uses, in whole or in part, and `milli` the thousandths of
     them. `part` is its part of the devices of the complete job, and so of the price of a restart. An eviction
-    takes at most `largest` devices. `since_s` is the last checkpoint or start of its job. `restart` is -1 if
-    the job states no restart cost, and infinite without a pod that may be stopped.
+    takes at most `largest` devices. `since_s` is the last checkpoint or start of its job, `submitted_s` its
+    submission. `restart` is -1 if the job states no restart cost, and infinite without a pod that may be
+    stopped.
     """
 
     def __init__(self) -> None:
@@ -30,6 +34,7 @@ class RunningColumns:
         self.largest: Floats = np.zeros(size)
         self.restart: Floats = np.full(size, np.inf)
         self.since_s: Floats = np.zeros(size)
+        self.submitted_s: Floats = np.zeros(size)
         self.project: Ints = np.zeros(size, np.int64)
         self._pods: list[Pod | None] = [None] * size
         self._spare = list(range(size - 1, -1, -1))
@@ -40,7 +45,8 @@ class RunningColumns:
         branch.node, branch.restart = self.node.copy(), self.restart.copy()
         branch.whole, branch.on, branch.milli = self.whole, self.on, self.milli
         branch.devices, branch.part, branch.largest = self.devices, self.part, self.largest
-        branch.since_s, branch.project = self.since_s, self.project.copy()
+        branch.since_s, branch.submitted_s = self.since_s, self.submitted_s
+        branch.project = self.project.copy()
         branch._pods, branch._spare = self._pods.copy(), self._spare.copy()
         for job in copies.values():
             for pod in job.running_pods():
@@ -61,6 +67,7 @@ class RunningColumns:
         stated_s = -1.0 if job.restart_s is None else job.restart_s
         self.restart[row] = stated_s if job.preemptible else np.inf
         self.since_s[row] = since_s
+        self.submitted_s[row] = job.submitted_s
         self.project[row] = job.project
 
     def _size(self, row: int, pod: Pod, job: Job) -> None:
@@ -103,34 +110,26 @@ class RunningColumns:
         size = len(self.node)
         self.node = np.concatenate([self.node, np.full(size, -1, np.int64)])
         self.restart = np.concatenate([self.restart, np.full(size, np.inf)])
-        for name in ("whole", "on", "milli", "devices", "part", "largest", "since_s", "project"):
+        for name in _COLUMNS:
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
         self._pods += [None] * size
         self._spare += range(2 * size - 1, size - 1, -1)
 
-    def jobs_saved_within(self, now_s: float, most: float, restart: float, free_block: int) -> list[Job]:
+    def jobs_saved_within(
+        self, now_s: float, most: float, restart: float, free_block: int, nodes: Bools | None
+    ) -> list[Job]:
         """Return preemptible jobs with a pod that alone costs at most `most` and fits a free block, by name.
 
-        `free_block` is the largest block that an exclusive pod may move to, in devices.
+        An exclusive pod fits `free_block` devices at most. `nodes` are those it may be on, None for all.
         """
         lost = self.milli / WHOLE_MILLI * (now_s - self.since_s)
         lost += np.where(self.restart < 0, restart, self.restart)
-        pods = [
-            self._pods[row] for row in np.flatnonzero((lost <= most) & (self.whole <= free_block)).tolist()
-        ]
+        rows = np.flatnonzero((lost <= most) & (self.whole <= free_block))
+        if nodes is not None:
+            rows = rows[nodes[self.node[rows]]]
+        pods = [self._pods[row] for row in rows.tolist()]
         return sorted({pod.job for pod in pods if pod is not None}, key=_name)
-
-    def _prices(self, lost: Floats, again: Floats, broken: Iterable[Job]) -> Floats:
-        """Return the least price of moving each pod's job; infinite where it can't be moved.
-
-        `lost` is the time since the last checkpoint, `again` the price of a restart.
-        """
-        price: Floats = self.devices * lost + again
-        for job in broken:  # they hold less than they need
-            for pod in job.running_pods():
-                price[pod.row] = job.devices_held()[0] * lost[pod.row] + again[pod.row]
-        return price
 
     def takeable(self, asked: Bools) -> Ints:
         """Return the rows of the pods that may be stopped, of these projects."""
@@ -149,19 +148,20 @@ class RunningColumns:
         """Return row and price of each pod whose job costs at most `most` to move.
 
         Pods of a job may move as one: each comes with the work that it loses, and its part of the restart.
-
         `restart` is the restart cost of jobs that state none. `free_blocks` are the largest free blocks by
         the node of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may
         move, None for all. `broken` are gangs below their minimum.
         """
         lost, again = now_s - self.since_s, np.where(self.restart < 0, restart, self.restart)
-        price = self._prices(lost, again, broken)
+        price: Floats = self.devices * lost + again  # infinite where it can't be moved
+        for job in broken:  # they hold less than they need
+            for pod in job.running_pods():
+                price[pod.row] = job.devices_held()[0] * lost[pod.row] + again[pod.row]
         rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so the rest is asked of these
         rows = rows[self.whole[rows] <= free_blocks[self.node[rows]]]
         if projects is not None:
             rows = rows[projects[self.project[rows]]]
-        own = self.milli[rows] / WHOLE_MILLI * lost[rows]
-        return rows, own + again[rows] * self.part[rows]
+        return rows, self.milli[rows] / WHOLE_MILLI * lost[rows] + again[rows] * self.part[rows]
 
 
 def _name(job: Job) -> str:
