@@ -54,6 +54,26 @@ def _world_with_level_choices() -> World:
     )
 
 
+def _world_with_an_owner_beside_a_department() -> World:
+    """Return a world in which an owner asks a project within quota, below a department that is over it."""
+    weight = {"gpu": 1.0}
+    queues = (
+        Queue("d0", is_project=False, quota={"gpu": 0}, weight=weight),
+        Queue("p0", quota={"gpu": 0}, weight=weight, created_s=60.0),
+        Queue("p1", parent="d0", quota={"gpu": 2000}, weight=weight, created_s=120.0),
+        Queue("p2", quota={"gpu": 2000}, weight=weight, created_s=180.0),
+    )
+    borrowed = [single(f"w{at}", "p0", submitted_s=-60.0) for at in range(3)]
+    below = [single(f"w{at}", "p1", submitted_s=-60.0) for at in (3, 4)]
+    return World(
+        nodes=(node("n0", 3),),
+        queues=queues,
+        workloads=(*borrowed, *below, single("w5", "p2", 2, submitted_s=-60.0)),
+        policy=Policy(),
+        steps=((Does.SUBMIT, 4), (Does.CYCLE, 0), (Does.SUBMIT, 2), *[(Does.CYCLE, 0)] * 9),
+    )
+
+
 def without_next_choice(plan: Plan) -> dict[str, object]:
     """Return what a plan says, and of each eviction's choice only what it costs."""
     evictions = [
@@ -75,6 +95,7 @@ ANY_WORLD = st.one_of(
 
 @examples(24)
 @example(_world_with_level_choices())
+@example(_world_with_an_owner_beside_a_department())
 @given(ANY_WORLD)
 def test_plans_are_the_same_without_bounds(world: World) -> None:
     running = Running(world)

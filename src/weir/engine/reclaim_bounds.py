@@ -90,8 +90,8 @@ class ReclaimBounds:
     def _over(self, rules: PreemptionRules) -> Floats:
         """Return the devices that each project can give before it is within its quota; 0 if ineligible.
 
-        Infinite where it gives for another reason than its devices, and in a deep tree, where one that gives
-        opens others.
+        Infinite where it gives for another reason than its devices, and below a department: that may be over
+        quota while the project isn't, and one that gives opens others.
         """
         ledger, used = self._cluster.ledger, self._overlay.used
         over = np.full(len(ledger.path), np.inf)
@@ -103,8 +103,10 @@ class ReclaimBounds:
             quota = ledger.quota[project]
             if project == own or not rules.may_ask(ledger.path[project]):
                 over[project] = 0.0
-            elif ledger.priority[project] >= ledger.priority[own] and not any(
-                used[project][row] > quota[row] for row in others
+            elif (
+                len(ledger.path[project]) == 1
+                and ledger.priority[project] >= ledger.priority[own]
+                and not any(used[project][row] > quota[row] for row in others)
             ):
                 over[project] = (used[project][GPU_ROW] - quota[GPU_ROW]) / WHOLE_MILLI
         return over
