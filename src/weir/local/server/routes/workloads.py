@@ -257,7 +257,6 @@ async def series(name: str, pool: ThePool, who: Who) -> Response:
     """Return the curves of a workload: its reports, and its usage of GPUs, processors and memory."""
     _, row = await find_stored(pool, name)
     pool.require_visible(who, row.project, row.submitted_s)
-    kept = await asyncio.to_thread(pool.series.of, row.uid)
     rows = [
         SeriesRow(
             name=key.removeprefix(REPORTED),
@@ -265,10 +264,10 @@ async def series(name: str, pool: ThePool, who: Who) -> Response:
             unit=UNITS.get(key, ""),
             points=[(at_s + pool.clock.ahead_s, value) for at_s, value in points],
         )
-        for key, points in kept.items()
+        for key, points in (await asyncio.to_thread(pool.series.of, row.uid)).items()
     ]
-    stands_in = pool.node.labels.get(VIRTUAL_LABEL) == "true"
-    return json_response(SeriesAnswer(name=row.name, stands_in=stands_in, series=rows))
+    virtual = VIRTUAL_LABEL in pool.node.labels
+    return json_response(SeriesAnswer(name=row.name, stands_in=virtual, series=rows))
 
 
 # Actions
