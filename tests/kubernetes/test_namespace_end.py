@@ -6,7 +6,10 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job
 
+from weir.kubernetes.admission.job_defaults import ENDED
+
 GONE_S = 120
+FAILS = {"type": ENDED, "status": "True"}
 
 
 def test_a_namespace_with_indexed_jobs_can_be_deleted(cluster: Cluster, plane: ControlPlane) -> None:
@@ -19,6 +22,26 @@ def test_a_namespace_with_indexed_jobs_can_be_deleted(cluster: Cluster, plane: C
         cluster.until(lambda: len(cluster.running(team)) == 2, GONE_S, "the first Job to run")
         jobs = cluster.api.items(f"/apis/batch/v1/namespaces/{team}/jobs")
         assert all(each["spec"]["backoffLimitPerIndex"] == 6 for each in jobs)
+        cluster.api.delete(f"/api/v1/namespaces/{team}")
+        cluster.until(
+            lambda: cluster.api.maybe(f"/api/v1/namespaces/{team}") is None, GONE_S, "the namespace to go"
+        )
+        weir.check()
+
+
+def test_a_namespace_with_a_job_from_the_last_moments_of_its_project_can_be_deleted(
+    cluster: Cluster, plane: ControlPlane
+) -> None:
+    """The Job has retries by index, and its pods came when the namespace had no project any more."""
+    team = cluster.namespace("team-that-left")
+    with Installed(plane, namespace=cluster.namespace(), name="left") as weir:
+        weir.wait_ready()
+        late = job(team, "late", 1, scheduler="default-scheduler")
+        late["spec"] |= {"completionMode": "Indexed", "backoffLimitPerIndex": 6, "maxFailedIndexes": 0}
+        del late["spec"]["backoffLimit"]
+        late["spec"]["podFailurePolicy"] = {"rules": [{"action": "FailJob", "onPodConditions": [FAILS]}]}
+        cluster.api.create(late)
+        cluster.until(lambda: len(cluster.pods(team)) == 1, GONE_S, "its pod")
         cluster.api.delete(f"/api/v1/namespaces/{team}")
         cluster.until(
             lambda: cluster.api.maybe(f"/api/v1/namespaces/{team}") is None, GONE_S, "the namespace to go"

@@ -24,7 +24,7 @@ class Cluster:
     def __init__(self) -> None:
         self.leads = True
         self.written: list[PatchStatus] = []
-        self.ends = NamespaceEnds("weir", self._submit, lambda: self.leads)
+        self.ends = NamespaceEnds(self._submit, lambda: self.leads)
 
     def _submit(self, writes: Sequence[PatchStatus]) -> None:
         self.written += writes
@@ -38,15 +38,15 @@ class Cluster:
         *,
         deleted: str | None = GOING,
         kind: str = "Job",
-        scheduler: str = "weir",
+        by_index: bool = True,
         conditions: Sequence[str] = (),
     ) -> None:
         owner = OwnerReference("batch/v1", kind, "train", "u-train", controller=True)
         metadata = Metadata(name, f"u-{name}", "team", deletion_timestamp=deleted, owner_references=[owner])
+        if by_index:
+            metadata.annotations["batch.kubernetes.io/job-index-failure-count"] = "0"
         status = PodStatus("Failed", conditions=[ObjectCondition(each, "True") for each in conditions])
-        self.ends.see_pods(
-            [ObjectSet(f"team/{name}", KubePod(metadata, PodSpec(scheduler_name=scheduler), status))]
-        )
+        self.ends.see_pods([ObjectSet(f"team/{name}", KubePod(metadata, PodSpec(), status))])
 
     @property
     def paths(self) -> list[str]:
@@ -71,7 +71,7 @@ def test_other_pods_are_left_alone() -> None:
     cluster = Cluster()
     cluster.namespace()
     cluster.pod("runs", deleted=None)
-    cluster.pod("theirs", scheduler="default-scheduler")
+    cluster.pod("theirs", by_index=False)
     cluster.pod("serves", kind="ReplicaSet")
     cluster.pod("told", conditions=["weir.dev/ended"])
     cluster.namespace("other")

@@ -109,7 +109,7 @@ class SchedulerProcess:
         )
         self.hooks.set_share_memory(chosen.share_memory)
         self.hooks.submit, self.hooks.wake = self._submit, self._wake
-        self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
+        self.namespace_ends = NamespaceEnds(self._tell, self.election.may_write)
         self.control_thread: ControlThread | None = None
         self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
         self.usage = self._make_usage_service(clock)

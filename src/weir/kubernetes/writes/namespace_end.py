@@ -3,7 +3,8 @@
 The pods of a namespace are deleted before its Jobs. The controller of a Job with `backoffLimitPerIndex` keeps
 a failed pod until it has made the next one, which a namespace that is being deleted refuses. The webhook
 writes that field, and with it a policy by which the Job fails when a pod has the condition `weir.dev/ended`.
-So these pods get it.
+So these pods get it, also those of other schedulers: a Job that was created in the last moments of a project
+has the field, and its pods aren't Weir's any more.
 
 The controller makes the next pod 10 s after the first failure. Once the namespace has refused that pod, the
 controller expects it for five minutes and fails no Job meanwhile, whatever conditions there are. After that
@@ -25,6 +26,8 @@ from weir.kubernetes.writes.operations import PatchStatus
 REASON = "NamespaceDeleted"
 AGAIN_S = 30.0
 """Time between two writes of the condition of one pod."""
+_BY_INDEX = "batch.kubernetes.io/job-index-failure-count"
+"""Annotation that the controller of Jobs writes on pods of Jobs with `backoffLimitPerIndex` alone."""
 _SENTENCE = "Its namespace is being deleted."
 
 
@@ -40,15 +43,13 @@ class NamespaceEnds:
     """Pods of Jobs that are being deleted, by namespace. All calls come from the event loop.
 
     Args:
-        scheduler: whose pods are meant.
         submit: takes the writes.
         may_write: returns True if this instance leads; another one only keeps itself ready.
     """
 
     def __init__(
-        self, scheduler: str, submit: Callable[[Sequence[PatchStatus]], None], may_write: Callable[[], bool]
+        self, submit: Callable[[Sequence[PatchStatus]], None], may_write: Callable[[], bool]
     ) -> None:
-        self._scheduler = scheduler
         self._submit = submit
         self._may_write = may_write
         self._ending: set[str] = set()
@@ -69,7 +70,7 @@ class NamespaceEnds:
         for change in changes:
             namespace, _, name = change.key.partition("/")
             pod = change.object if isinstance(change, ObjectSet) else None
-            if pod is not None and self._is_kept(pod):
+            if pod is not None and _is_kept(pod):
                 there = self._pods.setdefault(namespace, {})
                 if name not in there or there[name].uid != pod.metadata.uid:
                     there[name] = _KeptPod(pod.metadata.uid)
@@ -94,12 +95,6 @@ class NamespaceEnds:
             await asyncio.sleep(AGAIN_S)
             self.tell_all()
 
-    def _is_kept(self, pod: KubePod) -> bool:
-        """Return True if a Job may keep a pod that is being deleted."""
-        if pod.metadata.deletion_timestamp is None or pod.spec.scheduler_name != self._scheduler:
-            return False
-        return any(each.controller and each.kind == "Job" for each in pod.metadata.owner_references)
-
     def _write(self, namespace: str, *, again: bool = False) -> None:
         if not self._may_write():
             return
@@ -109,6 +104,13 @@ class NamespaceEnds:
             pod.written = True
         if due:
             self._submit([_condition(namespace, name, pod.uid) for name, pod in due.items()])
+
+
+def _is_kept(pod: KubePod) -> bool:
+    """Return True if a Job with retries by index may keep a pod that is being deleted."""
+    if pod.metadata.deletion_timestamp is None or _BY_INDEX not in pod.metadata.annotations:
+        return False
+    return any(each.controller and each.kind == "Job" for each in pod.metadata.owner_references)
 
 
 def _condition(namespace: str, name: str, uid: str) -> PatchStatus:
