@@ -1,6 +1,7 @@
 """Sign-in and sign-out by links and tokens, and the page without its server."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bench.dashboard_load import viewers
@@ -76,3 +77,21 @@ def test_page_says_that_the_server_is_gone_and_is_right_again(
         server.ask("POST", f"/api/v1/workloads/{gone['uid']}/stop")
         page.close()  # it held the connection: the other takes over
         second.get_by_role("link", name="later").wait_for(state="detached")
+
+
+def test_log_goes_on_after_a_restart_of_the_server(
+    opened: Callable[..., Any], server: ServingOnPort, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    script = f"echo before; until [ -e {go} ]; do sleep 0.1; done; printf 'after\\nlast'"
+    made = server.submit("sh", "-c", script, name="writes", project="vision")
+    page = opened(screen=f"workload/{made['uid']}?tab=log")
+    log = page.get_by_role("region", name="Output", exact=True)
+    log.get_by_text("before", exact=True).wait_for()
+    server.kill()
+    page.get_by_text("The output goes on when it does.").wait_for()
+    server.begin()
+    page.get_by_text("The output goes on when it does.").wait_for(state="detached")
+    go.touch()
+    log.get_by_text("last", exact=True).wait_for()
+    assert log.inner_text().split() == ["before", "after", "last"]

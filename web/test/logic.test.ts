@@ -7,7 +7,7 @@ import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/
 import { ago, amount, brief, byName, bytes, colourOf, domainOf, sentence, shortOf, span } from '../src/logic/format'
 import { memorySentence } from '../src/logic/isolation'
 import { lifeline, spent } from '../src/logic/lifeline'
-import { lines } from '../src/logic/lines'
+import { lines, pieces } from '../src/logic/lines'
 import { drainBody, NO_WINDOW, partOf, seconds, windowBody } from '../src/logic/outages'
 import { borrowers, cellsOf, evictions, idleHoldings, idleWorkloads, isIdle, knowsActivity, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
@@ -229,12 +229,17 @@ test('quota form keeps what it does not show', () => {
   expect(entryOf(sum, fieldsOf(sum))).toMatchObject({ quota: {} })
 })
 
+async function all<Each>(found: AsyncIterable<Each>): Promise<Each[]> {
+  const each: Each[] = []
+  for await (const one of found) each.push(one)
+  return each
+}
+
 test('lines of pieces', async () => {
   const text = new TextEncoder().encode('ab\ncü\n\nd')
-  const body = new ReadableStream<Uint8Array>({ start(control) { for (const byte of text) control.enqueue(Uint8Array.of(byte)); control.close() } })
-  const found: string[] = []
-  for await (const line of lines(body)) found.push(line)
-  expect(found).toEqual(['ab', 'cü', ''])
+  const body = () => new ReadableStream<Uint8Array>({ start(control) { for (const byte of text) control.enqueue(Uint8Array.of(byte)); control.close() } })
+  expect(await all(lines(pieces(body())))).toEqual(['ab', 'cü', ''])
+  expect(await all(lines(pieces(body()), true))).toEqual(['ab', 'cü', '', 'd'])
 })
 
 test('history: cells of the CSV, mean GPUs of a line, and money', () => {

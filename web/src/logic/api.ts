@@ -16,8 +16,8 @@ export class Problem extends Error {
 export const proof = (): string => localStorage.getItem(PROOF) ?? ''
 export const forget = (): void => localStorage.removeItem(PROOF)
 
-export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-  const headers: Record<string, string> = { 'X-Weir-Proof': proof() }
+export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal, more: Record<string, string> = {}): Promise<Response> {
+  const headers: Record<string, string> = { ...more, 'X-Weir-Proof': proof() }
   if (body !== undefined) headers['Content-Type'] = 'application/json'
   let answer: Response
   try {

@@ -1,20 +1,29 @@
-/** Lines of a stream of bytes that comes in pieces. */
-export async function* lines(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+/** Pieces of a response as they come. */
+export async function* pieces(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = body.getReader()
-  const decoder = new TextDecoder()
-  let rest: string[] = []
   try {
     for (;;) {
       const { done, value } = await reader.read()
       if (done) return
-      const parts = decoder.decode(value, { stream: true }).split('\n')
-      rest.push(parts[0]!)
-      for (let at = 1; at < parts.length; at++) {
-        yield rest.join('')
-        rest = [parts[at]!]
-      }
+      yield value
     }
   } finally {
     reader.releaseLock()
   }
+}
+
+/** Whole lines of bytes that come in pieces; with `rest` also what follows the last one. */
+export async function* lines(bytes: AsyncIterable<Uint8Array>, rest = false): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let line: string[] = []
+  for await (const piece of bytes) {
+    const parts = decoder.decode(piece, { stream: true }).split('\n')
+    line.push(parts[0]!)
+    for (let at = 1; at < parts.length; at++) {
+      yield line.join('')
+      line = [parts[at]!]
+    }
+  }
+  const last = line.join('') + decoder.decode()
+  if (rest && last) yield last
 }

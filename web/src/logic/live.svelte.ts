@@ -1,6 +1,6 @@
 /** The live pool of this browser: one tab holds the connection, the others listen to it. */
 import { get, Problem, request } from './api'
-import { lines } from './lines'
+import { lines, pieces } from './lines'
 import { Pool, type Frame } from './pool'
 import type { Page, PoolEvent } from './types'
 
@@ -93,7 +93,7 @@ export class Live {
     let timer = window.setTimeout(end, SILENT_MS)
     try {
       const answer = await request('GET', '/dashboard/stream', undefined, silent.signal)
-      for await (const line of lines(answer.body!)) {
+      for await (const line of lines(pieces(answer.body!))) {
         clearTimeout(timer)
         timer = window.setTimeout(end, SILENT_MS)
         if (!line) continue

@@ -1,0 +1,36 @@
+/** Output of a workload as it comes, over restarts of the server. */
+import { Problem, request } from './api'
+import { lines, pieces } from './lines'
+
+const RETRY_MS = [250, 500, 1000]
+
+/**
+ * Yield the output at a path until it is over. The server sends events with positions, and a broken response is
+ * resumed behind the last one. `away` hears why there is none now, and an empty text when there is again.
+ */
+export async function* followed(path: string, signal: AbortSignal, away: (why: string) => void): AsyncGenerator<Uint8Array> {
+  let position = ''
+  for (let tries = 0; ; tries++) {
+    try {
+      const headers = { Accept: 'text/event-stream', ...(position && { 'Last-Event-ID': position }) }
+      const answer = await request('GET', path, undefined, signal, headers)
+      away('')
+      tries = 0
+      let fields: Record<string, string> = {}
+      for await (const line of lines(pieces(answer.body!))) {
+        const colon = line.indexOf(':')
+        if (line) fields[line.slice(0, colon)] = line.slice(colon + 1).trimStart()
+        if (line) continue
+        position = fields.id ?? position
+        if (fields.data) yield Uint8Array.from(atob(fields.data), (each) => each.charCodeAt(0))
+        if (fields.event === 'end') return
+        fields = {}
+      }
+    } catch (problem) {
+      if (signal.aborted || (problem instanceof Problem && problem.status)) throw problem
+    }
+    away('The server does not answer. The output goes on when it does.')
+    await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]))
+    signal.throwIfAborted()
+  }
+}

@@ -1,0 +1,40 @@
+import { afterEach, expect, test, vi } from 'vitest'
+import { Problem } from '../src/logic/api'
+import { lines } from '../src/logic/lines'
+import { followed } from '../src/logic/output'
+
+const event = (id: string, text: string, more = '') => `${more}id: ${id}\ndata: ${btoa(String.fromCharCode(...new TextEncoder().encode(text)))}\n\n`
+const END = 'event: end\ndata:\n\n'
+
+/** Answer requests in turn: with a text, or with nothing, as a server that is away. Return the positions they asked for. */
+function serve(...answers: (string | Response | null)[]): (string | undefined)[] {
+  const asked: (string | undefined)[] = []
+  vi.stubGlobal('localStorage', { getItem: () => '' })
+  vi.stubGlobal('fetch', (_path: string, init: RequestInit) => {
+    asked.push((init.headers as Record<string, string>)['Last-Event-ID'])
+    const answer = answers.shift()
+    if (answer === null || answer === undefined) return Promise.reject(new TypeError('no connection'))
+    return Promise.resolve(answer instanceof Response ? answer : new Response(answer))
+  })
+  return asked
+}
+
+afterEach(() => vi.unstubAllGlobals())
+
+test('output goes on behind the last event over a restart of the server', async () => {
+  const asked = serve(event('1:5', 'first\nsec') + 'id: 1:9\ndata: bG9z', null, event('1:14', 'ond\nü') + END)
+  const said: string[] = []
+  const found: string[] = []
+  for await (const line of lines(followed('/logs', new AbortController().signal, (why) => said.push(why)), true)) found.push(line)
+  expect(found).toEqual(['first', 'second', 'ü'])
+  expect(asked).toEqual([undefined, '1:5', '1:5'])
+  expect(said.map((why) => why !== '')).toEqual([false, true, true, false])
+})
+
+test('a refusal ends it, and so does the page', async () => {
+  serve(new Response(JSON.stringify({ detail: 'No such workload.' }), { status: 404 }))
+  const stopped = new AbortController()
+  await expect(followed('/logs', stopped.signal, () => undefined).next()).rejects.toThrow(Problem)
+  serve(null)
+  await expect(followed('/logs', stopped.signal, () => stopped.abort()).next()).rejects.toThrow('aborted')
+})
