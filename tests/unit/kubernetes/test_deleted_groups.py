@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 from tests.unit.kubernetes.test_backend import Scene
 from tests.unit.kubernetes.test_left_objects import read, written
 
 from weir.kubernetes.api.changes import ObjectRemoved
+from weir.kubernetes.state import scheduling_groups
 from weir.kubernetes.writes.operations import Evict, UpsertWorkload
 
 from .pod_groups import gang_of, group, member
@@ -70,3 +72,17 @@ def test_a_member_of_another_scheduler_that_a_deleted_group_loses_is_noticed() -
     here.gone("p1")
     here.step()
     assert here.backend.cluster_state.registry.named[NAME].needed == 2
+
+
+def test_of_many_makers_of_groups_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling_groups, "MAKERS_MAX", 3)
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    for at in range(8):
+        here.hear("owners", job(f"train{at}", f"j{at}"))
+        here.hear("podgroups", group(f"train{at}", spec=gang_of(1)))
+        here.hear("pods", member(f"p{at}", f"train{at}", owner=(f"train{at}", f"j{at}")))
+        here.step()
+    groups = here.backend.cluster_state.resolver.groups
+    assert groups.made_by([f"j{at}" for at in range(8)]) == {f"g-train{at}" for at in (5, 6, 7)}

@@ -35,6 +35,8 @@ NODE_LABELS_MOST = 16
 """Node labels by which groups keep together at a time; each is a topology of its own for the engine."""
 GONE_MAX = 10_000
 """Deleted groups that are remembered; workloads of earlier ones end a minute after their last pod."""
+MAKERS_MAX = 100_000
+"""Makers of pods whose groups are remembered, those with the latest pods; a Job is one."""
 LABEL_TOPOLOGY = "node-label/"
 Key = tuple[str, GroupReference]
 _Object = tuple[str, str, str]  # namespace, kind and name
@@ -238,9 +240,15 @@ class SchedulingGroups:
         if counts.topology_key and not self._is_taken(counts.topology_key):
             counts = replace(counts, topology_key="")
         if members.maker is not None:
-            self._groups_of.setdefault(members.maker.uid, set()).add(counts.uid)
+            self._note_maker(members.maker.uid, counts.uid)
         found = _member_of(info, counts, reference, members.maker)
         return found if policy is not None else _left(found, info)
+
+    def _note_maker(self, maker: str, group: str) -> None:
+        groups = self._groups_of.pop(maker, set())  # the last one to be forgotten now
+        self._groups_of[maker] = groups | {group}
+        if len(self._groups_of) > MAKERS_MAX:
+            del self._groups_of[next(iter(self._groups_of))]
 
     def _is_taken(self, label: str) -> bool:
         """Return True if a node label is one of those that groups may keep to."""
