@@ -31,6 +31,13 @@ test('output goes on behind the last event over a restart of the server', async 
   expect(said.map((why) => why !== '')).toEqual([false, true, true, false])
 })
 
+test('a proxy without a server is waited out once there was output', async () => {
+  const asked = serve(event('1:3', 'on\n'), new Response('', { status: 502 }), new Response('', { status: 429 }), event('1:6', 'off') + END)
+  const found: string[] = []
+  for await (const line of lines(followed('/logs', new AbortController().signal, () => undefined), true)) found.push(line)
+  expect([found, asked]).toEqual([['on', 'off'], [undefined, '1:3', '1:3', '1:3']])
+})
+
 test('a refusal ends it, and so does the page', async () => {
   serve(new Response(JSON.stringify({ detail: 'No such workload.' }), { status: 404 }))
   const stopped = new AbortController()

@@ -24,6 +24,7 @@ from weir.client.transport import (
     LOOK_S_MAX,
     LOOK_S_MIN,
     async_client,
+    is_away,
     retry_s,
     server_error,
     unreachable,
@@ -176,7 +177,7 @@ class AsyncPool(Endpoints, AsyncSender):
                 headers=reader.headers(),
                 timeout=FOLLOW_LOGS,
             ) as answer:
-                if answer.status_code >= 500 and not reader.is_new:
+                if is_away(answer.status_code) and not reader.is_new:
                     raise server_error(self.address)
                 if not answer.is_success:
                     raise refusal(answer.status_code, await answer.aread())

@@ -23,6 +23,7 @@ from weir.client.transport import (
     LOOK_S_MAX,
     LOOK_S_MIN,
     client,
+    is_away,
     retry_s,
     server_error,
     unreachable,
@@ -172,7 +173,7 @@ class Pool(Endpoints, Sender):
                 headers=reader.headers(),
                 timeout=FOLLOW_LOGS,
             ) as answer:
-                if answer.status_code >= 500 and not reader.is_new:
+                if is_away(answer.status_code) and not reader.is_new:
                     raise server_error(self.address)
                 if not answer.is_success:
                     raise refusal(answer.status_code, answer.read())

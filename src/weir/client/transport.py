@@ -112,6 +112,11 @@ def server_error(address: Address) -> Unreachable:
     return Unreachable(f"The pool at {address.url} has an internal error: try again later.")
 
 
+def is_away(status: int) -> bool:
+    """Return True for a status that may pass: of a server that starts or is full, or of a proxy."""
+    return status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS
+
+
 def retry_s(answer: httpx.Response) -> float | None:
     """Return the pause after which a refused request may be sent again; None if it shouldn't."""
     pause = answer.headers.get("Retry-After", "")

@@ -19,6 +19,8 @@ from weir.kubernetes.writes.statuses import StatusWriter
 
 AGAIN_S = 30.0
 """Interval at which an owner is resumed again that still shows its suspension."""
+_FOR_NOW = (408, 429)
+"""Refusals of an API server that is overloaded: the same write may pass later."""
 _UNDONE = "It was resumed before its pods were gone."
 
 
@@ -61,7 +63,8 @@ class OwnerRestarts:
         if isinstance(outcome, WriteDone | WriteUnknown):
             orders.restart_accepted(gang, now_s, is_certain=isinstance(outcome, WriteDone))
         elif isinstance(outcome, WriteRefused | WriteNotSent):
-            for_good = isinstance(outcome, WriteRefused) and 400 <= outcome.status < 500
+            status = outcome.status if isinstance(outcome, WriteRefused) else 0
+            for_good = 400 <= status < 500 and status not in _FOR_NOW
             orders.restart_refused(gang, outcome.sentence, now_s, for_good=for_good)
             if for_good:
                 self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Evicting")

@@ -17,7 +17,7 @@ from sqlalchemy import Column, Connection, delete, select, update
 from weir.api.answers import EventRow, Explanation
 from weir.api.workload_list import EvictionRow, WorkloadRow
 from weir.control.session_headroom import SessionStart
-from weir.model.resources import end_clause
+from weir.model.resources import span
 from weir.store.cluster_records import GAP, PENDING, ClusterEvent, ClusterHistoryEntry
 from weir.store.cluster_tables import cluster_events, cluster_series, cluster_workloads
 from weir.store.codec import as_json, mapping_of
@@ -267,7 +267,7 @@ def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end:
         end_s = max(row.submitted_s, row.ended_s or workload.seen_s)
         keys = [found.rows[-1][kind] or "" for kind in _KINDS]
         times = EndTimes(keys, row.submitted_s, first_s, end_s)
-        _end(found, row.uid, row.name, times, row.status, found.rows[-1]["sentence"], row.ran_s)
+        _end(found, row.uid, row.name, times, row.status, found.rows[-1]["sentence"])
 
 
 def _eviction(row: WorkloadRow, evicted: EvictionRow) -> HistoryEvent:
@@ -280,12 +280,8 @@ def _eviction(row: WorkloadRow, evicted: EvictionRow) -> HistoryEvent:
     )
 
 
-def _end(
-    found: _Changes, uid: int, name: str, times: EndTimes, how: str, sentence: str, ran_s: float | None = None
-) -> None:
-    ran_s = None if times.first_started_s is None else ran_s
-    clause = end_clause(name, how, times.ended_s - times.submitted_s, ran_s)
-    plain = sentence or f"{clause}."
+def _end(found: _Changes, uid: int, name: str, times: EndTimes, how: str, sentence: str) -> None:
+    plain = sentence or f"{name} {how} {span(times.ended_s - times.submitted_s)} after its submission."
     about = uid, name, times.keys[0]
     found.events.append(HistoryEvent(times.ended_s, ENDED, plain, *about, numbers={"how": how}))
     found.ended.append(times)

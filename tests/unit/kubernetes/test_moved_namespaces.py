@@ -105,3 +105,27 @@ def test_new_pods_wait_while_the_namespace_has_no_project() -> None:
     here.hear("projects", project("since", "team"))
     (bind,) = here.step()
     assert (bind.name, spec(here).project) == ("serve-2", "since")
+
+
+def test_a_gang_that_lost_the_pod_it_needs_keeps_its_project() -> None:
+    """Workers beyond the minimum don't stand in for the head."""
+    groups = [{"groupName": "gpu", "replicas": 4, "minReplicas": 0}]
+    owner = maker("RayCluster", "ray.io/v1", "ray", "r1", {"workerGroupSpecs": groups})
+
+    def member(name: str, role: str, gpus: int, **where: Any) -> Any:
+        return pod(name, owner=reference(owner), gpus=gpus, labels={"ray.io/group": role}, **where)
+
+    on: dict[str, Any] = {"on": "n1", "start": 1, "phase": "Running"}
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("before", "team"), project("since", "elsewhere", gpus=0))
+    here.hear("owners", owner)
+    here.hear("pods", member("head", "headgroup", 0, devices="", **on))
+    here.hear("pods", *(member(f"w{at}", "gpu", 1, devices=str(at), **on) for at in range(2)))
+    here.step()
+    here.hear("projects", project("before", "elsewhere"), project("since", "team", gpus=0))
+    here.step()
+    here.gone("head")
+    here.hear("pods", member("head-2", "headgroup", 0))
+    here.step()
+    assert here.control.cluster.jobs["team/raycluster-ray"].spec.project == "before"

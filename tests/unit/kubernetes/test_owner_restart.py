@@ -274,9 +274,14 @@ def test_new_pods_of_an_owner_that_couldnt_be_suspended_are_stopped_by_its_suspe
     assert len(suspensions(site.reclaim())) == 1
 
 
-def test_a_suspension_that_wasnt_sent_lets_the_pods_run_on_and_is_ordered_again(site: Site) -> None:
+@pytest.mark.parametrize(
+    "fails", [lambda: WriteNotSent("This replica no longer leads."), lambda: WriteRefused(429, "Too many.")]
+)
+def test_a_suspension_that_wasnt_sent_lets_the_pods_run_on_and_is_ordered_again(
+    site: Site, fails: Callable[[], Any]
+) -> None:
     (order,) = suspensions(site.reclaim())
-    site.backend.take_outcome(order, WriteNotSent("This replica no longer leads."))
+    site.backend.take_outcome(order, fails())
     writes = [each for after_s in (0.1, 31.0, 31.0) for each in site.step(after_s)]
     assert evicted(writes) == set()
     assert len(suspensions(writes)) == 1

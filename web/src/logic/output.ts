@@ -4,6 +4,9 @@ import { lines, pieces } from './lines'
 
 const RETRY_MS = [250, 500, 1000]
 
+/** Whether a status is for good: a server that starts, a full one and a proxy without one answer otherwise. */
+const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 429
+
 /**
  * Yield the output at a path until it is over. The server sends events with positions, and a broken response is
  * resumed behind the last one. `away` hears why there is none now, and an empty text when there is again.
@@ -14,20 +17,22 @@ export async function* followed(path: string, signal: AbortSignal, away: (why: s
     try {
       const headers = { Accept: 'text/event-stream', ...(position && { 'Last-Event-ID': position }) }
       const answer = await request('GET', path, undefined, signal, headers)
-      away('')
-      tries = 0
       let fields: Record<string, string> = {}
       for await (const line of lines(pieces(answer.body!))) {
         const colon = line.indexOf(':')
         if (line) fields[line.slice(0, colon)] = line.slice(colon + 1).trimStart()
         if (line) continue
-        position = fields.id ?? position
+        if (fields.id !== undefined) {
+          away('')
+          tries = 0
+          position = fields.id
+        }
         if (fields.data) yield Uint8Array.from(atob(fields.data), (each) => each.charCodeAt(0))
         if (fields.event === 'end') return
         fields = {}
       }
     } catch (problem) {
-      if (signal.aborted || (problem instanceof Problem && problem.status)) throw problem
+      if (signal.aborted || (problem instanceof Problem && problem.status && (!position || isRefusal(problem.status)))) throw problem
     }
     away('The server does not answer. The output goes on when it does.')
     await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]))

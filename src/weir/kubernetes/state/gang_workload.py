@@ -62,8 +62,13 @@ def wants_more(gang: Gang) -> bool:
     """Return True if a pod waits for a node without which the workload can go on."""
     if gang.head is None or all(tracked.holds or tracked.deleting for tracked in gang.pods()):
         return False
-    there = _held(gang) + sum(gang.members.placed.values())
-    return there >= max(1, _needed(gang, gang.head).min_pods)
+    held = Counter(
+        group.role for group in gang.groups for tracked in group.slots if tracked and _stays(tracked)
+    )
+    held.update(gang.members.placed)
+    minimum = _needed(gang, gang.head)
+    least = max(1, minimum.min_pods)
+    return counted_pods(held, minimum.minima, least) >= least
 
 
 def _needed(gang: Gang, head: PodInfo) -> GangMinimum:
@@ -81,7 +86,11 @@ def _is_preemptible(gang: Gang) -> bool:
 
 def _held(gang: Gang) -> int:
     """Return the number of its pods that have a node and stay there."""
-    return sum(tracked.holds and not tracked.stopping for tracked in gang.pods())
+    return sum(_stays(tracked) for tracked in gang.pods())
+
+
+def _stays(tracked: TrackedPod) -> bool:
+    return tracked.holds and not tracked.stopping
 
 
 def _group_name(gang: Gang, at: int) -> str:

@@ -168,12 +168,14 @@ class ArrayFeed:
         counts = counts.model_copy(update={"stopped": counts.stopped + counts.pending, "pending": 0})
         how, at_s = outcome(counts, stopped=view.stopped is not None), pool.clock()
         first_s = view.first_started_s
-        ran_s = None if first_s is None else max(0.0, at_s - first_s)
-        clause = end_clause(view.name, how.value, at_s - record.submitted_at_s, ran_s)
+        ran_s = 0.0 if first_s is None else max(0.0, at_s - first_s)
+        clause = end_clause(
+            view.name, how.value, at_s - record.submitted_at_s, None if first_s is None else ran_s
+        )
         sentence = f"{clause}: {_indices(how, counts)}."
         if how is WorkloadOutcome.STOPPED and view.stopped:
             sentence = f"{sentence} {view.stopped}"
-        end = ArrayEnd(how, at_s, sentence, counts, ran_s or 0.0)
+        end = ArrayEnd(how, at_s, sentence, counts, ran_s)
         pool.store.arrays.end(view.record.uid, end)
         row = view.row().model_copy(
             update={

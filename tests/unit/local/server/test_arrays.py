@@ -187,7 +187,7 @@ async def test_array_whose_condition_cannot_be_met_is_stopped_whole(stands: Stan
     await stands.submit("true", name="sweep", array="0-99", after_ok=["first"])
     await act(stands, "first/stop")
     row = await over(stands, "sweep")
-    assert (row["status"], row["array"]["stopped"]) == ("stopped", 100)
+    assert (row["status"], row["array"]["stopped"], row["ran_s"]) == ("stopped", 100, 0.0)
     assert "sweep was to start only if first succeeds" in row["reason"]["sentence"]
 
 
