@@ -188,6 +188,8 @@ class AsyncPool(Endpoints, AsyncSender):
                     return
                 async for line in answer.aiter_lines():
                     yield reader.line(line)
+            if not reader.is_over:  # a proxy or a server that stops ends answers in order
+                raise server_error(self.address)
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
 

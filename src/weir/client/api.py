@@ -183,6 +183,8 @@ class Pool(Endpoints, Sender):
                     return
                 for line in answer.iter_lines():
                     yield reader.line(line)
+            if not reader.is_over:  # a proxy or a server that stops ends answers in order
+                raise server_error(self.address)
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
 

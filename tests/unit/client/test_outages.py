@@ -41,6 +41,21 @@ async def test_followed_output_goes_on_in_an_event_loop(fake: Fake) -> None:
         assert "".join([text async for text in pool.logs("a", follow=True)]) == "one\ntwo\u00e9\nthree\n"
 
 
+def test_answers_without_output_are_an_outage(fake: Fake) -> None:
+    """A proxy in front of a pool that is away may answer with nothing, again and again."""
+    empty = Said(pieces=(), content="text/event-stream")
+    answers = [
+        Said(pieces=(_piece("1:2", b"a\n"),), content="text/event-stream"),
+        *[empty] * 3,
+        Said(pieces=(_piece("1:4", b"b\n"), "event: end\ndata:\n\n"), content="text/event-stream"),
+    ]
+    fake.on("GET", "/workloads/a/logs", lambda _: answers.pop(0))
+    reports: list[Any] = []
+    with Pool(on_outage=reports.append) as pool:
+        assert "".join(pool.logs("a", follow=True)) == "a\nb\n"
+    assert [type(each) for each in reports] == [Unreachable, type(None)]
+
+
 def test_an_outage_is_reported_once_and_its_end_too() -> None:
     reports: list[Any] = []
     away = ServerOutage(reports.append)

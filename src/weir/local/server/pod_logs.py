@@ -111,7 +111,7 @@ class PodLog:
         Raises:
             RequestRefused: the text isn't that.
         """
-        return read_positions(written, 1)
+        return read_positions(written, self._uid, 1)
 
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
         """Yield the output of a start, by default the last one, up to now."""
@@ -152,15 +152,20 @@ class PodLog:
                 await asyncio.sleep(FOLLOW_S)
 
 
-def read_positions(written: str | None, pods: int) -> list[LogPosition]:
-    """Return the positions that a client sends, between commas, one for each pod; none if it sends none.
+def read_positions(written: str | None, uid: int, pods: int) -> list[LogPosition]:
+    """Return the positions that a client sends, one for each pod; none if it sends none.
+
+    They are written as UID/POSITION,POSITION: a name may have become another workload's meanwhile.
 
     Raises:
-        RequestRefused: the text isn't that.
+        RequestRefused: the text isn't that, or is of another workload.
     """
     if not written:
         return []
-    found = [_POSITION.fullmatch(word) for word in written.split(",", pods)]
+    owner, _, positions = written.partition("/")
+    if owner.isdigit() and owner != str(uid):
+        raise RequestRefused(409, "The output that was followed is that of an earlier workload of this name.")
+    found = [_POSITION.fullmatch(word) for word in positions.split(",", pods)]
     if len(found) != pods or None in found:
         message = "Last-Event-ID: is no position of this output; leave it out to read from the beginning"
         raise RequestRefused(422, message, [{"field": "Last-Event-ID", "message": message}])

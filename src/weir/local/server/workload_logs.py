@@ -43,7 +43,7 @@ class WorkloadLog:
         Raises:
             RequestRefused: the text isn't that.
         """
-        return read_positions(written, len(self._pods))
+        return read_positions(written, self._uid, len(self._pods))
 
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
         """Yield the output so far, pod by pod."""
@@ -93,12 +93,14 @@ async def plain_text(pieces: AsyncIterator[LogPiece]) -> AsyncIterator[bytes]:
             yield piece.text
 
 
-async def log_events(pieces: AsyncIterator[LogPiece], is_closing: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def log_events(
+    uid: int, pieces: AsyncIterator[LogPiece], is_closing: Callable[[], bool]
+) -> AsyncIterator[bytes]:
     """Yield followed output as server-sent events; without an end if the server is being stopped."""
     async for piece in pieces:
         if is_closing():  # an incomplete line would be read as a whole one
             return
-        yield b"id: %s\ndata: %s\n\n" % (piece.position.encode(), b64encode(piece.text))
+        yield b"id: %d/%s\ndata: %s\n\n" % (uid, piece.position.encode(), b64encode(piece.text))
     if not is_closing():
         yield b"event: end\ndata:\n\n"
 

@@ -33,8 +33,20 @@ async def test_output_resumes_behind_a_position(stands: Standing, pod: str, pref
     start = found[-1][0].partition(":")[0]
     again = await stands.admin.get(path, headers={**EVENTS, "Last-Event-ID": f"{start}:0"})
     assert "".join(text for _, text in parts(again.text)) == f"{prefix}one\n{prefix}two\n{prefix}three{last}"
-    again = await stands.admin.get(path, headers={**EVENTS, "Last-Event-ID": "-"})
+    again = await stands.admin.get(path, headers={**EVENTS, "Last-Event-ID": f"{start.partition('/')[0]}/-"})
     assert "".join(text for _, text in parts(again.text)) == f"{prefix}one\n{prefix}two\n{prefix}three{last}"
+
+
+async def test_a_position_of_an_earlier_workload_of_the_name_is_refused(stands: Standing) -> None:
+    path = "/api/v1/workloads/job/logs?follow=true"
+    await stands.submit("echo", "first", name="job")
+    await stands.until("job", "succeeded")
+    (position, _), *_ = parts((await stands.admin.get(path, headers=EVENTS)).text)
+    await stands.submit("echo", "second", name="job")
+    await stands.until("job", "succeeded")
+    answer = await stands.admin.get(path, headers={**EVENTS, "Last-Event-ID": position})
+    assert answer.status_code == 409
+    assert "an earlier workload of this name" in answer.text
 
 
 async def test_positions_of_all_pods_are_before_incomplete_lines(stands: Standing) -> None:

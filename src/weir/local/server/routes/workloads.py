@@ -397,4 +397,4 @@ async def logs(
         pieces = log.follow(start, tail, is_over)
         return StreamingResponse(plain_text(pieces), media_type="text/plain; charset=utf-8")
     pieces = log.follow(start, tail, is_over, log.positions(request.headers.get("last-event-id")))
-    return StreamingResponse(log_events(pieces, lambda: pool.closing), media_type=EVENT_STREAM)
+    return StreamingResponse(log_events(uid, pieces, lambda: pool.closing), media_type=EVENT_STREAM)
