@@ -42,7 +42,7 @@ class OwnerRestarts:
         suspension = None if gang.head is None else gang.head.derived.suspension
         if gang.head is None or tracked.info is None or gang.head.derived.suspended or suspension is None:
             return None
-        if gang.restart.refusal or tracked.suspends or tracked.info.derived.role not in suspension.roles:
+        if tracked.suspends or tracked.info.derived.role not in suspension.roles:
             return None
         tracked.suspends = True
         if gang.restart.is_ordered:
@@ -113,7 +113,8 @@ class OwnerRestarts:
     def _has_pods(self, namespace: str, uid: str) -> bool:
         """Return True if pods of an owner are left; ended ones count, because its controller counts them.
 
-        Pods of another namespace may name it as their owner, too.
+        A Job below it keeps earlier tries. Pods of another namespace may name it as their owner, too.
         """
-        below, pods = self._state.resolver.owners.pods_below(uid), self._state.pods.by_key
-        return any(key in pods and key.partition("/")[0] == namespace for key in below)
+        owners, pods = self._state.resolver.owners, self._state.pods.by_key
+        here = [key for key in owners.pods_below(uid) if key in pods and key.partition("/")[0] == namespace]
+        return any(pods[key].deleting or not (pods[key].over and owners.keeps_ended(key)) for key in here)

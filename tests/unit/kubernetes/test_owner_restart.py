@@ -338,3 +338,33 @@ def test_an_owner_whose_pods_are_a_pod_group_is_resumed() -> None:
     site.backend.deliver("pods")([ObjectRemoved(f"team/{name}", f"u-{name}") for name in PODS])
     (resumed,) = suspensions(site.step())
     assert (resumed.path, resumed.suspends) == (PATH, False)
+
+
+def test_an_owner_is_resumed_though_a_job_below_it_keeps_failed_pods(site: Site) -> None:
+    """The launcher of an MPIJob of the MPI operator is a Job, and a suspended Job keeps its failed tries."""
+    launcher = maker("Job", "batch/v1", "mpi-launcher", "l1", {"completions": 1}, above=reference(mpi()))
+    site.hear("owners", launcher)
+    labels = {ROLE: "launcher"}
+    failed = pod("try", owner=reference(launcher), gpus=0, labels=labels, on="n1", phase="Failed")
+    site.hear("pods", failed)
+    (order,) = suspensions(site.reclaim())
+    site.backend.take_outcome(order, WriteDone())
+    site.hear("owners", mpi(suspend=True, marked=True))
+    assert not suspensions(site.step())
+    site.lose_pods()
+    (resumed,) = suspensions([*site.step(), *site.step(1.0)])
+    assert not resumed.suspends
+
+
+def test_pods_that_come_before_refused_ones_are_gone_are_stopped_by_a_suspension(site: Site) -> None:
+    (order,) = suspensions(site.reclaim())
+    site.backend.take_outcome(order, WriteRefused(403, "mpijobs is forbidden: no patch."))
+    site.step()
+    gang = site.backend.cluster_state.registry.named[NAME]
+    later = pod(
+        "worker-2", owner=reference(mpi()), gpus=0, labels={ROLE: "worker"}, uid="w2", on="n1", start=9
+    )
+    site.hear("pods", later)
+    site.step()
+    suspended = {each.name: each.suspends for each in gang.pods()}
+    assert suspended == {**dict.fromkeys(PODS, True), "worker-2": False}

@@ -86,7 +86,7 @@ class TrackedPod:
         self.bound = False  # by the API
         self.assumed = False  # bound by Weir, and not yet by the API
         self.evicted = False  # we have asked for it
-        self.suspends = False  # its owner was suspended to stop it: it is evicted if that doesn't
+        self.suspends = False  # a suspension of its owner was to stop it, or can't: it is evicted
         self.node = ""
         self.devices: tuple[int, ...] = ()
         self.claimed: PodAllocation | None = None  # by its annotations, when it was first seen bound

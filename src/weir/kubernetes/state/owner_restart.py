@@ -14,8 +14,7 @@ class OwnerRestart:
 
     `is_ordered`: its owner is to be suspended, and doesn't show it yet. `is_shown`: it does, and its pods are
     there. `is_undone`: it was resumed with its pods. `until_s`: when to stop waiting for the deletion of the
-    pods; None before the API server answered. `is_certain`: it took the order. `refusal`: why the owner
-    couldn't be suspended: its pods are evicted then.
+    pods; None before the API server answered. `is_certain`: it took the order.
     """
 
     is_ordered: bool = False
@@ -23,7 +22,6 @@ class OwnerRestart:
     is_undone: bool = False
     until_s: float | None = None
     is_certain: bool = False
-    refusal: str = ""
 
     @property
     def is_under_way(self) -> bool:

@@ -191,6 +191,12 @@ class Owners:
         """Return the pods below an object whose owners have been looked up."""
         return [key for lowest in self._through.get(uid, ()) for key in self._pods.get(lowest, ())]
 
+    def keeps_ended(self, key: str) -> bool:
+        """Return True for a pod whose controller is a Job, which keeps it once it has ended."""
+        lowest = self._lowest.get(key)
+        maker = None if lowest is None else self._makers.get(lowest[1])
+        return maker is not None and maker.body["kind"] == "Job"
+
     def derived(self, chain: OwnerChain, pod: KubePod) -> DerivedWorkload:
         """Return the workload of a pod below these owners, by the table of kinds."""
         return chain.derived(pod, self.kinds)

@@ -184,12 +184,11 @@ class PodOrders:
     def restart_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
         """Take in that the owner of a workload doesn't stop its pods: they run on.
 
-        `for_good`: they are evicted from now on, until new ones are made.
+        `for_good`: they are evicted from now on. Later ones aren't.
         """
         gang.restart.end()
-        gang.restart.refusal = as_clause(sentence).rstrip(".") if for_good else ""
         for tracked in gang.pods():
-            tracked.suspends = tracked.suspends and for_good
+            tracked.suspends = for_good
         self._run_on(gang, sentence, now_s)
         self._registry.dirty[gang] = None
 

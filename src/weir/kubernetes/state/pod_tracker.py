@@ -169,7 +169,7 @@ class PodTracker:
     def note_empty(self, gang: Gang) -> None:
         """Remember since when a workload has no pods, if it has none."""
         if not gang.count and gang.empty_since_s is None:
-            gang.empty_since_s, gang.restart.refusal = self.now_s, ""
+            gang.empty_since_s = self.now_s
             self.look_again(self.now_s + EMPTY_S, gang.name)
 
     def drop(self, key: str) -> None:
