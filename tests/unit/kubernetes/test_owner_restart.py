@@ -359,12 +359,21 @@ def test_an_owner_is_resumed_though_a_job_below_it_keeps_failed_pods(site: Site)
 def test_pods_that_come_before_refused_ones_are_gone_are_stopped_by_a_suspension(site: Site) -> None:
     (order,) = suspensions(site.reclaim())
     site.backend.take_outcome(order, WriteRefused(403, "mpijobs is forbidden: no patch."))
+    assert evicted([each for _ in range(4) for each in site.step(31.0)]) == set(PODS)
+
+    def hear_later(**where: Any) -> None:
+        for at, name in enumerate(PODS):
+            on = {**where, "devices": ("", "0,1", "2,3")[at]} if where else {}
+            labels = {ROLE: name.partition("-")[0]}
+            made = pod(f"later-{name}", owner=reference(mpi()), gpus=2 if at else 0, labels=labels, **on)
+            site.hear("pods", made)
+
+    hear_later()
     site.step()
-    gang = site.backend.cluster_state.registry.named[NAME]
-    later = pod(
-        "worker-2", owner=reference(mpi()), gpus=0, labels={ROLE: "worker"}, uid="w2", on="n1", start=9
-    )
-    site.hear("pods", later)
+    site.lose_pods()
+    site.backend.deliver("pods")([ObjectRemoved("owner/back-0", "u-back-0")])
+    assert len([each for each in site.step(31.0) if isinstance(each, Bind)]) == len(PODS)
+    hear_later(on="n1", start=9)
     site.step()
-    suspended = {each.name: each.suspends for each in gang.pods()}
-    assert suspended == {**dict.fromkeys(PODS, True), "worker-2": False}
+    writes = site.reclaim()
+    assert (len(suspensions(writes)), evicted(writes)) == (1, set())
