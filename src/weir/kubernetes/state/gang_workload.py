@@ -149,7 +149,7 @@ def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods:
 def _by_availability(group: PodGroupSlots) -> tuple[int, int]:
     """Return the pods of a group that have a node and stay there, and those that can be placed."""
     pods = [tracked for tracked in group.slots if tracked is not None]
-    held = sum(tracked.holds and not tracked.stopping for tracked in pods)
+    held = sum(_stays(tracked) for tracked in pods)
     return held, sum(not tracked.holds and not tracked.wait for tracked in pods)
 
 
