@@ -47,10 +47,14 @@ class Team:
         self.submit(name, gpus, **more)
         return self.land(name)[0]
 
-    def found(self, *nodes: str) -> None:
-        """Wait until Weir knows these nodes: their watch and that of pods aren't heard in step."""
+    def found(self, *nodes: str, taint: str = "") -> None:
+        """Wait until Weir knows these nodes as ready: their watch and that of pods aren't heard in step.
+
+        A ready node has the taint of one that isn't for a moment still. `taint` is the key of one that stays.
+        """
+        tolerations = [{"key": taint, "operator": "Exists"}] if taint else []
         for name in nodes:
-            self.lands(f"finds-{name}", 0, nodeSelector={HOST: name}, tolerations=[{"operator": "Exists"}])
+            self.lands(f"finds-{name}", 0, nodeSelector={HOST: name}, tolerations=tolerations)
 
     def waits(self, name: str) -> str:
         """Return the reason why a bare pod isn't placed, though a later one without demands is."""

@@ -311,7 +311,7 @@ def test_spread_over_all_domains_where_affinity_is_not_honoured(team: Team) -> N
 def test_spread_over_untainted_domains_where_taints_are_honoured(team: Team) -> None:
     taint = {"key": "team", "value": "x", "effect": "NoSchedule"}
     team.cluster.add([node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"}, taints=[taint])])
-    team.found("b")
+    team.found("b", taint="team")
     both = {"labels": {"app": "api"}, "topologySpreadConstraints": spread(app="api")}
     assert team.lands("api-0", **both) == "a"
     team.submit("api-1", **both)

@@ -1,6 +1,7 @@
 """Shares of GPUs beside whole ones, with webhooks, policies and the stock kube-scheduler."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -54,6 +55,14 @@ def label(cluster: Cluster, node: str, value: str | None) -> None:
 
 def taints(cluster: Cluster, node: str) -> list[str]:
     return [each["key"] for each in cluster.api.get(f"/api/v1/nodes/{node}")["spec"].get("taints", [])]
+
+
+def states(cluster: Cluster, node: str) -> list[str]:
+    """Return the states of a node as Weir knows them; none while it doesn't answer."""
+    with suppress(ApiError):
+        rows = cluster.api.get("/apis/query.weir.dev/v1/nodes")["items"]
+        return [state for row in rows if row["name"] == node for state in row["state"]]
+    return []
 
 
 def refusal(cluster: Cluster, one: Object) -> str:
@@ -250,6 +259,7 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     cluster.until(lambda: aside in refusal(cluster, named), 120, "the list to be written again")
 
     label(cluster, shared, None)
+    cluster.until(lambda: states(cluster, shared) == ["draining"], 120, "Weir to hear of the label")
     mutated(cluster, pod(team, "third", 0, annotations=HALF, **PLAIN))
     cluster.until(lambda: reported in sentence(cluster, team, "third"), 120, "the third to hear of no node")
     assert SHARING in taints(cluster, shared), "shares run on it still"
