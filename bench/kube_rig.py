@@ -36,7 +36,7 @@ class Rig:
         self.plane = plane
         self.webhooks = webhooks
         self.engine = ""  # as the last Weir said
-        self.cluster = Cluster(plane)
+        self.cluster = Cluster(plane, patience_s=STALLED_S)
         self.gpus = nodes * GPUS
         self.names = self.cluster.add_nodes(nodes, gpus=GPUS)
         self.bare = Bare(plane, at_once=AT_ONCE)
@@ -52,7 +52,7 @@ class Rig:
     def weir(self, installed: Installed | None = None) -> Iterator[Weir]:
         """Weir, started now."""
         with installed or self.install() as running:
-            self.cluster.until(lambda: any(running.lines("started")) or running.check(), 60, "Weir to start")
+            self.cluster.until(lambda: any(running.lines("started")) or running.check(), "Weir to start")
             self.engine = running.engine()
             yield running
 
@@ -68,7 +68,7 @@ class Rig:
             for name in quota_gpus:
                 self.plane.api.delete(f"/apis/batch/v1/namespaces/{name}/jobs", grace_s=0)
                 self.plane.api.delete(f"/api/v1/namespaces/{name}/pods", grace_s=0)
-            self.cluster.until(lambda: not self.any_pods(), STALLED_S, "the pods to be gone")
+            self.cluster.until(lambda: not self.any_pods(), "the pods to be gone")
             for name in quota_gpus:
                 self.plane.api.delete(f"/apis/weir.dev/v1alpha1/projects/{name}")
                 self.plane.api.delete(f"/api/v1/namespaces/{name}")

@@ -32,7 +32,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir
 from tools.controlplane.work import job, pod
 
-from bench.kube_rig import GANG, GPUS, STALLED_S, Measured, Rig, Row, difference
+from bench.kube_rig import GANG, GPUS, Measured, Rig, Row, difference
 from bench.tables import show
 from weir.model.policy import Policy
 
@@ -132,7 +132,7 @@ def reason(rig: Rig) -> Row:
             why = (there.get("status") or {}).get("reason") or {}
             return why if why.get("why") not in {None, "gated", "not_ready"} else None
 
-        why = rig.cluster.until(answer, 60, "the reason")
+        why = rig.cluster.until(answer, "the reason")
         seconds = time.perf_counter() - began
         spent = difference(rig.spent(weir), before)
         return {"pods": pods, "seconds": round(seconds, 2), "said": why, "cpu_s": spent}
@@ -152,15 +152,13 @@ def _gang(space: str, name: str, pods: int, gpus: int) -> dict[str, object]:
 def _settled(rig: Rig, weir: Weir, space: str) -> None:
     """Weir has read everything: a pod it is given runs."""
     rig.cluster.api.create(pod(space, "first"))
-    rig.cluster.until(
-        lambda: "first" in rig.cluster.running(space) or weir.check(), 60, "the first pod to run"
-    )
+    rig.cluster.until(lambda: "first" in rig.cluster.running(space) or weir.check(), "the first pod to run")
     rig.cluster.api.delete(f"/api/v1/namespaces/{space}/pods/first", grace_s=0)
-    rig.cluster.until(lambda: not rig.any_pods(), 60, "it to be gone")
+    rig.cluster.until(lambda: not rig.any_pods(), "it to be gone")
 
 
 def _empty(rig: Rig, space: str) -> None:
-    rig.cluster.until(lambda: not rig.any_pods(), STALLED_S, "the pods to be gone")
+    rig.cluster.until(lambda: not rig.any_pods(), "the pods to be gone")
     rig.plane.api.delete(f"/api/v1/namespaces/{space}")
 
 

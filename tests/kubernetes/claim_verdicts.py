@@ -82,7 +82,7 @@ def compare(cluster: Cluster, kube_scheduler: ControlPlane, cases: list[ClaimCas
         named = [line for line in log if any(f'{name}"' in line for name in left)]
         return f"kube-scheduler to try all pods: {left} are left; {named[-5:]}"
 
-    cluster.until(all_tried, 300, untried)
+    cluster.until(all_tried, untried)
     results, index = SelectorResults(), slice_index(cases)
     differing = []
     for case in cases:

@@ -11,7 +11,6 @@ from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-_LANDS_S = 120
 
 
 class Team:
@@ -38,7 +37,7 @@ class Team:
             running = self.cluster.running(self.namespace)
             return running if all(name in running for name in names) else None
 
-        running = self.cluster.until(all_run, _LANDS_S, f"{', '.join(names)} to run; {self.why(*names)}")
+        running = self.cluster.until(all_run, f"{', '.join(names)} to run; {self.why(*names)}")
         assert running is not None
         return [running[name] for name in names]
 
@@ -59,7 +58,7 @@ class Team:
     def waits(self, name: str) -> str:
         """Return the reason why a bare pod isn't placed, though a later one without demands is."""
         self.is_left_out(name)
-        return self.cluster.until(lambda: self.why(name), _LANDS_S, f"a reason for {name}")
+        return self.cluster.until(lambda: self.why(name), f"a reason for {name}")
 
     def is_left_out(self, *names: str) -> None:
         """Make sure that pods aren't placed: one without demands that comes after them is."""
@@ -72,7 +71,7 @@ class Team:
 
     def waits_for(self, name: str, words: str) -> None:
         """Wait for a pod's reason to say this."""
-        self.cluster.until(lambda: words in self.why(name), _LANDS_S, f"{words!r} as a reason of {name}")
+        self.cluster.until(lambda: words in self.why(name), f"{words!r} as a reason of {name}")
         assert not self.pod(name)["spec"].get("nodeName")
 
     def why(self, *names: str) -> str:

@@ -100,7 +100,7 @@ class Makers:
     def made_by_controller(self, name: str) -> Object:
         """A pod that a real controller makes, once it is there."""
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
-        found = self.cluster.until(lambda: self.cluster.api.maybe(path), 120, f"the pod {name}")
+        found = self.cluster.until(lambda: self.cluster.api.maybe(path), f"the pod {name}")
         assert found is not None
         return {**found, "apiVersion": "v1", "kind": "Pod"}
 

@@ -74,7 +74,6 @@ class Team:
         """Wait until these pods run, and no others."""
         self.cluster.until(
             lambda: set(self.run()) == names,
-            300,
             lambda: f"{names} to run, not {self.run()}:\n{self._holdings()}\n{node.last_words()}",
         )
 
@@ -120,12 +119,10 @@ class Team:
     def remove(self) -> None:
         """End its work and its quota."""
         self.cluster.api.delete(f"/apis/batch/v1/namespaces/{self.namespace}/jobs", grace_s=0)
-        self.cluster.until(self._has_no_pods, 120, "its pods to be gone")
+        self.cluster.until(self._has_no_pods, "its pods to be gone")
         quota = f"/apis/weir.dev/v1alpha1/projects/{self.name}"
         self.cluster.api.delete(quota)
-        self.cluster.until(
-            lambda: self.cluster.api.maybe(quota) is None, 120, "Weir to let go of the project"
-        )
+        self.cluster.until(lambda: self.cluster.api.maybe(quota) is None, "Weir to let go of the project")
 
     def _has_no_pods(self) -> bool:
         self.cluster.api.delete(f"/api/v1/namespaces/{self.namespace}/pods", grace_s=1)

@@ -73,8 +73,8 @@ def test_nothing_is_left_of_a_node_whose_test_was_killed(
         assert test.stdout is not None
         guard = psutil.Process(int(test.stdout.readline()))
         cluster.api.create(for_real(pod("default", "there", 1, nodeName="abandoned"), REST))
-        cluster.until(lambda: "there" in cluster.running("default"), 120, "a pod to run on it")
-        processes = cluster.until(lambda: processes_of(guard), 120, "its shell to sleep")
+        cluster.until(lambda: "there" in cluster.running("default"), "a pod to run on it")
+        processes = cluster.until(lambda: processes_of(guard), "its shell to sleep")
         group = f"{PREFIX}{test.pid}-abandoned"
         assert group in left_behind()
     finally:
@@ -82,7 +82,7 @@ def test_nothing_is_left_of_a_node_whose_test_was_killed(
         test.communicate()
         cluster.api.delete("/api/v1/namespaces/default/pods", grace_s=0)
         cluster.api.delete("/api/v1/nodes/abandoned")
-    cluster.until(lambda: all(map(has_ended, processes)), 120, "its processes to end")
+    cluster.until(lambda: all(map(has_ended, processes)), "its processes to end")
     assert group not in left_behind()
     assert not list(tmp_path.iterdir())
     mounts = Path("/proc/self/mountinfo").read_text()

@@ -11,8 +11,6 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import job, pod
 
-SOON_S = 120.0
-
 
 class Place:
     """A cluster with a team, and Weir."""
@@ -37,7 +35,7 @@ class Place:
         return self.workload(name).get("status", {})
 
     def until(self, true: Any, what: str) -> None:
-        self.cluster.until(true, SOON_S, what)
+        self.cluster.until(true, what)
         self.weir.check()
 
     def events(self, reason: str) -> list[str]:
@@ -176,7 +174,7 @@ def test_a_kill_in_the_midst_of_binding_binds_nothing_twice(place: Place) -> Non
     place.api.create(project(place.team, 64))
     place.api.create(*(job(place.team, f"gang-{at}", 1, pods=8) for at in range(8)))
     for _ in range(3):
-        place.cluster.until(lambda: True, 1.0, "a moment")
+        place.cluster.until(lambda: True, "a moment")
         place.weir.kill()
         place.weir.start()
     place.until(lambda: len(place.running()) == 64, "all run")
@@ -199,16 +197,16 @@ def test_a_standby_takes_over(cluster: Cluster, weir_kubeconfig) -> None:
         return (cluster.api.maybe(lease) or {}).get("spec", {}).get("holderIdentity", "")
 
     with Weir(cluster.plane, weir_kubeconfig, name="weir-one", arguments=words) as one:
-        cluster.until(holder, SOON_S, "the first leads")
+        cluster.until(holder, "the first leads")
         first = holder()
         with Weir(cluster.plane, weir_kubeconfig, name="weir-two", arguments=words) as two:
             cluster.api.create(job(team, "before", 1))
-            cluster.until(lambda: len(cluster.running(team)) == 1, SOON_S, "the first schedules")
-            cluster.until(lambda: "synced" in two.log_text(), SOON_S, "the second is ready")
+            cluster.until(lambda: len(cluster.running(team)) == 1, "the first schedules")
+            cluster.until(lambda: "synced" in two.log_text(), "the second is ready")
             one.stop()  # in order: the lease is free at once
-            cluster.until(lambda: holder() not in {"", first}, SOON_S, "the second leads")
+            cluster.until(lambda: holder() not in {"", first}, "the second leads")
             cluster.api.create(job(team, "after", 1))
-            cluster.until(lambda: len(cluster.running(team)) == 2, SOON_S, "the second schedules")
+            cluster.until(lambda: len(cluster.running(team)) == 2, "the second schedules")
             assert "leading" in two.log_text()
 
 

@@ -10,7 +10,6 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod_spec
 
-WAIT_S = 120
 PREEMPTIBLE = {"weir.dev/preemptible": "true"}
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 
@@ -32,7 +31,7 @@ class Teams:
             cluster.api.create(project(team, 16))
         for at in range(6):
             cluster.api.create(deployment(self.borrower, f"e{at}", 8))
-        cluster.until(lambda: len(cluster.running(self.borrower)) == 6, WAIT_S, "six Deployments to run")
+        cluster.until(lambda: len(cluster.running(self.borrower)) == 6, "six Deployments to run")
 
     def protect(self, name: str) -> None:
         """Create a budget that allows no eviction of a Deployment."""
@@ -91,14 +90,14 @@ def test_owner_gets_back_what_was_borrowed_before_its_budget_was_written(
     names = [f"e{at}" for at in range(6)]
     for name in names:
         teams.protect(name)
-    cluster.until(lambda: teams.protected(*names), WAIT_S, "the budgets to be counted")
+    cluster.until(lambda: teams.protected(*names), "the budgets to be counted")
     cluster.api.create(job(teams.owner, "back", 8))
-    cluster.until(lambda: teams.runs(teams.owner, "back"), WAIT_S, "the owner to have a node back")
+    cluster.until(lambda: teams.runs(teams.owner, "back"), "the owner to have a node back")
 
     rules = {"policy": {"budgets": {"borrowed": "override", "grace": "3s"}}}
     cluster.api.patch("/apis/weir.dev/v1alpha1/schedulerconfigs/weir", {"spec": rules})
     cluster.api.create(job(teams.owner, "more", 8))
-    cluster.until(lambda: teams.runs(teams.owner, "more"), WAIT_S, "the owner to have its quota")
+    cluster.until(lambda: teams.runs(teams.owner, "more"), "the owner to have its quota")
     assert len(cluster.running(teams.borrower)) == 4
 
 
@@ -107,22 +106,20 @@ def test_owner_gets_what_no_budget_protects_and_a_reason_for_the_rest(cluster: C
     protected = [f"e{at}" for at in range(1, 6)]
     for name in protected:
         teams.protect(name)
-    cluster.until(lambda: teams.protected(*protected), WAIT_S, "the budgets to be counted")
+    cluster.until(lambda: teams.protected(*protected), "the budgets to be counted")
     cluster.api.create(job(teams.owner, "back", 8))
-    cluster.until(lambda: teams.runs(teams.owner, "back"), WAIT_S, "the owner to run")
+    cluster.until(lambda: teams.runs(teams.owner, "back"), "the owner to run")
     assert not teams.runs(teams.borrower, "e0")
     assert all(teams.runs(teams.borrower, name) for name in protected)
 
     cluster.api.create(job(teams.owner, "more", 8))
     words = "GPUs are held by workloads that PodDisruptionBudgets"
-    cluster.until(
-        lambda: words in teams.reason_of(teams.owner, "job-more"), WAIT_S, "a reason that names budgets"
-    )
+    cluster.until(lambda: words in teams.reason_of(teams.owner, "job-more"), "a reason that names budgets")
     assert f"{teams.borrower}/e" in teams.reason_of(teams.owner, "job-more")
     assert all(teams.runs(teams.borrower, name) for name in protected)
 
     cluster.api.delete(f"{BUDGETS.format(teams.borrower)}/e3")
-    cluster.until(lambda: teams.runs(teams.owner, "more"), WAIT_S, "the owner to run once a budget is gone")
+    cluster.until(lambda: teams.runs(teams.owner, "more"), "the owner to run once a budget is gone")
     assert all(teams.runs(teams.borrower, name) for name in protected if name != "e3")
     weir.check()
 
@@ -140,8 +137,8 @@ def test_work_that_no_budget_lets_go_does_not_borrow(cluster: Cluster, weir: Wei
 
     cluster.api.create(deployment(team, "kept", 8))
     words = f"PodDisruptionBudget {team}/never protects it from eviction, so it may not go over quota"
-    cluster.until(lambda: words in answer(), WAIT_S, "the reason to name the budget")
+    cluster.until(lambda: words in answer(), "the reason to name the budget")
     assert not cluster.running(team)
     cluster.api.delete(f"{BUDGETS.format(team)}/never")
-    cluster.until(lambda: cluster.running(team), WAIT_S, "it to borrow once the budget is gone")
+    cluster.until(lambda: cluster.running(team), "it to borrow once the budget is gone")
     weir.check()

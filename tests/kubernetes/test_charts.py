@@ -377,7 +377,7 @@ def _run_more(cluster: Cluster, team: str, name: str, pods: int) -> None:
     """Create Jobs of one pod each, and wait until all pods run."""
     expected = len(_running(cluster, team)) + pods
     cluster.api.create_many([job(team, f"{name}-{at}") for at in range(pods)])
-    cluster.until(lambda: len(_running(cluster, team)) == expected, 120, f"{expected} pods to run")
+    cluster.until(lambda: len(_running(cluster, team)) == expected, f"{expected} pods to run")
 
 
 def _running(cluster: Cluster, team: str) -> dict[str, str]:

@@ -55,7 +55,7 @@ def label_isolates(cluster: Cluster, label: str | None, within: str, names: Iter
     labels = {"weir.dev/gpu-memory-limits": label}
     cluster.api.patch(f"/apis/resource.k8s.io/v1/deviceclasses/{CLASS}", {"metadata": {"labels": labels}})
     stated = partial(isolation, cluster, within)
-    cluster.until(lambda: set(map(stated, names)) == {to}, 60, lambda: f"{to}: {list(map(stated, names))}")
+    cluster.until(lambda: set(map(stated, names)) == {to}, lambda: f"{to}: {list(map(stated, names))}")
 
 
 def held(cluster: Cluster, within: str) -> Counter[tuple[str, str]]:
@@ -83,15 +83,15 @@ def test_fractions_run_on_nodes_whose_gpus_a_driver_shares(cluster: Cluster, wei
             cluster.api.delete(f"{path}/{made['metadata']['name']}", grace_s=0)
         return bool(taken)
 
-    cluster.until(is_taken, 60, "the webhook to know the class")
+    cluster.until(is_taken, "the webhook to know the class")
     cluster.api.create(sharer(within, "half"), sharer(within, "third"), sharer(within, "small", "0.1"))
     running = cluster.until(
-        lambda: len(cluster.running(within)) == 2 and cluster.running(within), 120, "two halves"
+        lambda: len(cluster.running(within)) == 2 and cluster.running(within), "two halves"
     )
     assert set(running.values()) == {"shared-1"}
     assert sum(held(cluster, within).values()) == 80 * 1024**3
     assert all(amount <= 80 * 1024**3 for amount in held(cluster, within).values())
-    cluster.until(lambda: allocated(cluster, within) == "1", 60, lambda: allocated(cluster, within))
+    cluster.until(lambda: allocated(cluster, within) == "1", lambda: allocated(cluster, within))
     for name in running:
         body = cluster.api.get(f"{path}/{name}")
         (mapping,) = body["status"]["extendedResourceClaimStatus"]["requestMappings"]
@@ -101,6 +101,6 @@ def test_fractions_run_on_nodes_whose_gpus_a_driver_shares(cluster: Cluster, wei
     weir.kill()
     weir.start()
     cluster.api.delete(f"{path}/{next(iter(running))}", grace_s=0)
-    cluster.until(lambda: len(cluster.running(within)) == 2, 120, "the capacity of the pod that ended")
+    cluster.until(lambda: len(cluster.running(within)) == 2, "the capacity of the pod that ended")
     assert all(amount <= 80 * 1024**3 for amount in held(cluster, within).values())
     assert Fraction(allocated(cluster, within) or "0") <= 1

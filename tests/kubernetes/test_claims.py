@@ -80,7 +80,7 @@ def test_claims_and_extended_resources_on_one_cluster(cluster: Cluster, weir: We
         *(pod(within, f"whole-{at}") for at in range(2)),
     )
     running = cluster.until(
-        lambda: len(cluster.running(within)) == 8 and cluster.running(within), 120, "eight pods"
+        lambda: len(cluster.running(within)) == 8 and cluster.running(within), "eight pods"
     )
     assert {name: on for name, on in running.items() if name.startswith("whole")} == dict.fromkeys(
         ("whole-0", "whole-1"), "plain-1"
@@ -98,10 +98,10 @@ def test_claims_and_extended_resources_on_one_cluster(cluster: Cluster, weir: We
             assert [each["name"] for each in status["reservedFor"]] == [name]
             assert "resource.kubernetes.io/delete-protection" in found[name]["metadata"]["finalizers"]
     (waiting,) = {"two-0", "two-1", "two-2"} - running.keys()
-    cluster.until(lambda: "2 of class gpu.nvidia.com" in reason(cluster, within, waiting), 60, "a reason")
+    cluster.until(lambda: "2 of class gpu.nvidia.com" in reason(cluster, within, waiting), "a reason")
     ended = next(name for name in running if name.startswith("two"))
     cluster.api.delete(f"/api/v1/namespaces/{within}/pods/{ended}", grace_s=0)
-    cluster.until(lambda: waiting in cluster.running(within), 120, "the devices of the pod that ended")
+    cluster.until(lambda: waiting in cluster.running(within), "the devices of the pod that ended")
     assert devices(claims(cluster, within)[waiting]) in twos
 
 
@@ -112,13 +112,11 @@ def test_a_killed_weir_neither_loses_nor_doubles_a_claim(cluster: Cluster, weir:
     cluster.api.create(template(within, "one"))
     cluster.add([node(name, gpus=0) for name in names])
     cluster.api.create_many([claiming(within, f"p-{at}", "one") for at in range(16)])
-    cluster.until(
-        lambda: any(devices(each) for each in claims(cluster, within).values()), 60, "an allocation"
-    )
+    cluster.until(lambda: any(devices(each) for each in claims(cluster, within).values()), "an allocation")
     weir.kill()
     weir.start()
     running = cluster.until(
-        lambda: len(cluster.running(within)) == 16 and cluster.running(within), 120, "all pods"
+        lambda: len(cluster.running(within)) == 16 and cluster.running(within), "all pods"
     )
     given = {name: devices(each) for name, each in claims(cluster, within).items()}
     assert len({device for each in given.values() for device in each}) == 16

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.kubernetes.command_line import Run, answering, is_now, listed, runner
 from tests.kubernetes.test_installed import enforce_policies, installed, installed_without_policies
-from tests.kubernetes.test_why_pods_wait import SOON_S, Namespace
+from tests.kubernetes.test_why_pods_wait import Namespace
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
@@ -60,7 +60,7 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
         code, out, err = run("submit", *words)
         assert (code, out) == (0, f"{team}/job-{name}\n"), err
         assert f"weir logs {team}/job-{name} -f" in err
-        teams.until(is_now(teams, run, f"{team}/job-{name}", "running"), 120, f"{name} to run")
+        teams.until(is_now(teams, run, f"{team}/job-{name}", "running"), f"{name} to run")
 
     submit("team-a", "two", "2")
     submit("team-a", "lent", "1")
@@ -68,7 +68,6 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     submit("team-b", "second", "1")
     teams.until(
         lambda: (listed(run)["team-a/job-lent"]["reason"] or {}).get("why") == "insufficient_capacity",
-        120,
         "why it waits",
     )
     code, out, _ = run("why", "lent", "--explain")
@@ -92,14 +91,14 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     assert json.loads(out)["started_s"] <= submitted[0] + 1, "it leads since before the last was submitted"
     code, out, _ = run("project", "list")
     assert [line.split()[:3] for line in out.splitlines()[1:]] == [["team-a", "-", "2"], ["team-b", "-", "2"]]
-    teams.until(lambda: kinds_of_events(run, "lent") >= {"scheduled", "preempted"}, 120, "its events")
+    teams.until(lambda: kinds_of_events(run, "lent") >= {"scheduled", "preempted"}, "its events")
 
     assert run("suspend", "second")[0] == 0
-    teams.until(is_now(teams, run, "team-a/job-lent", "running"), 120, "what was borrowed to be lent again")
+    teams.until(is_now(teams, run, "team-a/job-lent", "running"), "what was borrowed to be lent again")
     assert run("resume", "second")[0] == 0
     assert run("stop", "lent", "two")[0] == 0
-    teams.until(is_now(teams, run, "team-b/job-second", "running"), 120)
-    teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"}, 120)
+    teams.until(is_now(teams, run, "team-b/job-second", "running"))
+    teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"})
 
 
 BATCH = """
@@ -124,24 +123,21 @@ def test_a_chain_a_priority_and_a_job_again(run: Run, weir: Weir, teams: Cluster
         "none is left of the file"
     )
     teams.api.delete(f"{jobs}/train")
-    teams.until(lambda: teams.api.maybe(f"{jobs}/train") is None, 120)
+    teams.until(lambda: teams.api.maybe(f"{jobs}/train") is None)
     assert run("submit", "-f", str(file))[:2] == (0, "team-a/job-prepare\nteam-a/job-train\n")
-    teams.until(is_now(teams, run, "team-a/job-prepare", "running"), 120)
+    teams.until(is_now(teams, run, "team-a/job-prepare", "running"))
     teams.until(
         lambda: (
             "prepare" in ((listed(run).get("team-a/job-train") or {}).get("reason") or {}).get("sentence", "")
         ),
-        120,
         "the next one of the chain to wait",
     )
     assert run("priority", "train", "weir-inference")[:2] == (0, "team-a/job-train has priority 125 now.\n")
-    teams.until(
-        lambda: (row := listed(run)["team-a/job-train"])["priority"] == 125 and row["preemptible"], 120
-    )
+    teams.until(lambda: (row := listed(run)["team-a/job-train"])["priority"] == 125 and row["preemptible"])
     assert "isn't over yet" in run("rerun", "prepare")[2]
     teams.api.patch(f"{jobs}/prepare", {"spec": {"activeDeadlineSeconds": 1}})
-    teams.until(lambda: any(each["type"] == "Failed" for each in _conditions(teams, f"{jobs}/prepare")), 120)
-    teams.until(lambda: run("rerun", "prepare")[0] == 0, 120, "it to run again")
+    teams.until(lambda: any(each["type"] == "Failed" for each in _conditions(teams, f"{jobs}/prepare")))
+    teams.until(lambda: run("rerun", "prepare")[0] == 0, "it to run again")
     again = teams.api.get(f"{jobs}/prepare-r2")["spec"]
     assert again["selector"] != teams.api.get(f"{jobs}/prepare")["spec"]["selector"]
 
@@ -164,9 +160,7 @@ def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
         for name in ("first", "second"):
             words = ["-p", within, "--gpus", "2", "--name", name, "--image", "x", "--", "x"]
             assert run("submit", *words)[0] == 0
-        cluster.until(
-            lambda: sorted(row["status"] for row in listed(run).values()) == ["pending", "running"], 120
-        )
+        cluster.until(lambda: sorted(row["status"] for row in listed(run).values()) == ["pending", "running"])
         waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
         code, printed, refused = run("why", waits)
         assert f"{waits} is the only pending workload in {within}" in printed, f"{code}: {refused}"
@@ -188,13 +182,13 @@ def test_a_standby_answers_and_its_snapshot_replays_the_next_decision(
     with answering(teams, home, "before"):
         for team, name, gpus in (("team-a", "two", 2), ("team-a", "lent", 1), ("team-b", "first", 1)):
             teams.api.create(job(team, name, gpus))
-            teams.until(is_now(teams, run, f"{team}/job-{name}", "running"), 120)
+            teams.until(is_now(teams, run, f"{team}/job-{name}", "running"))
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{home}/leases/weir"
     teams.api.patch(lease, {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}})
     teams.api.create(job("team-b", "second", 1))
     teams.until(lambda: len(teams.pods("team-b")) == 2)
     with answering(teams, home, "after") as standby:
-        teams.until(lambda: json.loads(run("status", "-o", "json")[1])["pending"] == 1, 120)
+        teams.until(lambda: json.loads(run("status", "-o", "json")[1])["pending"] == 1)
         code, out, _ = run("snapshot")
         assert code == 0
         path = tmp_path / "snapshot.yaml"
@@ -207,10 +201,8 @@ def test_a_standby_answers_and_its_snapshot_replays_the_next_decision(
         assert not list(standby.lines("leading"))
         assert len(teams.running()) == 3, "it leaves the pods alone"
         teams.api.delete(lease)
-        teams.until(is_now(teams, run, "team-b/job-second", "running"), 120)
-        teams.until(
-            lambda: listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending"), 120, "it to wait"
-        )
+        teams.until(is_now(teams, run, "team-b/job-second", "running"))
+        teams.until(lambda: listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending"), "it to wait")
         assert listed(run)["team-a/job-two"]["status"] == "running"
 
 
@@ -278,11 +270,11 @@ def test_a_person_of_one_namespace_sees_that_one(
     for team, name in (("team-a", "a"), ("team-a", "large"), ("team-b", "b")):
         teams.api.create(job(team, name, 8 if name == "large" else 1))
     try:
-        teams.until(is_now(teams, run, "team-b/job-b", "running"), 120)
+        teams.until(is_now(teams, run, "team-b/job-b", "running"))
     except AssertionError:
         print(weir.log_text(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
         raise
-    teams.until(lambda: listed(run)["team-a/job-large"]["reason"], 120)
+    teams.until(lambda: listed(run)["team-a/job-large"]["reason"])
     code, out, _ = run("list", kubeconfig=ann)
     assert code == 0
     assert "team-a/job-large" in out
@@ -311,18 +303,17 @@ def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
     within = cluster.namespace()
     cluster.api.create(project("shared", 1, ["nobody"], limit={"gpu": 1}))
     with answering(cluster, home, "weighted") as weir:
-        cluster.until(lambda: list(weir.lines("leading")), 120, "it to lead")
+        cluster.until(lambda: list(weir.lines("leading")), "it to lead")
         cluster.api.create({**config, "spec": spec})
-        cluster.until(lambda: len(list(weir.lines("started"))) == 2, 60, "another instance by these settings")
+        cluster.until(lambda: len(list(weir.lines("started"))) == 2, "another instance by these settings")
         for at in range(8):
             one = pod(within, f"slice-{at}", 0)
             one["spec"]["containers"][0]["resources"]["limits"][slices] = "1"
             cluster.api.create(one)
-        cluster.until(lambda: len(cluster.running(within)) == 7, 120, "as many sevenths as the limit covers")
+        cluster.until(lambda: len(cluster.running(within)) == 7, "as many sevenths as the limit covers")
         status = "/apis/weir.dev/v1alpha1/projects/shared"
         cluster.until(
             lambda: (cluster.api.get(status).get("status") or {}).get("allocated", {}).get("gpu") == "0.994",
-            120,
             "the project to hold seven sevenths",
         )
         waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
@@ -337,7 +328,7 @@ def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
 
         patched = {"spec": {"overcommitGrace": "1m", "sharedNodes": {"max": 2}}}
         cluster.api.patch("/apis/weir.dev/v1alpha1/schedulerconfigs/weir", patched)
-        cluster.until(lambda: len(list(weir.lines("settings_changed"))) == 2, 60, "a live change")
+        cluster.until(lambda: len(list(weir.lines("settings_changed"))) == 2, "a live change")
         assert len(list(weir.lines("started"))) == 2, "no other instance is needed for these"
 
 
@@ -383,7 +374,7 @@ def _advise(run: Run, cluster: Cluster, plane: ControlPlane) -> None:
     assert "What would let it start" not in answer
     node = cluster.running(team.name).popitem()[1]
     cluster.api.create(pod(team.name, "theirs", 1, scheduler="another", nodeName=node))
-    cluster.until(lambda: "theirs" in cluster.running(team.name), SOON_S, "the pod of another scheduler")
+    cluster.until(lambda: "theirs" in cluster.running(team.name), "the pod of another scheduler")
     answer = why(f"{team.name}/theirs")
     assert "theirs isn't scheduled by Weir." in answer
     assert "its pods name the scheduler another, and 1 of 1 run" in answer

@@ -71,9 +71,7 @@ def node(plane: ControlPlane, programs: Programs) -> Iterator[RealNode]:
             for name in ("vision", "speech"):
                 plane.api.delete(f"/apis/weir.dev/v1alpha1/namespaces/{name}/sweeps")
                 plane.api.delete(f"/apis/batch/v1/namespaces/{name}/jobs", grace_s=0)
-            cluster.until(
-                lambda: not cluster.pods("vision") + cluster.pods("speech"), 120, "the pods to be gone"
-            )
+            cluster.until(lambda: not cluster.pods("vision") + cluster.pods("speech"), "the pods to be gone")
     finally:
         plane.kill("kube-scheduler")
         cluster.empty()
@@ -184,14 +182,14 @@ def test_an_evicted_trial_saves_and_goes_on(
         found = list(checkpoints.rglob("trained"))
         return list(map(int, found[0].read_text().split())) if found else []
 
-    cluster.until(lambda: len(trained()) > 10, 240, node.last_words)
+    cluster.until(lambda: len(trained()) > 10, node.last_words)
     following = Following(person, "lr-0-0")
-    cluster.until(lambda: following.lines, 120, "the output of the trial")
+    cluster.until(lambda: following.lines, "the output of the trial")
     due = person.weir(
         "submit", "-p", "speech", "--gpus", "2", *SMALL, "--name", "due", "--wait", "--", "true"
     )
     assert due.returncode == 0, due.stderr
-    cluster.until(lambda: len(following.lines) >= 3, 240, lambda: f"it to go on: {following.lines}")
+    cluster.until(lambda: len(following.lines) >= 3, lambda: f"it to go on: {following.lines}")
     next(checkpoints.rglob("trained")).with_name("go").touch()
     lines = following.ended()
     steps = trained()
@@ -201,7 +199,6 @@ def test_an_evicted_trial_saves_and_goes_on(
     path = "/apis/weir.dev/v1alpha1/namespaces/vision/sweeps/lr"
     cluster.until(
         lambda: cluster.api.get(path)["status"].get("phase") == "Finished",
-        240,
         lambda: f"{cluster.api.get(path)}",
     )
     (trial,) = cluster.api.get(path)["status"]["trials"]

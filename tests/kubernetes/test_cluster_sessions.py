@@ -101,7 +101,7 @@ def cluster(
             node.check()
             for name in ("vision", "speech"):
                 plane.api.delete(f"/apis/batch/v1/namespaces/{name}/jobs", grace_s=0)
-            found.until(lambda: not found.pods("vision") + found.pods("speech"), 120, "the pods to be gone")
+            found.until(lambda: not found.pods("vision") + found.pods("speech"), "the pods to be gone")
     finally:
         plane.kill("kube-scheduler")
         found.empty()

@@ -69,7 +69,7 @@ async def test_refusals_have_types(cluster: Cluster, weir_kubeconfig: Path) -> N
         assert invalid.value.status == 422
         assert not invalid.value.may_have_happened
         root_ca = f"/api/v1/namespaces/{within}/configmaps/kube-root-ca.crt"
-        cluster.until(lambda: cluster.api.maybe(root_ca), 120, "a controller to write the ConfigMap")
+        cluster.until(lambda: cluster.api.maybe(root_ca), "a controller to write the ConfigMap")
         stale = {
             "apiVersion": "v1",
             "kind": "ConfigMap",

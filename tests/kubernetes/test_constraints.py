@@ -345,7 +345,7 @@ def test_a_gang_is_in_one_domain_of_a_topology(team: Team) -> None:
         return str((status.get("reason") or {}).get("sentence"))
 
     words = "more than any domain can take even when idle: the largest, r2, takes 3"
-    team.cluster.until(lambda: words in why(), 120, why)
+    team.cluster.until(lambda: words in why(), why)
 
 
 def test_a_topology_that_is_not_there_is_waited_for_and_may_go(team: Team) -> None:

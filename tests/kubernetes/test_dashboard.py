@@ -74,7 +74,7 @@ def test_page_shows_a_cluster_live_changes_a_quota_and_heals_after_a_lost_connec
         page.get_by_role("button", name="Stop").click()
         page.get_by_role("button", name="Yes, stop").click()
         cluster.until(
-            lambda: cluster.api.maybe(f"/apis/batch/v1/namespaces/{a}/jobs/later") is None, 120, "it to go"
+            lambda: cluster.api.maybe(f"/apis/batch/v1/namespaces/{a}/jobs/later") is None, "it to go"
         )
         go(page, served, "workloads")
         rows.filter(has_text=f"{a}/job-later").wait_for(state="detached")

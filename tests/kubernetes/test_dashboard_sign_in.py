@@ -177,7 +177,7 @@ def test_a_group_of_the_provider_administers_by_a_binding(served: DashboardServe
         assert ada.ask("PUT", "projects/team-a", json=entry).status_code == 200
         assert float(cluster.api.get(f"{PROJECTS}/team-a")["spec"]["quota"]["gpu"]) == 2
         assert ada.ask("POST", f"workloads/{a}%2Fjob-waits/stop").status_code == 200
-    cluster.until(lambda: cluster.api.maybe(f"/apis/batch/v1/namespaces/{a}/jobs/waits") is None, 120, "it")
+    cluster.until(lambda: cluster.api.maybe(f"/apis/batch/v1/namespaces/{a}/jobs/waits") is None, "it")
 
 
 def test_rights_that_are_withdrawn_end_the_page(served: DashboardServer, cluster: Cluster) -> None:

@@ -55,7 +55,7 @@ class Site:
             is_new = allocation and allocation.get("allocationTimestamp") != but
             return one if is_new and not status.get("devices") else None
 
-        one = self.cluster.until(found, 120, f"devices for {pod}")
+        one = self.cluster.until(found, f"devices for {pod}")
         assert one is not None
         assert [each["name"] for each in one["status"]["reservedFor"]] == [pod]
         return one
@@ -92,13 +92,13 @@ class Site:
                 for each in events
             )
 
-        self.cluster.until(is_said, 120, f"an event of {pod}")
+        self.cluster.until(is_said, f"an event of {pod}")
         assert pod not in self.cluster.running(self.within)
 
     def runs(self, pod: str) -> str:
         """Wait for a pod to run; return its node."""
         running = self.cluster.until(
-            lambda: pod in self.cluster.running(self.within) and self.cluster.running(self.within), 120, pod
+            lambda: pod in self.cluster.running(self.within) and self.cluster.running(self.within), pod
         )
         return str(running[pod])
 
@@ -141,7 +141,7 @@ def test_devices_whose_time_is_over_are_released(cluster: Cluster, weir: Weir) -
     site = Site(cluster, "slow-1")
     weir.kill()
     cluster.api.create(claiming(site.within, "p", "one"))
-    claim = cluster.until(lambda: claims(cluster, site.within).get("p"), 60, "the claim")
+    claim = cluster.until(lambda: claims(cluster, site.within).get("p"), "the claim")
     assert claim is not None
     uid = claim["metadata"]["ownerReferences"][0]["uid"]
     conditions = {"bindingConditions": [READY], "bindingFailureConditions": [BROKEN]}

@@ -100,19 +100,19 @@ def test_a_rule_keeps_pods_from_a_device_and_evicts_those_that_do_not_tolerate_i
         return str((status.get("reason") or {}).get("sentence", ""))
 
     words = "1 device that matches has a taint that the claim doesn't tolerate"
-    cluster.until(lambda: words in sentence(), 60, lambda: f"the taint in the reason: {sentence()}")
+    cluster.until(lambda: words in sentence(), lambda: f"the taint in the reason: {sentence()}")
     cluster.api.create(claiming(within, "tolerates", "tolerant"))
-    cluster.until(lambda: cluster.running(within) == {"tolerates": "n1"}, 60, "the pod that tolerates it")
+    cluster.until(lambda: cluster.running(within) == {"tolerates": "n1"}, "the pod that tolerates it")
     cluster.api.delete(f"/api/v1/namespaces/{within}/pods/tolerates", grace_s=0)
     path_of_rule = f"{collection(rule())}/sick"
     cluster.api.delete(path_of_rule)
-    cluster.until(lambda: cluster.running(within) == {"waits": "n1"}, 60, "the pod without a toleration")
+    cluster.until(lambda: cluster.running(within) == {"waits": "n1"}, "the pod without a toleration")
     # Kubernetes' own controller evicts the pod, and Weir gives the device to no other one
     cluster.api.create(rule("NoExecute", driver=GPU), claiming(within, "later", "one"))
-    cluster.until(lambda: not cluster.running(within), 60, "the eviction")
+    cluster.until(lambda: not cluster.running(within), "the eviction")
     path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/pod-later"
-    cluster.until(lambda: words in sentence(), 60, lambda: f"the taint in the reason: {sentence()}")
+    cluster.until(lambda: words in sentence(), lambda: f"the taint in the reason: {sentence()}")
     later = cluster.api.get(f"/api/v1/namespaces/{within}/pods/later")
     assert not later["spec"].get("nodeName")
     cluster.api.create(claiming(within, "again", "tolerant"))
-    cluster.until(lambda: cluster.running(within) == {"again": "n1"}, 60, "the pod that tolerates it")
+    cluster.until(lambda: cluster.running(within) == {"again": "n1"}, "the pod that tolerates it")

@@ -58,33 +58,31 @@ def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(
         cluster.api.create(each)
     cluster.api.create(gang)
     # Time in the queue isn't run time: there is no node for longer than they may run.
-    cluster.until(lambda: phase(cluster, within, "job-short") == "Pending", 120, "the queue")
-    cluster.until(lambda: phase(cluster, within, "job-gang") == "Pending", 120, "the queue")
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Pending", "the queue")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Pending", "the queue")
     cluster.add_nodes(1, gpus=8)
     began = ("Running", "Stopped")  # three seconds later
-    cluster.until(lambda: phase(cluster, within, "job-short") in began, 120, "it to run")
-    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 120, "the gang to run")
+    cluster.until(lambda: phase(cluster, within, "job-short") in began, "it to run")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", "the gang to run")
     evict_all(cluster, within, "gang")
     # Without pods the gang waits for those that the Job controller makes after its pause.
     reported = "The Job controller pauses after an eviction, until about"
-    cluster.until(
-        lambda: reported in pending_reason(cluster, within, "job-gang"), 120, "the pause to be told"
-    )
-    cluster.until(lambda: "Failed" in conditions(cluster, within, "short"), 120, "the Job to end")
+    cluster.until(lambda: reported in pending_reason(cluster, within, "job-gang"), "the pause to be told")
+    cluster.until(lambda: "Failed" in conditions(cluster, within, "short"), "the Job to end")
     assert conditions(cluster, within, "short")["Failed"] == "PodFailurePolicy"
-    cluster.until(lambda: phase(cluster, within, "job-short") == "Stopped", 120, "the workload to end")
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Stopped", "the workload to end")
     assert "3s" in sentence(cluster, within, "job-short")
     stopped = workloads(cluster, within)["job-short"]["status"]
     assert (stopped["gpus"], stopped["running"]) == ("1", "0/1"), "what it had"
-    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 120, "the gang to be back")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", "the gang to be back")
     # A Job with a policy of its own makes new pods: they aren't placed, and say so.
     again = "Its Job makes new pods. They aren't placed: delete the Job."
-    cluster.until(lambda: again in sentence(cluster, within, "job-stubborn"), 120, "the Job that goes on")
-    cluster.until(lambda: again in waits(cluster, within, "stubborn"), 120, "its pod to say so")
+    cluster.until(lambda: again in sentence(cluster, within, "job-stubborn"), "the Job that goes on")
+    cluster.until(lambda: again in waits(cluster, within, "stubborn"), "its pod to say so")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/gang", grace_s=0)
-    cluster.until(lambda: "job-gang" not in workloads(cluster, within), 120, "the workload to be gone")
+    cluster.until(lambda: "job-gang" not in workloads(cluster, within), "the workload to be gone")
     path = "/apis/weir.dev/v1alpha1/projects/team"
-    cluster.until(lambda: cluster.api.get(path)["status"]["running"] == 0, 120, "nothing to run")
+    cluster.until(lambda: cluster.api.get(path)["status"]["running"] == 0, "nothing to run")
     running.check()
 
 
@@ -109,23 +107,22 @@ def test_a_job_in_its_pause_is_known_to_a_weir_that_starts_meanwhile(
     slow["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"  # the pause is 80 s after four pods
     cluster.add_nodes(1, gpus=8)
     cluster.api.create(slow)
-    cluster.until(lambda: len(cluster.running(within)) == 4, 120, "all to run")
+    cluster.until(lambda: len(cluster.running(within)) == 4, "all to run")
     evict_all(cluster, within, "slow")
     reported = "The Job controller pauses after an eviction, until about"
-    cluster.until(lambda: reported in sentence(cluster, within, "job-slow"), 120, "the pause to be told")
+    cluster.until(lambda: reported in sentence(cluster, within, "job-slow"), "the pause to be told")
     paused = sentence(cluster, within, "job-slow")
     running.kill()
     project_path = "/apis/weir.dev/v1alpha1/projects/team"
     cluster.api.delete(project_path)
     running.start()
     cluster.until(  # pods may be back already where the machine is slow
-        lambda: sentence(cluster, within, "job-slow") == paused or cluster.pods(within), 120, "the pause"
+        lambda: sentence(cluster, within, "job-slow") == paused or cluster.pods(within), "the pause"
     )
     kept = f"It stays until Job {within}/slow"
     cluster.until(
         lambda: kept in (cluster.api.get(project_path).get("status") or {}).get("message", ""),
-        120,
         "its project to stay",
     )
     cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/slow", grace_s=0)
-    cluster.until(lambda: cluster.api.maybe(project_path) is None, 120, "the project to be gone")
+    cluster.until(lambda: cluster.api.maybe(project_path) is None, "the project to be gone")

@@ -113,7 +113,7 @@ def test_the_same_pods_fit_with_the_same_claims_as_for_kube_scheduler(
         )
         return len(found) == CASES and all(map(verdict, found.values()))
 
-    cluster.until(all_tried, 300, "kube-scheduler to try all pods")
+    cluster.until(all_tried, "kube-scheduler to try all pods")
     made = claims(cluster, within)
     classes = {GPU: msgspec.convert(providing(), DeviceClass)}
     fitting = 0
@@ -166,7 +166,7 @@ def asking(within: str, name: str, count: int = 1, resource: str = RESOURCE) -> 
 
 def until_running(cluster: Cluster, within: str, count: int) -> dict[str, str]:
     return cluster.until(
-        lambda: len(cluster.running(within)) == count and cluster.running(within), 120, f"{count} pods"
+        lambda: len(cluster.running(within)) == count and cluster.running(within), f"{count} pods"
     )
 
 
@@ -208,7 +208,7 @@ def test_pods_run_by_number_on_nodes_with_a_driver_or_a_device_plugin(
     (waiting,) = {"last", "two", *(f"p{at}" for at in range(4))} - running.keys()
     ended = next(name for name, on in running.items() if on == "driven" and name != "two")
     cluster.api.delete(f"/api/v1/namespaces/{within}/pods/{ended}", grace_s=0)
-    cluster.until(lambda: waiting in cluster.running(within), 120, "the device of the pod that ended")
+    cluster.until(lambda: waiting in cluster.running(within), "the device of the pod that ended")
     assert len(given(cluster, within)) == 4
 
 
@@ -228,19 +228,17 @@ def test_the_name_of_a_class_makes_a_pod_weirs_without_settings(cluster: Cluster
         return str(found["spec"]["schedulerName"])
 
     tries = iter(range(100))
-    cluster.until(lambda: scheduler(f"p{next(tries)}", GPU) == "weir", 60, "the webhook to take the pod")
-    cluster.until(
-        lambda: scheduler(f"q{next(tries)}", "big.example.com") == "weir", 60, "the class to be known"
-    )
+    cluster.until(lambda: scheduler(f"p{next(tries)}", GPU) == "weir", "the webhook to take the pod")
+    cluster.until(lambda: scheduler(f"q{next(tries)}", "big.example.com") == "weir", "the class to be known")
     assert scheduler("nic", "nic.example.com") == "default-scheduler"
-    cluster.until(lambda: len(given(cluster, within)) == 2, 120, "two claims")
+    cluster.until(lambda: len(given(cluster, within)) == 2, "two claims")
     path = f"/apis/weir.dev/v1alpha1/projects/{within}"
 
     def allocated() -> str:
         status = cluster.api.get(path).get("status") or {}
         return str(status.get("allocated", {}).get("gpu"))
 
-    cluster.until(lambda: allocated() == "2", 60, lambda: f"both in the quota: {allocated()}")
+    cluster.until(lambda: allocated() == "2", lambda: f"both in the quota: {allocated()}")
 
 
 def test_a_pod_that_is_over_leaves_no_claim(cluster: Cluster, weir: Installed) -> None:
@@ -253,9 +251,9 @@ def test_a_pod_that_is_over_leaves_no_claim(cluster: Cluster, weir: Installed) -
         f"/api/v1/namespaces/{within}/pods/first/status",
         {"status": {"phase": "Succeeded"}},
     )
-    cluster.until(lambda: not claims(cluster, within), 120, "the claim of a pod that is over to be gone")
+    cluster.until(lambda: not claims(cluster, within), "the claim of a pod that is over to be gone")
     cluster.api.create(asking(within, "second"))
-    cluster.until(lambda: "second" in cluster.running(within), 120, "its device to be free")
+    cluster.until(lambda: "second" in cluster.running(within), "its device to be free")
 
 
 def test_a_killed_weir_neither_loses_nor_doubles_a_device(cluster: Cluster, weir: Installed) -> None:
@@ -267,7 +265,6 @@ def test_a_killed_weir_neither_loses_nor_doubles_a_device(cluster: Cluster, weir
     for most in (0, 8, 16):
         cluster.until(
             lambda most=most: len(claims(cluster, within)) > most,
-            120,
             lambda: f"another claim; {why(cluster, within)}; {weir.log_text()[-3000:]}",
         )
         weir.kill()
@@ -277,7 +274,7 @@ def test_a_killed_weir_neither_loses_nor_doubles_a_device(cluster: Cluster, weir
     assert len(given(cluster, within)) == 24
     assert all(devices(each)[0][0] == running[name] for name, each in claims(cluster, within).items())
     cluster.api.delete(f"/api/v1/namespaces/{within}/pods", grace_s=0)
-    cluster.until(lambda: not claims(cluster, within), 120, "all claims to be gone")
+    cluster.until(lambda: not claims(cluster, within), "all claims to be gone")
 
 
 def test_a_claim_left_for_another_node_is_made_again(cluster: Cluster, weir: Installed) -> None:

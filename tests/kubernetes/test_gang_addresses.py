@@ -80,7 +80,7 @@ def test_each_pod_of_a_gang_has_its_rank_and_an_address_until_the_job_is_gone(
 ) -> None:
     code, _, err = run(*words("train"))
     assert (code, "warning" in err) == (0, False), err
-    team.until(lambda: len(running(team)) == 3, 120, "the gang to run")
+    team.until(lambda: len(running(team)) == 3, "the gang to run")
     (service,) = team.api.items(SERVICES)
     subdomain = service["metadata"]["name"]
     pods = {pod["spec"]["hostname"]: pod for pod in running(team)}
@@ -103,10 +103,10 @@ def test_each_pod_of_a_gang_has_its_rank_and_an_address_until_the_job_is_gone(
         names = {pod["spec"]["hostname"]: pod["metadata"]["uid"] for pod in running(team)}
         return len(names) == 3 and names["train-1"] != lost["uid"]
 
-    team.until(is_replaced, 120, "another pod of the same name")
+    team.until(is_replaced, "another pod of the same name")
     code, _, err = run("stop", "team-a/job-train")
     assert code == 0, err
-    team.until(lambda: not team.api.items(SERVICES), 120, "the Service to go with its Job")
+    team.until(lambda: not team.api.items(SERVICES), "the Service to go with its Job")
 
 
 def test_a_person_without_rights_on_services_submits_a_gang(
@@ -115,7 +115,7 @@ def test_a_person_without_rights_on_services_submits_a_gang(
     code, out, err = run(*words("plain"), kubeconfig=kubeconfig_of_ann(team, plane))
     assert (code, out) == (0, "team-a/job-plain\n"), err
     assert "you lack the right `create` on `services` in the namespace team-a." in err
-    team.until(lambda: len(running(team)) == 3, 120, "the gang to run")
+    team.until(lambda: len(running(team)) == 3, "the gang to run")
     for pod in running(team):
         assert "subdomain" not in pod["spec"]
         assert variables(pod).keys() == {"JOB_COMPLETION_INDEX"}, "that of the Job's controller alone"
@@ -126,10 +126,10 @@ def test_a_gang_runs_without_a_service_that_a_quota_refuses(run: Run, team: Clus
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "team-a"}}
     team.api.create({**quota, "spec": {"hard": {"count/services": "0"}}})
     quotas = "/api/v1/namespaces/team-a/resourcequotas"
-    team.until(lambda: team.api.items(quotas)[0].get("status", {}).get("hard"), 120, "the quota to count")
+    team.until(lambda: team.api.items(quotas)[0].get("status", {}).get("hard"), "the quota to count")
     code, _, err = run(*words("short"))
     assert (code, "the API server refuses their Service: " in err, "exceeded quota" in err) == (0, True, True)
-    team.until(lambda: len(running(team)) == 3, 120, "the gang to run")
+    team.until(lambda: len(running(team)) == 3, "the gang to run")
     assert not team.api.items(SERVICES)
 
 

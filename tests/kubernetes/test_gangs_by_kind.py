@@ -124,7 +124,7 @@ def why(team: Team, workload: str) -> str:
 
 def waits_for(team: Team, workload: str, words: str) -> None:
     """Wait for it to say this."""
-    team.cluster.until(lambda: words in why(team, workload), 120, f"{workload} to say {words!r}")
+    team.cluster.until(lambda: words in why(team, workload), f"{workload} to say {words!r}")
 
 
 def test_a_training_job_starts_when_all_its_pods_exist(team: Team) -> None:

@@ -87,10 +87,10 @@ def mutated(cluster: Cluster, share: Object) -> None:
             return True
         path = f"{pods}/{share['metadata']['name']}"
         cluster.api.delete(path, grace_s=0)
-        cluster.until(lambda: cluster.api.maybe(path) is None, 120, "the pod of another scheduler to be gone")
+        cluster.until(lambda: cluster.api.maybe(path) is None, "the pod of another scheduler to be gone")
         return False
 
-    cluster.until(is_weirs, 120, "the webhook to be called")
+    cluster.until(is_weirs, "the webhook to be called")
 
 
 def variables(of: Object) -> dict[str, str]:
@@ -118,15 +118,13 @@ def test_share_is_enforced_where_the_node_limits_memory(weir: Installed, cluster
         pod(team, "half", 0, annotations=HALF, **PLAIN),
         pod(team, "bytes", 0, annotations={"weir.dev/gpu-memory": "8Gi"}, **PLAIN),
     )
-    cluster.until(lambda: len(cluster.running(team)) == 2, 120, "the shares to run")
+    cluster.until(lambda: len(cluster.running(team)) == 2, "the shares to run")
     placed = {each["metadata"]["name"]: each for each in cluster.pods(team)}
     limits = {name: each["metadata"]["annotations"][LIMIT_KEY] for name, each in placed.items()}
     assert limits == {"half": str(40 << 30), "bytes": str(8 << 30)}
-    cluster.until(lambda: isolation(cluster, team, "half") == "enforced", 120, "the share to be enforced")
+    cluster.until(lambda: isolation(cluster, team, "half") == "enforced", "the share to be enforced")
     cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {LIMITS: None}}})
-    cluster.until(
-        lambda: isolation(cluster, team, "half") == "none", 120, "the share to be enforced no longer"
-    )
+    cluster.until(lambda: isolation(cluster, team, "half") == "none", "the share to be enforced no longer")
     for wrong in ({LIMIT_KEY: "1"}, {LIMIT_KEY: None}):
         with pytest.raises(ApiError, match="written by Weir alone"):
             cluster.api.patch(f"/api/v1/namespaces/{team}/pods/half", {"metadata": {"annotations": wrong}})
@@ -137,7 +135,7 @@ def test_pod_that_only_says_that_it_has_the_variables_is_refused(weir: Installed
     weir.create_queues(project("vision", 4, [team]))
     says = {"weir.dev/share-variables": "true"}
     refused = "written by Weir's webhook"
-    cluster.until(lambda: refused in refusal(cluster, pod(team, "a", 0, annotations=says, **PLAIN)), 120)
+    cluster.until(lambda: refused in refusal(cluster, pod(team, "a", 0, annotations=says, **PLAIN)))
     own = pod(team, "own", 0, annotations=says, **PLAIN)
     own["spec"]["containers"][0]["env"] = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}}
@@ -171,9 +169,9 @@ def test_no_container_of_an_enforced_share_reaches_other_memory(weir: Installed,
         pod(team, "half", 0, annotations=HALF, **PLAIN),
         privileged(pod(team, "bold", 0, annotations=HALF, **PLAIN)),
     )
-    cluster.until(lambda: len(cluster.running(team)) == 2, 120, "the shares to run")
-    cluster.until(lambda: isolation(cluster, team, "half") == "enforced", 120, "the share to be enforced")
-    cluster.until(lambda: isolation(cluster, team, "bold") == "none", 120, "the other to be told apart")
+    cluster.until(lambda: len(cluster.running(team)) == 2, "the shares to run")
+    cluster.until(lambda: isolation(cluster, team, "half") == "enforced", "the share to be enforced")
+    cluster.until(lambda: isolation(cluster, team, "bold") == "none", "the other to be told apart")
 
     pods = f"/api/v1/namespaces/{team}/pods"
     wants_all = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
@@ -214,10 +212,10 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     first["spec"]["containers"][0]["env"] = env
     cluster.api.create(first)
     reported = f"kubectl label node NAME {SHARING}=true"
-    cluster.until(lambda: reported in sentence(cluster, team, "first"), 120, "what to do")
+    cluster.until(lambda: reported in sentence(cluster, team, "first"), "what to do")
 
     label(cluster, shared, "true")
-    cluster.until(lambda: cluster.running(team) == {"first": shared}, 120, "the share to run")
+    cluster.until(lambda: cluster.running(team) == {"first": shared}, "the share to run")
     assert SHARING in taints(cluster, shared)
     placed = cluster.pods(team)[0]
     assert placed["metadata"]["annotations"]["weir.dev/gpus"] == "0"
@@ -225,21 +223,19 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     assert any(each.get("key") == SHARING for each in placed["spec"]["tolerations"])
 
     cluster.api.create(pod(other, "fits", 2, **PLAIN), pod(other, "waits", 2, **PLAIN))
-    cluster.until(lambda: whole in cluster.running(other).values(), 120, "a whole pod of kube-scheduler")
+    cluster.until(lambda: whole in cluster.running(other).values(), "a whole pod of kube-scheduler")
     late = next(name for name in ("fits", "waits") if name not in cluster.running(other))
     cluster.api.create(pod(team, "mine", 2, **PLAIN), pod(team, "second", 0, annotations=HALF, **PLAIN))
-    cluster.until(
-        lambda: cluster.running(team).get("second") == shared, 120, "a second share beside the first"
-    )
+    cluster.until(lambda: cluster.running(team).get("second") == shared, "a second share beside the first")
     unschedulable = cluster.until(
-        lambda: cluster.api.get(f"/api/v1/namespaces/{other}/pods/{late}")["status"].get("conditions"), 120
+        lambda: cluster.api.get(f"/api/v1/namespaces/{other}/pods/{late}")["status"].get("conditions")
     )
     assert "untolerated taint" in unschedulable[0]["message"]
     assert set(cluster.running(team)) == {"first", "second"}
 
     aside = f"the node {shared} is set aside for shares of GPUs"
     named = pod(other, "named", 1, nodeName=shared, **PLAIN)
-    cluster.until(lambda: aside in refusal(cluster, named), 120, "the policy to know the node")
+    cluster.until(lambda: aside in refusal(cluster, named), "the policy to know the node")
     for tolerations in (EVERYTHING, [{"key": SHARING, "operator": "Exists"}]):
         told_so = refusal(cluster, pod(other, "tolerant", 1, tolerations=tolerations, **PLAIN))
         assert "must not tolerate their taint" in told_so
@@ -254,24 +250,23 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
         cluster.api.patch(names, {"spec": {"nodes": []}})
     weir.kill()
     cluster.api.delete(names)
-    cluster.until(lambda: refusal(cluster, named) == "", 120, "no node to be set aside")
+    cluster.until(lambda: refusal(cluster, named) == "", "no node to be set aside")
     weir.start()
-    cluster.until(lambda: aside in refusal(cluster, named), 120, "the list to be written again")
+    cluster.until(lambda: aside in refusal(cluster, named), "the list to be written again")
 
     label(cluster, shared, None)
-    cluster.until(lambda: states(cluster, shared) == ["draining"], 120, "Weir to hear of the label")
+    cluster.until(lambda: states(cluster, shared) == ["draining"], "Weir to hear of the label")
     mutated(cluster, pod(team, "third", 0, annotations=HALF, **PLAIN))
-    cluster.until(lambda: reported in sentence(cluster, team, "third"), 120, "the third to hear of no node")
+    cluster.until(lambda: reported in sentence(cluster, team, "third"), "the third to hear of no node")
     assert SHARING in taints(cluster, shared), "shares run on it still"
     for name in ("first", "second"):
         cluster.api.delete(f"/api/v1/namespaces/{team}/pods/{name}", grace_s=0)
     cluster.until(
         lambda: shared in {**cluster.running(other), **cluster.running(team)}.values(),
-        120,
         "whole devices again",
     )
-    cluster.until(lambda: SHARING not in taints(cluster, shared), 120, "the taint to be gone")
-    cluster.until(lambda: refusal(cluster, named) == "", 120, "the policy to let whole devices name the node")
+    cluster.until(lambda: SHARING not in taints(cluster, shared), "the taint to be gone")
+    cluster.until(lambda: refusal(cluster, named) == "", "the policy to let whole devices name the node")
 
 
 def test_an_installation_after_an_uninstallation_refuses_whole_devices_on_shared_nodes(
@@ -286,12 +281,10 @@ def test_an_installation_after_an_uninstallation_refuses_whole_devices_on_shared
     aside = f"the node {node} is set aside for shares of GPUs"
     for name in ("first", "second"):
         with Installed(plane, namespace=cluster.namespace(), name=name, webhooks=False) as weir:
-            cluster.until(
-                lambda: aside in refusal(cluster, named), 120, f"the policy of the {name} installation"
-            )
+            cluster.until(lambda: aside in refusal(cluster, named), f"the policy of the {name} installation")
             assert refusal(cluster, plain) == ""
             weir.stop()
             for each in reversed(weir.objects()):
                 if each["kind"] != "Namespace":
                     cluster.api.delete(f"{collection(each)}/{each['metadata']['name']}")
-        cluster.until(lambda: refusal(cluster, named) == "", 120, "the policy to be gone")
+        cluster.until(lambda: refusal(cluster, named) == "", "the policy to be gone")

@@ -79,7 +79,7 @@ def delete(cluster: Cluster, namespace: str, name: str) -> None:
     """Delete a Job, and wait until its workload is gone."""
     cluster.api.delete(f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}?propagationPolicy=Background")
     path = f"{WORKLOADS.format(namespace)}/job-{name}"
-    cluster.until(lambda: cluster.api.maybe(path) is None, 120, f"the workload of {name} to be gone")
+    cluster.until(lambda: cluster.api.maybe(path) is None, f"the workload of {name} to be gone")
 
 
 def run(cluster: Cluster, namespace: str, name: str) -> None:
@@ -96,7 +96,7 @@ def run(cluster: Cluster, namespace: str, name: str) -> None:
             return False
         return found.get("status") == "running"
 
-    cluster.until(runs, 120, f"{name} to run")
+    cluster.until(runs, f"{name} to run")
 
 
 def write_report(cluster: Cluster, plane: ControlPlane, weir: Weir, namespace: str, *values: float) -> None:
@@ -143,7 +143,7 @@ def until_ended(cluster: Cluster, weir: Weir, namespace: str, *names: str) -> No
     """Wait until a namespace has these workloads that are over: another leader may have to be found first."""
     wanted = {f"{namespace}/job-{name}" for name in names}
     what = lambda: f"the end of {names}: {listed(cluster, namespace)} {weir.log_text()[-5000:]}"  # noqa: E731
-    cluster.until(lambda: ended(cluster, namespace) == wanted, 300, what)
+    cluster.until(lambda: ended(cluster, namespace) == wanted, what)
 
 
 def until_told(cluster: Cluster, weir: Weir, namespace: str, name: str) -> None:
@@ -154,7 +154,7 @@ def until_told(cluster: Cluster, weir: Weir, namespace: str, name: str) -> None:
         there = cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
         return f"the start of {name} as an event: {known} {there} {weir.log_text()[-5000:]}"
 
-    cluster.until(lambda: "scheduled" in kinds(cluster, namespace, name), 120, what)
+    cluster.until(lambda: "scheduled" in kinds(cluster, namespace, name), what)
 
 
 class Standby(Weir):
@@ -180,14 +180,13 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
         run(cluster, within, "first")
     until_told(cluster, weir, a, "first")
     write_report(cluster, plane, weir, a, 1.0, 2.0)
-    cluster.until(lambda: reported(cluster, a, "first") == [2.0, 1.0], 120, "the curve")
+    cluster.until(lambda: reported(cluster, a, "first") == [2.0, 1.0], "the curve")
     delete(cluster, a, "first")
     until_ended(cluster, weir, a, "first")
     detail = cluster.until(
         lambda: (
             found if (found := cluster.api.get(f"{ROOT}/namespaces/{a}/workloads/first"))["ended_s"] else None
         ),
-        120,
         "the time of its end",
     )
     assert detail["ended_s"] >= detail["started_s"] >= detail["submitted_s"] - 1, detail  # whole seconds
@@ -196,12 +195,12 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
 
     # kill -9, and what ends while nothing of Weir runs
     stored = lambda: f"the curve in the database: {weir.log_text()[-5000:]}"  # noqa: E731
-    cluster.until(lambda: curve_is_stored(postgres), 120, stored)
+    cluster.until(lambda: curve_is_stored(postgres), stored)
     weir.kill()
     delete_without_weir = f"/apis/batch/v1/namespaces/{b}/jobs/first?propagationPolicy=Background"
     cluster.api.delete(delete_without_weir)
     path = f"{WORKLOADS.format(b)}/job-first"
-    cluster.until(lambda: cluster.api.maybe(path) is None, 120, "the workload to be gone")
+    cluster.until(lambda: cluster.api.maybe(path) is None, "the workload to be gone")
     restart(weir, cluster)
     until_ended(cluster, weir, b, "first")
     assert ended(cluster, a) == {f"{a}/job-first"}
@@ -213,10 +212,10 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     account = plane.kubeconfig_of(weir.namespace, "weir")
     standby = Standby(plane, account, name="standby", arguments=command)
     with standby:
-        cluster.until(lambda: "listening" in standby.log_text(), 120, "the standby")
+        cluster.until(lambda: "listening" in standby.log_text(), "the standby")
         run(cluster, b, "next")
         weir.kill()
-        cluster.until(lambda: "history_opened" in standby.log_text(), 120, "the standby to write")
+        cluster.until(lambda: "history_opened" in standby.log_text(), "the standby to write")
         delete(cluster, b, "next")  # and killed while it may not have written that yet
         standby.kill()
     restart(weir, cluster)
@@ -225,11 +224,10 @@ def test_deleted_work_is_found_by_its_namespace_and_survives_kills_and_an_absent
     # the database is away: scheduling goes on, and what ended meanwhile is stored later
     postgres.stop()
     run(cluster, a, "second")
-    cluster.until(lambda: "history_not_written" in weir.log_text(), 120, "the log to say so")
+    cluster.until(lambda: "history_not_written" in weir.log_text(), "the log to say so")
     delete(cluster, a, "second")
     cluster.until(
         lambda: "doesn't answer now" in (listed(cluster)["note"] or ""),
-        120,
         "the answer to say what is missing",
     )
     report = cluster.api.get(f"{ROOT}/reports/usage?since=1&by=project")

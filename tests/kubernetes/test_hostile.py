@@ -32,7 +32,6 @@ OWNERS = 48
 """Owners of the pods: with few, each Workload has many pods, and every write of its status costs much."""
 ASKED_MAX = 100
 """Workloads of which everything is asked."""
-SOON_S = 120.0
 TAINT = {"key": "quiet", "value": "", "effect": "NoSchedule"}
 TOLERATES = {"tolerations": [{"key": "quiet", "operator": "Exists"}]}
 
@@ -58,7 +57,6 @@ class Crowd:
             self.api.create(pod(self.good, name, 1, labels={"weir.dev/project": self.good}, **TOLERATES))
         self.cluster.until(
             lambda: set(names) <= self.cluster.running(self.good).keys(),
-            SOON_S,
             lambda: f"{names} to run\n{self.weir.log_text()[-3000:]}",
         )
         self.weir.check()
@@ -87,7 +85,7 @@ class Crowd:
             def wrong() -> list[Violation]:
                 return list(disagreements(self.api, self._workloads()))
 
-            self.cluster.until(lambda: not wrong(), SOON_S, lambda: f"the API to agree: {wrong()[:10]}")
+            self.cluster.until(lambda: not wrong(), lambda: f"the API to agree: {wrong()[:10]}")
             names = sorted(f"{namespace}/{name}" for namespace, name in self._workloads())
             assert list(unanswered(self.api, names[:ASKED_MAX])) == []
             asked.check()
@@ -196,13 +194,13 @@ def test_an_annotation_of_a_pod_that_bound_itself_stops_no_other(crowd: Crowd) -
 
 def test_an_annotation_changed_after_the_binding_survives_a_restart(crowd: Crowd) -> None:
     crowd.api.create(_pod(crowd, "liar", 2, {}))
-    crowd.cluster.until(lambda: crowd.cluster.running(crowd.bad), SOON_S, "it runs")
+    crowd.cluster.until(lambda: crowd.cluster.running(crowd.bad), "it runs")
     path = f"/apis/weir.dev/v1alpha1/namespaces/{crowd.bad}/workloads/pod-liar"
 
     def kept() -> list[dict[str, Any]]:
         return list(((crowd.api.maybe(path) or {}).get("status") or {}).get("allocations") or [])
 
-    before = crowd.cluster.until(kept, SOON_S, "its allocation is recorded")
+    before = crowd.cluster.until(kept, "its allocation is recorded")
     changed = {"metadata": {"annotations": {"weir.dev/gpus": "99", "weir.dev/start": "9" * 5000}}}
     crowd.api.patch(f"/api/v1/namespaces/{crowd.bad}/pods/liar", changed)
     crowd.weir.kill()
@@ -221,5 +219,5 @@ def test_pods_that_bound_themselves_past_their_quota_give_way(crowd: Crowd) -> N
     for at, node in enumerate(crowd.quiet):
         liar = _pod(crowd, f"liar-{at}", 8, {"preemptible": "false"}, nodeName=node, grace_s=1, **TOLERATES)
         crowd.api.create(liar)
-    crowd.cluster.until(lambda: len(crowd.cluster.running(crowd.bad)) == 2, SOON_S, "both run")
+    crowd.cluster.until(lambda: len(crowd.cluster.running(crowd.bad)) == 2, "both run")
     crowd.runs("good")

@@ -94,7 +94,7 @@ def test_a_department_and_its_projects_are_applied_together(
     plane.kubectl("apply", "-f", "-", stdin="---\n".join(yaml.safe_dump(each) for each in (lab, *teams)))
     for within in (a, b):
         cluster.api.create(one(within, "two", 2))
-        cluster.until(lambda w=within: phase(cluster, w, "job-two") == "Running", 120, "it to run")
+        cluster.until(lambda w=within: phase(cluster, w, "job-two") == "Running", "it to run")
     assert len(plane.kubectl("get", "projects").strip().split("\n")) == 3
     flows = f'requests_total{{flow_schema="{LEASE_FLOW}",priority_level="leader-election"}}'
     assert f"apiserver_flowcontrol_dispatched_{flows}" in cluster.api.text("/metrics")
@@ -110,14 +110,14 @@ def test_the_first_story_of_the_tour_with_the_stock_scheduler_beside(
         made = re.fullmatch(r"job.batch/(\S+) created\n", plane.kubectl(*files))
         if made is not None:
             within, name = words.split()[2], f"job-{made[1]}"
-            cluster.until(lambda w=within, n=name: phase(cluster, w, n) == "Running", 120, words)
-    cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "all work of team A to run again")
+            cluster.until(lambda w=within, n=name: phase(cluster, w, n) == "Running", words)
+    cluster.until(lambda: len(cluster.running("team-a")) == 3, "all work of team A to run again")
     pods = cluster.pods("team-a")
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"weir"}
     jobs = cluster.api.items("/apis/batch/v1/namespaces/team-a/jobs")
     assert not any(each["status"].get("failed") for each in jobs), "a preemption counted as a failure"
     cluster.api.create(pod("team-a", "plain", 0, scheduler="default-scheduler"))
-    cluster.until(lambda: "plain" in cluster.running("team-a"), 120, "a pod without GPUs to run")
+    cluster.until(lambda: "plain" in cluster.running("team-a"), "a pod without GPUs to run")
     plain = cluster.api.get("/api/v1/namespaces/team-a/pods/plain")
     assert plain["spec"]["schedulerName"] == "default-scheduler"
 
@@ -135,7 +135,7 @@ def test_the_manifests_are_taken_as_a_whole_and_again(
         plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
     deployment = cluster.api.get("/apis/apps/v1/namespaces/weir-too/deployments/weir")
     assert deployment["spec"]["replicas"] == 3
-    cluster.until(lambda: len(cluster.pods("weir-too")) == 3, 120, "pods that the restricted profile lets in")
+    cluster.until(lambda: len(cluster.pods("weir-too")) == 3, "pods that the restricted profile lets in")
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     assert cluster.api.get(f"{classes}/train")["value"] == 1000
     assert cluster.api.get(f"{classes}/weir-train")["value"] == 50
@@ -282,7 +282,7 @@ def test_no_unused_right_is_given(cluster: Cluster, plane: ControlPlane) -> None
         with Weir(plane, proxy.kubeconfig, name="noted", arguments=words):
             cluster.api.create(project("p", 1, [within], department="d"))
             cluster.api.create(job(within, "low", 2))
-            cluster.until(lambda: phase(cluster, within, "job-low") == "Running", 120)
+            cluster.until(lambda: phase(cluster, within, "job-low") == "Running")
             classes = next(
                 each for each in manifests(Installation()) if each["metadata"]["name"] == "weir-build"
             )
@@ -290,11 +290,11 @@ def test_no_unused_right_is_given(cluster: Cluster, plane: ControlPlane) -> None
             urgent = job(within, "urgent", 1)
             urgent["spec"]["template"]["spec"]["priorityClassName"] = "weir-build"
             cluster.api.create(urgent)
-            cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running", 120)
-            cluster.until(lambda: ("patch", "pods/status") in used, 120, "why a pod waits to be on it")
+            cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running")
+            cluster.until(lambda: ("patch", "pods/status") in used, "why a pod waits to be on it")
             cluster.api.create(gpu_class(), gpu_slice("claims-1", 1), template(within, "one"))
             cluster.add([node("claims-1", gpus=0)])
             cluster.api.create(claiming(within, "claims", "one"))
-            cluster.until(lambda: not unused(), 120, lambda: f"these rights to be used: {unused()}")
+            cluster.until(lambda: not unused(), lambda: f"these rights to be used: {unused()}")
     assert unused() == set()
     assert used - given == set()

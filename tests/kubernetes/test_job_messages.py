@@ -47,7 +47,7 @@ def running(cluster: Cluster, namespace: str, name: str) -> Object:
             if pod["metadata"]["labels"].get("job-name") == name and pod["status"].get("phase") == "Running"
         ]
 
-    (pod,) = cluster.until(found, 120, "the pod to run")
+    (pod,) = cluster.until(found, "the pod to run")
     pod["metadata"]["namespace"] = namespace
     return pod
 
@@ -90,7 +90,6 @@ def test_pod_reports_on_itself_and_on_no_other_and_the_page_draws_its_curves(
             and found["step"] is not None
             else None
         ),
-        120,
         "the report to be shown",
     )
     assert (detail["step"], detail["progress"]) == (7, 0.25)
@@ -135,7 +134,7 @@ def draws_curves(cluster: Cluster, plane: ControlPlane, browser: Any, namespace:
         answer = cluster.api.get(path)
         return {each["name"]: [value for _, value in each["points"]] for each in answer["series"]}
 
-    cluster.until(lambda: len(points().get("loss", ())) == 2, 120, "the points of both messages")
+    cluster.until(lambda: len(points().get("loss", ())) == 2, "the points of both messages")
     assert points() == {"progress": [0.25], "loss": [1.5, 0.75]}, "each value at its own times"
     cluster.api.create(viewer(namespace, "ann"))
     wait_for_rights(cluster.api)

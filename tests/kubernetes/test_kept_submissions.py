@@ -66,13 +66,13 @@ def test_the_runs_of_a_schedule_are_the_jobs_of_submissions(run: Run, cluster: C
         assert made["spec"]["concurrencyPolicy"] == "Forbid"
         assert made["spec"]["timeZone"] == "Europe/Zurich"
         jobs = "/apis/batch/v1/namespaces/team-a/jobs"
-        cluster.until(lambda: len(cluster.api.items(jobs)) == 2, 150, "its first run")
+        cluster.until(lambda: len(cluster.api.items(jobs)) == 2, "its first run")
         runs = {each["metadata"]["name"]: each for each in cluster.api.items(jobs)}
         one = runs.pop("one")
         (name,) = runs
         assert _wanted(runs[name]) == _wanted(one)
         assert runs[name]["metadata"]["annotations"]["weir.dev/user"] == "admin", "no webhook names its maker"
-        cluster.until(is_now(cluster, run, f"team-a/job-{name}", "running"), 120, "the run to run")
+        cluster.until(is_now(cluster, run, f"team-a/job-{name}", "running"), "the run to run")
         assert listed(run)[f"team-a/job-{name}"]["project"] == "team-a"
         row = schedules(run)["team-a/often"]
         assert (row["active"], row["last"]) == ([f"team-a/job-{name}"], f"team-a/job-{name}")
@@ -85,7 +85,7 @@ def test_the_runs_of_a_schedule_are_the_jobs_of_submissions(run: Run, cluster: C
         assert (code, "suspended" in out) == (0, True)
         assert run("schedule", "remove", "team-a/often")[0] == 0
         assert not schedules(run)
-        cluster.until(lambda: not cluster.api.items(cron_jobs(cluster, "team-a")), 60, "it to be gone")
+        cluster.until(lambda: not cluster.api.items(cron_jobs(cluster, "team-a")), "it to be gone")
         assert {each["metadata"]["name"] for each in cluster.api.items(jobs)} == {"one", name}
         assert run("stop", name)[0] == 0
 

@@ -42,41 +42,39 @@ def test_a_project_stays_until_its_work_is_over(
     department = {"apiVersion": "weir.dev/v1alpha1", "kind": "Department", "metadata": {"name": "lab"}}
     running.create_queues({**department, "spec": {}}, project("team", 4, [within], department="lab"))
     cluster.api.create(one(within, "first", 2), one(within, "large", 9))
-    cluster.until(lambda: phase(cluster, within, "job-first") == "Running", 120, "it to run")
+    cluster.until(lambda: phase(cluster, within, "job-first") == "Running", "it to run")
     for path in ("projects/team", "departments/lab"):
-        cluster.until(lambda p=path: finalizers(cluster, p) == [FINALIZER], 120, f"{path} to be held")
+        cluster.until(lambda p=path: finalizers(cluster, p) == [FINALIZER], f"{path} to be held")
 
     cluster.api.delete(f"{QUEUES}/projects/team")
-    cluster.until(lambda: status(cluster, "projects/team").get("phase") == "Leaving", 120, "it to leave")
+    cluster.until(lambda: status(cluster, "projects/team").get("phase") == "Leaving", "it to leave")
     assert "first" in status(cluster, "projects/team")["message"]
     # Pods that come meanwhile are Weir's: they wait, and say why.
     cluster.api.create(one(within, "late", 1))
-    cluster.until(lambda: cluster.pods(within, "job-name=late"), 120, "its pod")
+    cluster.until(lambda: cluster.pods(within, "job-name=late"), "its pod")
     (late,) = cluster.pods(within, "job-name=late")
     assert late["spec"]["schedulerName"] == "weir"
     reported = "Project team is being deleted and takes no new work"
     for name in ("late", "large"):
-        cluster.until(
-            lambda n=name: reported in reason(cluster, within, f"job-{n}"), 120, f"{name} to be told"
-        )
+        cluster.until(lambda n=name: reported in reason(cluster, within, f"job-{n}"), f"{name} to be told")
     assert set(cluster.running(within)) == {
         each["metadata"]["name"] for each in cluster.pods(within, "job-name=first")
     }
     for name in ("first", "late", "large"):
         cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/{name}", grace_s=0)
-    cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, 120, "it to be gone")
+    cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, "it to be gone")
     running.check()
     assert "control_broken" not in running.log_text()
     running.create_queues(project("team", 4, [within]))
     cluster.api.create(one(within, "held", 1))
-    cluster.until(lambda: finalizers(cluster, "projects/team") == [FINALIZER], 120, "it to be held again")
+    cluster.until(lambda: finalizers(cluster, "projects/team") == [FINALIZER], "it to be held again")
 
     # Weir is removed while work runs: nothing waits for it for ever.
     running.stop()
     cluster.api.delete(f"{QUEUES}/projects/team")
     assert finalizers(cluster, "projects/team") == [FINALIZER]
     assert "projects/team released" in released(plane)
-    cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, 120, "it to be gone")
+    cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, "it to be gone")
     assert released(plane) == ["Nothing is held."]
 
 

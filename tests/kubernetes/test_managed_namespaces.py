@@ -67,10 +67,10 @@ def test_other_namespaces_keep_their_pods_and_are_told(
     weir: Installed, cluster: Cluster, plane: ControlPlane
 ) -> None:
     cluster.api.create(one("team", "fits", 2))
-    cluster.until(lambda: phase(cluster, "team", "job-fits") == "Running", 120, "the job of the team to run")
+    cluster.until(lambda: phase(cluster, "team", "job-fits") == "Running", "the job of the team to run")
     cluster.api.create(one("team", "large", 1))
-    cluster.until(lambda: phase(cluster, "team", "job-large") == "Pending", 120, "GPUs of others to count")
-    cluster.until(lambda: NOT_MANAGED in said_of(cluster, "team"), 120, "the project to say it")
+    cluster.until(lambda: phase(cluster, "team", "job-large") == "Pending", "GPUs of others to count")
+    cluster.until(lambda: NOT_MANAGED in said_of(cluster, "team"), "the project to say it")
 
     assert NOT_MANAGED in refusal(cluster, pod("other", "new", 1))
     assert NOT_MANAGED in refusal(cluster, job("other", "new", 1))
@@ -82,13 +82,12 @@ def test_other_namespaces_keep_their_pods_and_are_told(
         lambda: [
             each for each in cluster.api.items(events) if each["regarding"]["kind"] == "SchedulerConfig"
         ],
-        120,
         "an event about an object of the cluster",
     )
     for there in (RULE, SWEEP):
         assert NOT_MANAGED in refusal(cluster, there | {"metadata": {"name": "new", "namespace": "other"}})
     cluster.api.create(one("other", "stock", 1))
-    cluster.until(lambda: len(cluster.pods("other")) == 3, 120, "the pod of the Job")
+    cluster.until(lambda: len(cluster.pods("other")) == 3, "the pod of the Job")
 
     pods = {each["metadata"]["name"]: each for each in cluster.pods("other")}
     (made,) = (each for name, each in pods.items() if name.startswith("stock"))
@@ -100,4 +99,4 @@ def test_other_namespaces_keep_their_pods_and_are_told(
         (kept,) = cluster.api.items(f"/apis/weir.dev/v1alpha1/namespaces/other/{plural}")
         assert "status" not in kept
     cluster.api.delete("/api/v1/namespaces/other/pods/held", grace_s=0)
-    cluster.until(lambda: phase(cluster, "team", "job-large") == "Running", 120, "the GPUs to be free")
+    cluster.until(lambda: phase(cluster, "team", "job-large") == "Running", "the GPUs to be free")

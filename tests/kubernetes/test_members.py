@@ -21,7 +21,6 @@ from tools.controlplane.weir import project
 from weir.kubernetes.translate.kinds import load_kinds
 
 WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/{}/workloads"
-_LANDS_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +47,10 @@ def namespaces(plane: ControlPlane, weir: Installed) -> Mapping[str, Makers]:
     made = {kind: Makers(cluster, cluster.namespace()) for kind in (*CASES, "odd")}
     plane.api.create(project("everyone", 64, [each.namespace for each in made.values()]))
     probe = made["odd"]
-    cluster.until(lambda: _is_ours(probe), 120, "the webhook to know the project")
+    cluster.until(lambda: _is_ours(probe), "the webhook to know the project")
     custom = {kind: (*api.split("/"), kind, plural) for kind, (api, plural) in CUSTOM_KINDS.items()}
     plane.api.apply(*(definition(*each) for each in custom.values()))
-    cluster.until(lambda: all(_is_served(plane, *each) for each in custom.values()), 120, "the kinds")
+    cluster.until(lambda: all(_is_served(plane, *each) for each in custom.values()), "the kinds")
     for kind, case in CASES.items():
         case.make(made[kind])
     return made
@@ -94,19 +93,15 @@ def test_a_gang_with_pods_without_gpus_runs_whole(
     weir: Installed, namespaces: Mapping[str, Makers], kind: str
 ) -> None:
     it, case = namespaces[kind], CASES[kind]
-    it.cluster.until(
-        lambda: len(it.cluster.running(it.namespace)) == case.pods, _LANDS_S, runs(it, case.pods)
-    )
+    it.cluster.until(lambda: len(it.cluster.running(it.namespace)) == case.pods, runs(it, case.pods))
     assert {each["spec"]["schedulerName"] for each in it.cluster.pods(it.namespace)} == {"weir"}
     it.cluster.until(
         lambda: {name: status.get("gpus") for name, status in reported(it).items()} == case.gpus,
-        _LANDS_S,
         lambda: f"{case.gpus}: {reported(it)}",
     )
     weir.check()
     it.cluster.until(
         lambda: all(len(set(each["running"].split("/"))) == 1 for each in reported(it).values()),
-        _LANDS_S,
         lambda: f"as many to run as there are: {reported(it)}",
     )
 
@@ -153,10 +148,10 @@ def test_a_member_that_another_scheduler_placed_is_there(
     def reason() -> str:
         return str((reported(it).get("mpijob-mixed", {}).get("reason") or {}).get("sentence", ""))
 
-    it.cluster.until(lambda: answer in reason(), 120, lambda: f"{answer!r}, not {reason()!r}")
+    it.cluster.until(lambda: answer in reason(), lambda: f"{answer!r}, not {reason()!r}")
     it.pod("mixed-launcher", 0, {MPI_ROLE: "launcher"}, owner, schedulerName="another")
     waits = "mixed-launcher: It waits for the scheduler another."
-    it.cluster.until(lambda: waits in reason(), 120, lambda: f"{waits!r}, not {reason()!r}")
+    it.cluster.until(lambda: waits in reason(), lambda: f"{waits!r}, not {reason()!r}")
     assert reported(it)["mpijob-mixed"]["gpus"] == "2"
     bind = {
         "target": {
@@ -170,5 +165,5 @@ def test_a_member_that_another_scheduler_placed_is_there(
     }
     it.cluster.api.post(f"/api/v1/namespaces/{it.namespace}/pods/mixed-launcher/binding", bind)
     wanted = {"mixed-worker-0", "mixed-worker-1", "mixed-launcher"}
-    it.cluster.until(lambda: wanted <= it.cluster.running(it.namespace).keys(), _LANDS_S, runs(it, 3))
+    it.cluster.until(lambda: wanted <= it.cluster.running(it.namespace).keys(), runs(it, 3))
     weir.check()

@@ -19,7 +19,6 @@ RAW = ("InferenceService", "Deployment")
 THROUGH_KNATIVE = ("InferenceService", *KNATIVE_CHAIN, "Deployment")
 KNATIVE_ALONE = (*KNATIVE_CHAIN, "Deployment")
 MIN_REPLICAS, MIN_SCALE = "weir.dev/min-replicas", "autoscaling.knative.dev/min-scale"
-WAITS_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def weir(plane: ControlPlane) -> Iterator[Weir]:
     plane.api.apply(*(definition(*api.split("/"), kind, plural) for kind, (api, plural) in custom.items()))
     paths = [f"/apis/{api}/{plural}" for api, plural in custom.values()]
     there = Cluster(plane)
-    there.until(lambda: all(plane.api.maybe(path) is not None for path in paths), WAITS_S, "the kinds")
+    there.until(lambda: all(plane.api.maybe(path) is not None for path in paths), "the kinds")
     try:
         with scheduling(plane, "weir-model-servers") as running:
             yield running
@@ -82,11 +81,11 @@ def test_a_model_server_keeps_its_minimum_and_borrows_the_rest(
     alpha, beta = cluster.namespace(), cluster.namespace()
     cluster.api.create(project(alpha, 5), project(beta, 3))
     path = serve(Makers(cluster, beta), chain, written, replicas=8)
-    cluster.until(lambda: len(cluster.running(beta)) == 8, WAITS_S, "five replicas over the quota")
-    cluster.until(lambda: min_pods(cluster, path) == 2, WAITS_S, "the minimum")
+    cluster.until(lambda: len(cluster.running(beta)) == 8, "five replicas over the quota")
+    cluster.until(lambda: min_pods(cluster, path) == 2, "the minimum")
 
     serve(Makers(cluster, alpha), ("Deployment",), {}, replicas=5)
-    cluster.until(lambda: len(cluster.running(alpha)) == 5, WAITS_S, "what was borrowed to be given back")
+    cluster.until(lambda: len(cluster.running(alpha)) == 5, "what was borrowed to be given back")
     assert len(cluster.running(beta)) == 3, "as many as its quota"
     weir.check()
 
@@ -96,12 +95,12 @@ def test_a_minimum_that_changes_above_is_in_force_without_new_pods(weir: Weir, c
     within = cluster.namespace()
     cluster.api.create(project(within, 4))
     path = serve(Makers(cluster, within), KNATIVE_ALONE, {}, replicas=4)
-    cluster.until(lambda: len(cluster.running(within)) == 4, WAITS_S, "the service to run")
+    cluster.until(lambda: len(cluster.running(within)) == 4, "the service to run")
     before = cluster.running(within)
     api, plural = CUSTOM_KINDS["Service"]
     service = f"/apis/{api}/namespaces/{within}/{plural}/chat"
     for kept in (3, 2):
         cluster.api.patch(service, {"metadata": {"annotations": {MIN_REPLICAS: str(kept)}}})
-        cluster.until(lambda kept=kept: min_pods(cluster, path) == kept, WAITS_S, f"a minimum of {kept}")
+        cluster.until(lambda kept=kept: min_pods(cluster, path) == kept, f"a minimum of {kept}")
     assert cluster.running(within) == before
     weir.check()

@@ -8,7 +8,6 @@ from tools.controlplane.work import job
 
 from weir.kubernetes.admission.job_defaults import ENDED
 
-GONE_S = 120
 FAILS = {"type": ENDED, "status": "True"}
 
 
@@ -19,13 +18,11 @@ def test_a_namespace_with_indexed_jobs_can_be_deleted(cluster: Cluster, plane: C
         weir.wait_ready()
         weir.create_queues(project(team, 8))
         cluster.api.create(job(team, "runs", 2, pods=2), job(team, "waits", 8, pods=2))
-        cluster.until(lambda: len(cluster.running(team)) == 2, GONE_S, "the first Job to run")
+        cluster.until(lambda: len(cluster.running(team)) == 2, "the first Job to run")
         jobs = cluster.api.items(f"/apis/batch/v1/namespaces/{team}/jobs")
         assert all(each["spec"]["backoffLimitPerIndex"] == 6 for each in jobs)
         cluster.api.delete(f"/api/v1/namespaces/{team}")
-        cluster.until(
-            lambda: cluster.api.maybe(f"/api/v1/namespaces/{team}") is None, GONE_S, "the namespace to go"
-        )
+        cluster.until(lambda: cluster.api.maybe(f"/api/v1/namespaces/{team}") is None, "the namespace to go")
         weir.check()
 
 
@@ -41,9 +38,7 @@ def test_a_namespace_with_a_job_from_the_last_moments_of_its_project_can_be_dele
         del late["spec"]["backoffLimit"]
         late["spec"]["podFailurePolicy"] = {"rules": [{"action": "FailJob", "onPodConditions": [FAILS]}]}
         cluster.api.create(late)
-        cluster.until(lambda: len(cluster.pods(team)) == 1, GONE_S, "its pod")
+        cluster.until(lambda: len(cluster.pods(team)) == 1, "its pod")
         cluster.api.delete(f"/api/v1/namespaces/{team}")
-        cluster.until(
-            lambda: cluster.api.maybe(f"/api/v1/namespaces/{team}") is None, GONE_S, "the namespace to go"
-        )
+        cluster.until(lambda: cluster.api.maybe(f"/api/v1/namespaces/{team}") is None, "the namespace to go")
         weir.check()

@@ -68,7 +68,7 @@ def pod(shared: Cluster, node: RealNode, weir: Installed) -> Object:
         found = [each for each in shared.pods(HOME) if each["metadata"]["name"].startswith(ACCOUNT)]
         return next((each for each in found if each["status"].get("phase") == "Running"), None)
 
-    found = shared.until(running, 120, node.last_words)
+    found = shared.until(running, node.last_words)
     assert found is not None
     return found
 
@@ -154,7 +154,7 @@ def test_weir_shows_the_use_of_the_gpus_that_the_kubelet_gave(
 
         def until_shown(**wanted: list[float | None]) -> None:
             names = {f"{team.namespace}/pod-{name}": use for name, use in wanted.items()}
-            shared.until(lambda: shown(shared) == names, 180, lambda: f"{names}, not {shown(shared)}")
+            shared.until(lambda: shown(shared) == names, lambda: f"{names}, not {shown(shared)}")
 
         let(busy=90, quiet=0, odd=None)
         until_shown(busy=[None, None], quiet=[None], odd=[None])
@@ -195,7 +195,7 @@ def test_a_container_that_uses_more_memory_than_its_share_is_evicted_for_its_nei
         devices = {each["metadata"]["annotations"]["weir.dev/gpus"] for each in placed.values()}
         assert len(devices) == 1, "the shares are on one device"
         uids = {name: each["metadata"]["uid"] for name, each in placed.items()}
-        processes = {name: shared.until(lambda uid=uid: process_of(uid), 60) for name, uid in uids.items()}
+        processes = {name: shared.until(lambda uid=uid: process_of(uid)) for name, uid in uids.items()}
 
         def isolation(name: str) -> Any:
             return team.workload(f"pod-{name}").get("gpuMemoryIsolation")
@@ -205,14 +205,14 @@ def test_a_container_that_uses_more_memory_than_its_share_is_evicted_for_its_nei
             uses.with_suffix(".new").write_text(json.dumps({"memory": memory}))
             uses.with_suffix(".new").rename(uses)
 
-        shared.until(lambda: isolation("greedy") == "none", 60, lambda: str(team.workload("pod-greedy")))
+        shared.until(lambda: isolation("greedy") == "none", lambda: str(team.workload("pod-greedy")))
         let(greedy=30, modest=39)
         start_agent("--watch-memory")
         both = lambda: (isolation("greedy"), isolation("modest"))  # noqa: E731
-        shared.until(lambda: both() == ("cooperative",) * 2, 120, lambda: str(both()))
+        shared.until(lambda: both() == ("cooperative",) * 2, lambda: str(both()))
         assert set(team.run()) == {"greedy", "modest"}
         let(greedy=60, modest=39)
-        shared.until(lambda: set(team.run()) == {"modest"}, 120, lambda: str(team.workload("pod-greedy")))
+        shared.until(lambda: set(team.run()) == {"modest"}, lambda: str(team.workload("pod-greedy")))
         notes = [
             each["note"]
             for each in shared.api.items(f"/apis/events.k8s.io/v1/namespaces/{team.namespace}/events")
@@ -253,12 +253,12 @@ def test_the_driver_limits_the_pods_with_shares_as_they_start(
     try:
         team.pod("early", 0, annotations={"weir.dev/gpu-fraction": "0.5"})
         team.until_run({"early"}, node)
-        shared.until(lambda: isolation("early") == "none", 60, lambda: str(team.workload("pod-early")))
+        shared.until(lambda: isolation("early") == "none", lambda: str(team.workload("pod-early")))
         start_agent("--limit-memory", "--control-groups", str(root))
-        shared.until(lambda: isolation("early") == "enforced", 120, lambda: f"{isolation('early')} {kept()}")
+        shared.until(lambda: isolation("early") == "enforced", lambda: f"{isolation('early')} {kept()}")
         team.pod("late", 0, annotations={"weir.dev/gpu-fraction": "0.25"})
         team.until_run({"early", "late"}, node)
-        shared.until(lambda: isolation("late") == "enforced", 120, lambda: f"{isolation('late')} {kept()}")
+        shared.until(lambda: isolation("late") == "enforced", lambda: f"{isolation('late')} {kept()}")
         for name, found in team.pods().items():
             annotations, uid = found["metadata"]["annotations"], found["metadata"]["uid"]
             assert limited_groups(uid) == {group_of(uid)}, "its containers inherit it"
@@ -267,7 +267,7 @@ def test_the_driver_limits_the_pods_with_shares_as_they_start(
             assert of_pod == {annotations["weir.dev/gpus"]: limit - limit % (2 << 20)}, name
         limits.unlink()
         uses.write_text('{"no_limits": true}')
-        shared.until(lambda: isolation("early") == "none", 120, lambda: str(team.workload("pod-early")))
+        shared.until(lambda: isolation("early") == "none", lambda: str(team.workload("pod-early")))
     finally:
         team.remove()
         shared.api.patch(path, {"metadata": {"labels": {"weir.dev/gpu-sharing": None}}})
@@ -290,7 +290,7 @@ def test_the_kubelet_tells_the_processor_time_and_the_traffic_of_pods(
             known = [each for each in found.values() if None not in (each.cores, each.network)]
             return found if len(known) == 2 and (found["works"].cores or 0) > 0.02 else {}
 
-        found = shared.until(loads, 240, lambda: str(kubelet.read()))
+        found = shared.until(loads, lambda: str(kubelet.read()))
         assert found["rests"].cores is not None
         assert found["works"].cores is not None
         assert found["rests"].cores < found["works"].cores
@@ -309,7 +309,6 @@ def test_the_agent_sees_its_directory_read_only_and_as_root(
     name = pod["metadata"]["name"]
     lines = shared.until(
         lambda: "CapEff" in node.log(HOME, name, ACCOUNT) and node.log(HOME, name, ACCOUNT).splitlines(),
-        120,
         node.last_words,
     )
     text = "\n".join(lines)

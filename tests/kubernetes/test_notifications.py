@@ -86,16 +86,14 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
     add = ("notify", "add", "webhook", "--on", "start", "--on", "end", "-p", "team-a", "--file", str(url))
     code, _, err = run(*add, kubeconfig=eve)
     assert (code, cluster.api.items(RULES), cluster.api.maybe(SECRET)) == (2, [], None), err
-    cluster.until(lambda: any(weir.lines("leading")), 120, "a leader")
+    cluster.until(lambda: any(weir.lines("leading")), "a leader")
     code, out, err = run(*add, kubeconfig=mia)
     assert code == 0, err
     name = out.partition(":")[0].removeprefix("Notification ")
     command = f"kubectl create rolebinding weir-notifications -n team-a --clusterrole=weir-notifications --serviceaccount={home}:weir"
     assert command in " ".join(err.split()), "Weir may not read the Secret, and says how it could"
     plane.kubectl(*command.split()[1:])
-    cluster.until(
-        lambda: status(cluster).get("phase") == "Ready", 120, lambda: f"readiness; {status(cluster)}"
-    )
+    cluster.until(lambda: status(cluster).get("phase") == "Ready", lambda: f"readiness; {status(cluster)}")
 
     rule = f"notificationrules.weir.dev/{name.removeprefix('team-a/')}"
     forged = ("--subresource=status", "--type=merge", "-p", '{"status":{"told":[]}}')
@@ -107,7 +105,7 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
             plane.kubectl("get", read, "-n", "team-a", kubeconfig=eve)
 
     cluster.api.create(job("team-a", "train", 1))
-    cluster.until(lambda: receiver.attempts["/hanging?token=s3cret"] == 1, 120, "the first attempt")
+    cluster.until(lambda: receiver.attempts["/hanging?token=s3cret"] == 1, "the first attempt")
     (message,) = status(cluster)["messages"]
     weir.kill()
     receiver.released.set()
@@ -116,7 +114,7 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
     assert started.key == message["key"], "both attempts are the same message"
     assert [each["topic"] for each in started.told] == ["start"]
     assert started.told[0]["workload"] == "team-a/job-train"
-    cluster.until(lambda: status(cluster)["deliveries"], 60, "the record of the delivery")
+    cluster.until(lambda: status(cluster)["deliveries"], "the record of the delivery")
 
     code, out, err = run("notify", "test", name, kubeconfig=mia)
     assert (code, out) == (0, "Delivered: the receiver answered 204.\n"), err
@@ -124,7 +122,7 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
     receiver.until(3, "/hanging?token=s3cret")
     topics = [each["topic"] for received in receiver.confirmed for each in received.told]
     assert topics == ["start", "test", "end"]
-    cluster.until(lambda: len(status(cluster)["deliveries"]) == 2, 60, "the second record")
+    cluster.until(lambda: len(status(cluster)["deliveries"]) == 2, "the second record")
 
     code, out, _ = run("notify", "list", "-o", "json", kubeconfig=mia)
     (row,) = json.loads(out)
@@ -163,15 +161,13 @@ def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
         cluster.api.create(job("team-a", "borrower", 2, grace_s=0))
         evictions: set[str] = set()
         for turn in ("first", "second"):
-            cluster.until(
-                lambda: borrower(cluster).get("phase") == "Running", 120, "the borrowed work to run"
-            )
+            cluster.until(lambda: borrower(cluster).get("phase") == "Running", "the borrowed work to run")
             of_owner = f"/apis/batch/v1/namespaces/team-b/jobs/{turn}?propagationPolicy=Background"
             cluster.api.create(job("team-b", turn, 2, grace_s=0))
-            cluster.until(lambda: last_eviction(cluster) not in {"", *evictions}, 120, "the eviction")
+            cluster.until(lambda: last_eviction(cluster) not in {"", *evictions}, "the eviction")
             evictions.add(last_eviction(cluster))
             if turn == "first":
-                cluster.until(lambda: cluster.running("team-b"), 120, "the owner to run")
+                cluster.until(lambda: cluster.running("team-b"), "the owner to run")
                 cluster.api.delete(of_owner)
         assert not status(cluster).get("told"), "no status of the rule was written"
         weir.kill()
@@ -181,10 +177,9 @@ def test_a_crash_loses_no_event_that_a_later_one_has_overwritten(
             weir.start()
             cluster.until(
                 lambda: len(status(cluster).get("queued", [])) >= 4,
-                120,
                 lambda: f"the events; {status(cluster)}; {cluster.api.items(WORKLOADS)}",
             )
-            cluster.until(lambda: status(cluster).get("phase") == "Refused", 120, "the check of the rule")
+            cluster.until(lambda: status(cluster).get("phase") == "Refused", "the check of the rule")
             weir.kill()
     topics = [each["topic"] for each in status(cluster)["queued"]]
     assert sorted(topics) == ["eviction", "eviction", "start", "start"]

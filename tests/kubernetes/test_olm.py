@@ -21,7 +21,6 @@ from weir.kubernetes.install.manifests import Installation
 from weir.kubernetes.install.olm_bundle import BundleOptions, bundle
 
 QUERY_ROOT = "/apis/query.weir.dev/v1"
-WAITS_S = 120
 
 
 @dataclass(frozen=True)
@@ -73,22 +72,16 @@ def test_a_cluster_installed_from_the_bundle_does_what_other_installations_do(si
     def judged() -> str:
         return refusal(lambda: cluster.api.post(f"{pods}?dryRun=All", mistyped))
 
-    cluster.until(
-        lambda: "did you mean weir.dev/gpu-fraction?" in judged(), WAITS_S, "a mistake to be refused"
-    )
+    cluster.until(lambda: "did you mean weir.dev/gpu-fraction?" in judged(), "a mistake to be refused")
 
     # The pods name the default scheduler: the mutating webhook makes them Weir's.
     site.run(borrower, "borrows", 8)
-    cluster.until(
-        lambda: site.running(borrower, "borrows") == 8, WAITS_S, "eight pods, four of them borrowed"
-    )
+    cluster.until(lambda: site.running(borrower, "borrows") == 8, "eight pods, four of them borrowed")
     placed = cluster.pods(borrower)
     assert {each["spec"]["schedulerName"] for each in placed} == {"weir"}
     assert len({each["metadata"]["annotations"]["weir.dev/gpus"] for each in placed}) == 8
     row = f"{QUERY_ROOT}/namespaces/{borrower}/workloads/job-borrows"
-    cluster.until(
-        lambda: (cluster.api.maybe(row) or {}).get("status") == "running", WAITS_S, "the query to say so"
-    )
+    cluster.until(lambda: (cluster.api.maybe(row) or {}).get("status") == "running", "the query to say so")
 
     name = placed[0]["metadata"]["name"]
     forged = {"metadata": {"annotations": {"weir.dev/gpus": "9"}}}
@@ -96,19 +89,17 @@ def test_a_cluster_installed_from_the_bundle_does_what_other_installations_do(si
 
     # A gang takes its quota back; another one, beyond the quota of its project, starts no pod.
     site.run(owner, "reclaims", 4)
-    cluster.until(lambda: site.running(owner, "reclaims") == 4, WAITS_S, "the gang to reclaim its quota")
+    cluster.until(lambda: site.running(owner, "reclaims") == 4, "the gang to reclaim its quota")
     assert site.running(borrower, "borrows") <= 4
     site.run(owner, "waits", 8)
     cluster.until(
         lambda: site.status(owner, "waits").get("reason", {}).get("sentence"),
-        WAITS_S,
         "the reason to be told",
     )
     assert site.running(owner, "waits") == 0
     assert site.status(owner, "waits")["phase"] == "Pending"
     cluster.until(
         lambda: "reclaims" in site.status(borrower, "borrows").get("lastEviction", {}).get("by", ""),
-        WAITS_S,
         "the eviction to be told",
     )
 

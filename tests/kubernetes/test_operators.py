@@ -138,23 +138,22 @@ def test_work_of_operators_gives_way_and_runs_again(weir: Installed, cluster: Cl
         cluster.api.create(each)
     paths = [f"{collection(each)}/{each['metadata']['name']}" for each in (*whole, by_pods)]
     everything = sorted(2 * [*(path.rpartition("/")[2] for path in paths if "rayjob" not in path), "ray"])
-    cluster.until(lambda: with_gpus(cluster, borrower) == everything, 240, "all to run on idle GPUs")
+    cluster.until(lambda: with_gpus(cluster, borrower) == everything, "all to run on idle GPUs")
 
     cluster.api.create(job(owner, "owner", 4, pods=3))
     suspended = paths[: len(whole)]
     cluster.until(
         lambda: any(RESTARTS in str(cluster.api.get(path)["metadata"]) for path in suspended),
-        120,
         "the first to be suspended",
     )
     weir.kill()
     weir.start()
-    cluster.until(lambda: len(cluster.running(owner)) == 3, 240, "the owner of the quota to run")
+    cluster.until(lambda: len(cluster.running(owner)) == 3, "the owner of the quota to run")
     assert with_gpus(cluster, borrower) == []
     assert not [path for path in paths if has_failed(cluster.api.get(path))]
 
     cluster.api.delete(f"/apis/batch/v1/namespaces/{owner}/jobs/owner")
-    cluster.until(lambda: with_gpus(cluster, borrower) == everything, 240, "all to run again")
+    cluster.until(lambda: with_gpus(cluster, borrower) == everything, "all to run again")
     assert not [path for path in paths if has_failed(cluster.api.get(path))]
     for path in paths:
         assert RESTARTS not in str(cluster.api.get(path)["metadata"].get("annotations")), path
@@ -174,5 +173,5 @@ def test_a_kind_that_is_served_in_two_versions_is_one_workload(weir: Installed, 
         return {each["metadata"]["name"]: each["status"]["running"] for each in cluster.api.items(path)}
 
     expected = {"raycluster-v1": "3/3", "raycluster-v1alpha1": "3/3"}
-    cluster.until(lambda: running() == expected, 240, "both to run")
+    cluster.until(lambda: running() == expected, "both to run")
     assert len(cluster.running(team)) == 6

@@ -140,6 +140,6 @@ def test_the_api_server_finds_no_fault_with_any_expression(
         found = cluster.api.items("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
         return found if all("typeChecking" in each.get("status", {}) for each in found) else []
 
-    found = cluster.until(checked, 120, "the types to be checked")
+    found = cluster.until(checked, "the types to be checked")
     assert len(found) >= 12
     assert [each["status"]["typeChecking"] for each in found] == [{}] * len(found)

@@ -55,25 +55,22 @@ def test_jobs_start_in_the_order_that_their_conditions_state(weir: Installed, cl
     weir.create_queues(project("team", 4, [within]))
     cluster.api.create(submitted(within, "train", after_ok=["prepare"]))
     none = f"{within} has no workload of that name yet"
-    cluster.until(lambda: none in sentence(cluster, within, "job-train"), 120, "it to say what is missing")
-    cluster.until(
-        lambda: reasons(cluster, within, "train") == {"Dependency"}, 120, "the condition of its pod"
-    )
+    cluster.until(lambda: none in sentence(cluster, within, "job-train"), "it to say what is missing")
+    cluster.until(lambda: reasons(cluster, within, "train") == {"Dependency"}, "the condition of its pod")
     cluster.api.create(submitted(within, "broken", after_not_ok=["prepare"]))
     cluster.api.create(submitted(within, "prepare", "2s"))
-    cluster.until(lambda: "train" in str(cluster.running(within)), 120, "it to start after the other")
-    cluster.until(lambda: phase(cluster, within, "job-prepare") == "Succeeded", 120, "the first one's end")
+    cluster.until(lambda: "train" in str(cluster.running(within)), "it to start after the other")
+    cluster.until(lambda: phase(cluster, within, "job-prepare") == "Succeeded", "the first one's end")
     cluster.until(
         lambda: (
             "prepare succeeded: delete it, or remove its annotation"
             in sentence(cluster, within, "job-broken")
         ),
-        120,
         "the condition that can't be met",
     )
     path = f"/apis/batch/v1/namespaces/{within}/jobs/broken"
     cluster.api.patch(path, {"metadata": {"annotations": {"weir.dev/after-not-ok": None}}})
-    cluster.until(lambda: "broken" in str(cluster.running(within)), 120, "it to start without its condition")
+    cluster.until(lambda: "broken" in str(cluster.running(within)), "it to start without its condition")
     weir.check()
 
 
@@ -83,17 +80,17 @@ def test_a_job_waits_for_its_time_also_with_another_weir(weir: Installed, cluste
     weir.create_queues(project("team", 4, [within]))
     later_s = datetime.now(UTC).timestamp() + 3600
     cluster.api.create(submitted(within, "night", begin=later_s))
-    cluster.until(lambda: reasons(cluster, within, "night") == {"BeginTime"}, 120, "the condition of its pod")
+    cluster.until(lambda: reasons(cluster, within, "night") == {"BeginTime"}, "the condition of its pod")
     weir.kill()
     weir.start()
     cluster.api.create(submitted(within, "now"))
-    cluster.until(lambda: "now" in str(cluster.running(within)), 120, "other work to start")
+    cluster.until(lambda: "now" in str(cluster.running(within)), "other work to start")
     assert "night" not in str(cluster.running(within))
     assert "It begins at" in sentence(cluster, within, "job-night")
     soon = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     path = f"/apis/batch/v1/namespaces/{within}/jobs/night"
     cluster.api.patch(path, {"metadata": {"annotations": {"weir.dev/begin": soon}}})
-    cluster.until(lambda: "night" in str(cluster.running(within)), 120, "it to begin")
+    cluster.until(lambda: "night" in str(cluster.running(within)), "it to begin")
 
 
 def test_the_indices_of_an_array_run_a_few_at_once(weir: Installed, cluster: Cluster) -> None:
@@ -102,8 +99,6 @@ def test_the_indices_of_an_array_run_a_few_at_once(weir: Installed, cluster: Clu
     weir.create_queues(project("team", 1, [within]))
     cluster.api.create(submitted(within, "sweep", "1s", array="0-5%2"))
     path = f"/apis/batch/v1/namespaces/{within}/jobs/sweep"
-    cluster.until(
-        lambda: cluster.api.get(path)["status"].get("succeeded") == 6, 180, "all indices to succeed"
-    )
+    cluster.until(lambda: cluster.api.get(path)["status"].get("succeeded") == 6, "all indices to succeed")
     assert cluster.api.get(path)["status"]["completedIndexes"] == "0-5"
-    cluster.until(lambda: phase(cluster, within, "job-sweep") == "Succeeded", 120, "the workload to be over")
+    cluster.until(lambda: phase(cluster, within, "job-sweep") == "Succeeded", "the workload to be over")

@@ -62,13 +62,13 @@ def test_an_overcommitted_node_is_reported_and_healed(weir: Installed, cluster: 
     a, b, other = (cluster.namespace() for _ in range(3))
     weir.create_queues(project("a", 2, [a]), project("b", 0, [b]))
     cluster.api.create(pod(a, "fixed", 2, annotations=FIXED))
-    cluster.until(lambda: cluster.running(a), 120, "it to run")
+    cluster.until(lambda: cluster.running(a), "it to run")
     cluster.api.create(
         pod(other, "six", 6, nodeName=node, **THEIRS), pod(other, "one", 1, nodeName=node, **THEIRS)
     )
     reported = in_use(node, 9, 8, 2, 7)
-    cluster.until(lambda: condition(cluster, a, "fixed") == f"{reported}.", 120, "a condition")
-    cluster.until(lambda: events(cluster, "GPUOvercommitStays"), 120, "an event that nothing may be stopped")
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{reported}.", "a condition")
+    cluster.until(lambda: events(cluster, "GPUOvercommitStays"), "an event that nothing may be stopped")
     assert set(cluster.running(a)) == {"fixed"}
     (row,) = answered(run, "nodes")
     assert (row["allocated"]["gpu"], row["capacity"]["gpu"], row["others"]) == (9, 8, 7)
@@ -79,22 +79,20 @@ def test_an_overcommitted_node_is_reported_and_healed(weir: Installed, cluster: 
 
     for name in ("six", "one"):
         cluster.api.delete(f"/api/v1/namespaces/{other}/pods/{name}", grace_s=0)
-    cluster.until(lambda: not condition(cluster, a, "fixed"), 120, "the condition to go")
+    cluster.until(lambda: not condition(cluster, a, "fixed"), "the condition to go")
     cluster.api.create(pod(b, "loan", 3))
-    cluster.until(lambda: cluster.running(b), 120, "a loan to run")
+    cluster.until(lambda: cluster.running(b), "a loan to run")
     cluster.api.create(pod(other, "back", 6, nodeName=node, **THEIRS))
-    cluster.until(lambda: not cluster.running(b), 120, "the loan to be stopped")
+    cluster.until(lambda: not cluster.running(b), "the loan to be stopped")
     reported = in_use(node, 11, 8, 5, 6)
-    cluster.until(
-        lambda: f"{reported} ({other}/back)." in events(cluster, "GPUOvercommitted"), 120, "its event"
-    )
-    cluster.until(lambda: f"{reported}." in events(cluster, "Preempted", b), 120, "the event of the loan")
+    cluster.until(lambda: f"{reported} ({other}/back)." in events(cluster, "GPUOvercommitted"), "its event")
+    cluster.until(lambda: f"{reported}." in events(cluster, "Preempted", b), "the event of the loan")
     assert set(cluster.running(a)) == {"fixed"}
 
     cluster.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": {"nvidia.com/gpu": "7"}}})
     cluster.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     reported = in_use(node, 8, 7, 2, 6)
-    cluster.until(lambda: condition(cluster, a, "fixed") == f"{reported}.", 120, "a condition again")
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{reported}.", "a condition again")
     (row,) = answered(run, "nodes")
     assert (row["allocated"]["gpu"], len(row["devices"])) == (8, 7)
     assert row["state"] == ["overcommitted by 1", "cordoned"]

@@ -75,7 +75,7 @@ def test_a_deleted_job_set_is_one_workload_until_its_slow_pods_are_gone(
             slow["spec"]["schedulerName"] = "weir"
             words = {"parallelism": 1, "completions": 1, "completionMode": "Indexed", "template": slow}
             makers.make("Job", f"train-work-{at}", words, top)
-        cluster.until(lambda: len(cluster.running(within)) == 2, 120, "the pods to run")
+        cluster.until(lambda: len(cluster.running(within)) == 2, "the pods to run")
         uid = top["metadata"]["uid"]
         number = workload_number(within, uid)
         seen: dict[str, tuple[int, str]] = {}
@@ -87,15 +87,14 @@ def test_a_deleted_job_set_is_one_workload_until_its_slow_pods_are_gone(
                 seen[name] = workload_number(within, stated["owner"]["uid"]), stated.get("user", "")
             return True
 
-        cluster.until(lambda: look() and seen, 60, "the workload")
+        cluster.until(lambda: look() and seen, "the workload")
         assert seen == {"jobset-train": (number, "ann")}
         jobs = f"/apis/batch/v1/namespaces/{within}/jobs"
         path = f"/apis/{JOBSET[0]}/{JOBSET[1]}/namespaces/{within}/jobsets/train"
         cluster.api.delete(path, propagation="Background")
-        cluster.until(lambda: look() and not cluster.api.items(jobs), 120, "the Jobs to be collected")
+        cluster.until(lambda: look() and not cluster.api.items(jobs), "the Jobs to be collected")
         cluster.until(
             lambda: sum("deletionTimestamp" in each["metadata"] for each in cluster.pods(within)) == 2,
-            120,
             "both pods to be collected, too",
         )
         stays(look)
@@ -106,6 +105,6 @@ def test_a_deleted_job_set_is_one_workload_until_its_slow_pods_are_gone(
         seen.pop("pod-after-the-restart", None)
         assert seen == {"jobset-train": (number, "ann")}
         slow_pods()
-        cluster.until(lambda: look() and not cluster.pods(within, JOBSET_ROLE), 120, "the pods to be gone")
+        cluster.until(lambda: look() and not cluster.pods(within, JOBSET_ROLE), "the pods to be gone")
         seen.pop("pod-after-the-restart", None)
         assert seen == {"jobset-train": (number, "ann")}

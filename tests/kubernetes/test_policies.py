@@ -116,13 +116,12 @@ def test_controllers_work_on_pods_that_weir_placed_and_copy_no_key(site: Site) -
     site.bind(site.weir, first, node, {GPUS: "0", START: "1"})
     cluster.until(lambda: api.get(site.path(first))["status"].get("phase") == "Running")
     api.delete(f"/apis/batch/v1/namespaces/{site.within}/jobs/good")
-    cluster.until(lambda: not cluster.pods(site.within), 120, "finalizers and pods to be gone")
+    cluster.until(lambda: not cluster.pods(site.within), "finalizers and pods to be gone")
 
     api.create(job(site.within, "copies", 1, pod_annotations={GPUS: "0"}))
     events = f"/api/v1/namespaces/{site.within}/events"
     cluster.until(
         lambda: any("is written by Weir alone" in each["message"] for each in api.items(events)),
-        120,
         "an event of the Job with the sentence",
     )
     assert cluster.pods(site.within) == []

@@ -98,29 +98,29 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(weir: Installed, 
     a, b = cluster.namespace(), cluster.namespace()
     weir.create_queues(project(a, 2), project(b, 2))
     cluster.api.create(job(a, "two", 2))
-    cluster.until(lambda: len(cluster.running(a)) == 1, 120, "the first to run")
+    cluster.until(lambda: len(cluster.running(a)) == 1, "the first to run")
     cluster.api.create(job(a, "lent", 1, pod_annotations={STOPS_AFTER: "1h"}))
-    cluster.until(lambda: len(cluster.running(a)) == 2, 120, "the second to run")
+    cluster.until(lambda: len(cluster.running(a)) == 2, "the second to run")
     cluster.api.create(job(a, "never", 9))
-    cluster.until(lambda: counts(cluster, a) == (3, 0, 2, 1), 120, "it to be told apart")
+    cluster.until(lambda: counts(cluster, a) == (3, 0, 2, 1), "it to be told apart")
     assert gpus(status_of(cluster, a), "share") <= 3
 
     cluster.api.create(job(b, "owner", 2))
-    cluster.until(lambda: "deletionTimestamp" in str(cluster.pods(a)), 120, "the eviction")
-    cluster.until(lambda: gpus(status_of(cluster, b), "demand") == 2, 120, "the next status")
+    cluster.until(lambda: "deletionTimestamp" in str(cluster.pods(a)), "the eviction")
+    cluster.until(lambda: gpus(status_of(cluster, b), "demand") == 2, "the next status")
     assert gpus(status_of(cluster, a), "allocated") == 3, "what stops is in use"
     scraper = Scraper(weir, cluster)
     seen_in_metrics = scraper.scrape()
     (stops,) = (each["metadata"] for each in cluster.pods(a) if "deletionTimestamp" in each["metadata"])
     ended = {"metadata": {"annotations": {STOPS_AFTER: "0s"}}}
     cluster.api.patch(f"/api/v1/namespaces/{a}/pods/{stops['name']}", ended)
-    cluster.until(lambda: len(cluster.running(b)) == 1, 120, "the owner to run")
-    cluster.until(lambda: gpus(status_of(cluster, a), "allocated") == 2, 120, "the device to be free")
+    cluster.until(lambda: len(cluster.running(b)) == 1, "the owner to run")
+    cluster.until(lambda: gpus(status_of(cluster, a), "allocated") == 2, "the device to be free")
     assert seen_in_metrics["weir_queue_allocated_gpus", of(a)] == 3
 
-    cluster.until(lambda: status_of(cluster, a)["pending"] == 1, 120, "what was lent to wait")
+    cluster.until(lambda: status_of(cluster, a)["pending"] == 1, "what was lent to wait")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{a}/jobs")
-    cluster.until(lambda: waiting(cluster, a) == (0, 0), 120, "deleted work to leave the numbers")
+    cluster.until(lambda: waiting(cluster, a) == (0, 0), "deleted work to leave the numbers")
 
     metrics = scraper.scrape()
     assert metrics["weir_preemptions_total", (("project", a), ("rule", "reclaim_quota"))] == 1

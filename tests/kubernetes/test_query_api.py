@@ -56,18 +56,17 @@ def teams(cluster: Cluster) -> tuple[str, str]:
     cluster.api.create(project("team-a", 1, [a]), project("team-b", 1, [b]))
     for within in (a, b):
         cluster.api.create(job(within, "runs", 1))
-        cluster.until(lambda w=within: len(cluster.running(w)) == 1, 120, "a pod to run in each namespace")
+        cluster.until(lambda w=within: len(cluster.running(w)) == 1, "a pod to run in each namespace")
     for within in (a, b):  # after those, so that none borrows and is evicted
         cluster.api.create(job(within, "waits", 1))
     for within in (a, b):
         path = f"{ROOT}/namespaces/{within}/workloads"
         cluster.until(
             lambda p=path: why_of(cluster, f"{p}/job-waits") == "insufficient_capacity",
-            120,
             "why a workload waits",
         )
-        cluster.until(lambda p=path: statuses(cluster, p) == ["pending", "running"], 120, "both to be listed")
-        cluster.until(lambda p=path: cluster.api.get(f"{p}/job-waits/why")["queues"], 120, "its queues")
+        cluster.until(lambda p=path: statuses(cluster, p) == ["pending", "running"], "both to be listed")
+        cluster.until(lambda p=path: cluster.api.get(f"{p}/job-waits/why")["queues"], "its queues")
     return a, b
 
 
@@ -111,7 +110,7 @@ def test_a_person_with_rights_on_one_namespace_sees_that_namespace_and_no_other(
     assert {row["name"] for row in json.loads(raw("workloads", eve))["items"]} > {f"{b}/job-waits"}
     assert "fitting" in raw(f"namespaces/{b}/workloads/job-runs/decision", eve)
     everything = cluster.until(
-        lambda: json.loads(raw(f"namespaces/{b}/workloads/waits/why?wait=10", eve))["suggestions"], 120
+        lambda: json.loads(raw(f"namespaces/{b}/workloads/waits/why?wait=10", eve))["suggestions"]
     )
     assert any("/job-runs" in each["sentence"] for each in everything), everything
 
@@ -164,7 +163,7 @@ def test_a_deleted_namespace_of_weir_takes_the_api_with_it(cluster: Cluster, pla
     with Installed(plane, namespace=home, name="withdrawn", webhooks=False):
         wait_for_queries(cluster.api)
         cluster.api.delete(f"/api/v1/namespaces/{home}")
-        cluster.until(lambda: cluster.api.maybe(path) is None, 120, "the APIService to go")
+        cluster.until(lambda: cluster.api.maybe(path) is None, "the APIService to go")
 
 
 def answer(port: int, pair: Pair | None, headers: dict[str, str]) -> int:

@@ -20,7 +20,6 @@ from tools.controlplane.work import job, pod
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
-WAIT_S = 180
 NODES, GPUS = 3, 4
 SITES_MAX = 8
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
@@ -136,27 +135,27 @@ def go_through(sites: list[Site], cluster: Cluster, chance: random.Random) -> li
     for site in sites:
         site.begin(chance)
     for site in sites:
-        cluster.until(site.is_full, WAIT_S, "all to run")
+        cluster.until(site.is_full, "all to run")
         site.protect()
     for site in sites:
-        cluster.until(site.is_protected, WAIT_S, "the budget to be counted")
+        cluster.until(site.is_protected, "the budget to be counted")
     possible = [site.is_possible() for site in sites]
     for site in sites:
         site.ask()
     for site, is_possible in zip(sites, possible, strict=True):
         if not is_possible:
-            cluster.until(site.is_reported, WAIT_S, site.sentence)
+            cluster.until(site.is_reported, site.sentence)
             assert not cluster.running(site.owner)
             assert site.guarded_left() >= len(site.guarded) - site.allowed
             site.unprotect()
-        cluster.until(site.has, WAIT_S, site.sentence)
+        cluster.until(site.has, site.sentence)
         if is_possible:
             assert site.guarded_left() >= len(site.guarded) - site.allowed
         assert len(cluster.running(site.team)) == NODES * GPUS - site.pods * site.gpus
     for site in sites:
         site.end()
     for site in sites:
-        cluster.until(site.is_empty, WAIT_S, "the nodes to be empty")
+        cluster.until(site.is_empty, "the nodes to be empty")
     return possible
 
 

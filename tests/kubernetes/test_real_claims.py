@@ -68,8 +68,8 @@ def team(shared: Cluster, node: RealNode, weir: Installed) -> Iterator[Team]:
     )
     yield made
     made.remove()
-    shared.until(lambda: not node.claimed(), 120, node.last_words)
-    shared.until(lambda: not claims(shared, within), 120, "the claims to be gone")
+    shared.until(lambda: not node.claimed(), node.last_words)
+    shared.until(lambda: not claims(shared, within), "the claims to be gone")
 
 
 def claim(team: Team, name: str, template_name: str) -> None:
@@ -102,7 +102,7 @@ def read_by_agent(node: RealNode, namespace: str) -> dict[str, dict[str, bool]]:
 def until_given(team: Team, node: RealNode, names: set[str]) -> dict[str, Given]:
     """Wait until these pods run, and no others; return what each got, which is what Weir decided."""
     team.until_run(names, node)
-    team.cluster.until(lambda: all(seen(node, team.namespace, name) for name in names), 120, node.last_words)
+    team.cluster.until(lambda: all(seen(node, team.namespace, name) for name in names), node.last_words)
     given = {name: seen(node, team.namespace, name) or {} for name in names}
     decided = {
         name: sorted(device for pool, device in devices(one) if pool == node.name)
@@ -130,7 +130,7 @@ def test_containers_get_the_devices_that_weir_allocates_and_no_device_is_given_t
         claim(team, f"two-{at}", "two")
     for at in range(5):
         claim(team, f"part-{at}", "part")
-    team.cluster.until(lambda: len(team.run()) == 2 + 4, 120, node.last_words)
+    team.cluster.until(lambda: len(team.run()) == 2 + 4, node.last_words)
     first = until_given(team, node, set(team.run()))
     assert sum(name.startswith("two") for name in first) == 2, first
     assert [found for name, found in first.items() if name.startswith("part")] == [
@@ -189,7 +189,7 @@ def test_pods_that_ask_by_number_get_devices_of_the_driver(
         for at in range(3):
             shared.api.create(for_real(pod(team.namespace, f"number-{at}", 2), CLAIMED + REST))
         claim(team, "part", "part")
-        shared.until(lambda: len(team.run()) == 2 + 1, 120, node.last_words)
+        shared.until(lambda: len(team.run()) == 2 + 1, node.last_words)
         names = set(team.run())
         before = until_given(team, node, names)
         assert all(len(found) == 2 for name, found in before.items() if name != "part"), before
@@ -227,9 +227,9 @@ def test_fractions_get_parts_of_the_device_that_the_driver_shares(
 
     try:
         for _ in range(3):
-            shared.until(is_claimed, 60, "the webhook to know the class")
+            shared.until(is_claimed, "the webhook to know the class")
         claim(team, "whole", "two")
-        shared.until(lambda: len(team.run()) == 2 + 1, 120, node.last_words)
+        shared.until(lambda: len(team.run()) == 2 + 1, node.last_words)
         names = set(team.run())
         before = until_given(team, node, names)
         halves = [found for name, found in before.items() if name != "whole"]
@@ -240,7 +240,7 @@ def test_fractions_get_parts_of_the_device_that_the_driver_shares(
         weir.wait_ready()
         assert until_given(team, node, names) == before
         shared.api.delete(f"{path}/{min(names - {'whole'})}", grace_s=1)
-        shared.until(lambda: len(team.run()) == 2 + 1 and team.run() != names, 120, node.last_words)
+        shared.until(lambda: len(team.run()) == 2 + 1 and team.run() != names, node.last_words)
         until_given(team, node, set(team.run()))
         assert not team.refused()
     finally:
@@ -264,25 +264,23 @@ def test_whole_devices_shares_and_claims_run_side_by_side(
                 claim(team, f"two-{at}", "two")
                 claim(team, f"part-{at}", "part")
             halves = {f"half-{at}" for at in range(3)}
-            shared.until(
-                lambda: len(other.run()) == 2 + 3, 120, lambda: whole.last_words() + aside.last_words()
-            )
+            shared.until(lambda: len(other.run()) == 2 + 3, lambda: whole.last_words() + aside.last_words())
             assert halves < set(other.run())
-            shared.until(lambda: len(team.run()) == 2 + 3, 120, node.last_words)
+            shared.until(lambda: len(team.run()) == 2 + 3, node.last_words)
             until_given(team, node, set(team.run()))
             no_device_twice(whole.devices())
             assert sum(map(len, whole.devices().values())) == 4
             assert not any(aside.devices().values()), "shares hold no device of the kubelet's"
             for name in set(other.run()) - halves:
                 shared.until(
-                    lambda name=name: "files" in tracked(whole, other.namespace, name), 120, whole.last_words
+                    lambda name=name: "files" in tracked(whole, other.namespace, name), whole.last_words
                 )
                 saw = tracked(whole, other.namespace, name)
                 assert saw["given"] == whole.devices()[other.namespace, name]
             indices = []
             for name in sorted(halves):
                 shared.until(
-                    lambda name=name: "files" in tracked(aside, other.namespace, name), 120, aside.last_words
+                    lambda name=name: "files" in tracked(aside, other.namespace, name), aside.last_words
                 )
                 saw = tracked(aside, other.namespace, name)
                 assert saw["given"] == saw["books"], "the webhook names the device that Weir chose"

@@ -49,7 +49,7 @@ def node(shared: Cluster, programs: Programs) -> Iterator[RealNode]:
 @pytest.fixture(scope="module")
 def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
     shared.api.apply(definition("kubeflow.org", "v2beta1", "MPIJob", "mpijobs"))
-    shared.until(lambda: served(shared, "/apis/kubeflow.org/v2beta1/mpijobs"), 120, "the kind to be served")
+    shared.until(lambda: served(shared, "/apis/kubeflow.org/v2beta1/mpijobs"), "the kind to be served")
     try:
         with Installed(shared.plane, name="real") as running:
             running.wait_ready()
@@ -66,7 +66,7 @@ def teams(shared: Cluster, node: RealNode, weir: Installed) -> Iterator[tuple[Te
     yield pair
     for team in pair:
         team.remove()
-    shared.until(lambda: not any(node.devices().values()), 120, "the kubelet to have its GPUs back")
+    shared.until(lambda: not any(node.devices().values()), "the kubelet to have its GPUs back")
 
 
 def test_a_job_runs_on_as_many_devices_as_it_asks_for(teams: tuple[Team, Team], node: RealNode) -> None:
@@ -74,18 +74,17 @@ def test_a_job_runs_on_as_many_devices_as_it_asks_for(teams: tuple[Team, Team], 
     path = {"path": str(node.shared / "train"), "type": "DirectoryOrCreate"}
     until_told = "while [ ! -e /state/go ]; do sleep 0.1; done"
     vision.job("train", 2, REPORT + until_told, volumes=[{"name": "state", "hostPath": path}])
-    (name,) = vision.cluster.until(vision.run, 120, node.last_words)
-    vision.cluster.until(lambda: "files" in tracked(node, vision.namespace, name), 120, node.last_words)
+    (name,) = vision.cluster.until(vision.run, node.last_words)
+    vision.cluster.until(lambda: "files" in tracked(node, vision.namespace, name), node.last_words)
     saw, given = tracked(node, vision.namespace, name), node.devices()[vision.namespace, name]
     assert len(given) == 2
     assert saw["given"] == given
     assert saw["files"] == [f"nvidia{each.removeprefix('GPU-')}" for each in given]
     assert len(saw["books"]) == 2, "Weir counts as many; the kubelet chooses which"
     (node.shared / "train" / "go").touch()
-    vision.cluster.until(lambda: vision.job_status("train").get("succeeded") == 1, 120, "the Job to succeed")
+    vision.cluster.until(lambda: vision.job_status("train").get("succeeded") == 1, "the Job to succeed")
     vision.cluster.until(
         lambda: vision.workload("job-train").get("phase") == "Succeeded",
-        120,
         lambda: str(vision.workload("job-train")),
     )
 
@@ -95,7 +94,7 @@ def test_a_script_of_slurm_runs_in_an_image_of_busybox(
 ) -> None:
     vision, _ = teams
     name = vision.script(tmp_path / "job.sh")
-    vision.cluster.until(lambda: vision.job_status(name).get("succeeded") == 2, 120, node.last_words)
+    vision.cluster.until(lambda: vision.job_status(name).get("succeeded") == 2, node.last_words)
     _, log = [node.log(vision.namespace, pod).splitlines() for pod in sorted(vision.pods())]
     assert [line.partition(".")[0] for line in log[:2]] == [f"{name}-0", f"{name}-1"]
     assert sorted(log[2:]) == ["2: 2 of 4, 1 GPU", "3: 3 of 4, 1 GPU"]
@@ -115,15 +114,15 @@ def test_an_evicted_job_saves_within_its_grace_and_resumes(teams: tuple[Team, Te
     path = {"path": str(node.shared / "long"), "type": "DirectoryOrCreate"}
     vision.job("long", GPUS, COUNT, volumes=[{"name": "state", "hostPath": path}])
     history = node.shared / "long" / "history"
-    vision.cluster.until(lambda: history.exists() and history.read_text(), 120, node.last_words)
+    vision.cluster.until(lambda: history.exists() and history.read_text(), node.last_words)
     speech.job("due", GPUS // 2, "true")
     speech.cluster.until(
-        lambda: speech.job_status("due").get("succeeded"), 120, lambda: str(speech.workload("job-due"))
+        lambda: speech.job_status("due").get("succeeded"), lambda: str(speech.workload("job-due"))
     )
     assert re.match(r"from 0\nsaved \d+\n", history.read_text()), history.read_text()
     (node.shared / "long" / "go").touch()
     vision.cluster.until(
-        lambda: vision.job_status("long").get("succeeded"), 120, lambda: str(vision.workload("job-long"))
+        lambda: vision.job_status("long").get("succeeded"), lambda: str(vision.workload("job-long"))
     )
     saved = re.fullmatch(r"from 0\nsaved (\d+)\nfrom (\d+)\ndone\n", history.read_text())
     assert saved is not None, history.read_text()
@@ -148,7 +147,7 @@ def test_a_container_that_ignores_its_notice_holds_its_devices_until_it_is_kille
         held.add(tuple(sorted(name for (_, name), devices in given.items() if devices)))
         return "late" in speech.run()
 
-    speech.cluster.until(late_runs, 120, node.last_words)
+    speech.cluster.until(late_runs, node.last_words)
     assert ("deaf",) in held
     assert held <= {(), ("deaf",), ("late",)}
     assert not speech.refused()
@@ -166,7 +165,7 @@ def test_books_and_kubelet_agree_after_restarts_of_plugin_kubelet_and_weir(
     before = node.devices()
     registered = node.registrations()
     node.restart("gpuplugin")
-    vision.cluster.until(lambda: node.registrations() > registered, 120, node.last_words)
+    vision.cluster.until(lambda: node.registrations() > registered, node.last_words)
     speech.pod("meanwhile", 1)
     speech.until_run({"b", "meanwhile"}, node)
     weir.stop()
@@ -192,7 +191,7 @@ def test_pods_wait_for_devices_that_are_healthy(teams: tuple[Team, Team], node: 
     try:
         shown = f"/api/v1/nodes/{node.name}"
         vision.cluster.until(
-            lambda: vision.cluster.api.get(shown)["status"]["allocatable"][GPU] == "5", 120, node.last_words
+            lambda: vision.cluster.api.get(shown)["status"]["allocatable"][GPU] == "5", node.last_words
         )
         vision.pod("fits", 4)
         vision.until_run({"fits"}, node)
@@ -219,22 +218,21 @@ def test_weir_never_binds_into_what_static_pods_and_other_schedulers_hold(
     try:
         shared.until(
             lambda: len(held := node.devices()) >= 2 and sum(map(len, held.values())) == 4,
-            120,
             node.last_words,
         )
         for at in range(4):
             (vision, speech)[at % 2].pod(f"p{at}", 2)
-        shared.until(lambda: len(vision.run() + speech.run()) == 2, 120, node.last_words)
+        shared.until(lambda: len(vision.run() + speech.run()) == 2, node.last_words)
         given = node.devices()
         no_device_twice(given)
         assert sum(map(len, given.values())) == GPUS
         shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods/other")
-        shared.until(lambda: len(vision.run() + speech.run()) == 3, 120, node.last_words)
+        shared.until(lambda: len(vision.run() + speech.run()) == 3, node.last_words)
         assert not vision.refused() + speech.refused()
     finally:
         (node.static / "agent.json").unlink()
         shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods")
-        shared.until(lambda: not shared.pods("kube-system"), 120, "the static pod to be gone")
+        shared.until(lambda: not shared.pods("kube-system"), "the static pod to be gone")
 
 
 @ON_DEMAND
@@ -251,7 +249,7 @@ def test_many_short_jobs_are_never_refused_by_the_kubelet(teams: tuple[Team, Tea
         assert not any(status.get("failed") for status in statuses)
         return all(status.get("succeeded") for status in statuses)
 
-    vision.cluster.until(all_ended, 60, node.last_words)
+    vision.cluster.until(all_ended, node.last_words)
 
 
 LAUNCHER = {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}}
@@ -270,12 +268,11 @@ def test_a_gang_with_a_member_without_gpus_runs_as_a_whole(teams: tuple[Team, Te
     given = node.devices()
     no_device_twice(given)
     assert [len(given[vision.namespace, f"worker-{at}"]) for at in range(2)] == [2, 2]
-    vision.cluster.until(lambda: "files" in tracked(node, vision.namespace, "launcher"), 120, node.last_words)
+    vision.cluster.until(lambda: "files" in tracked(node, vision.namespace, "launcher"), node.last_words)
     assert tracked(node, vision.namespace, "launcher")["files"] == []
     assert vision.pods()["launcher"]["spec"]["schedulerName"] == "default-scheduler"
     vision.cluster.until(
         lambda: vision.workload("mpijob-mpi").get("running") == "3/3",
-        120,
         lambda: str(vision.workload("mpijob-mpi")),
     )
     api.delete(f"/apis/{version}/namespaces/{vision.namespace}/mpijobs/mpi")
@@ -307,9 +304,7 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
                 shared.api.create(for_real(others, REPORT + REST))
             vision.until_run({f"half-{at}" for at in range(3)}, node)
             full = GPUS // 4
-            shared.until(
-                lambda: len(speech.run()) + len(shared.running(elsewhere)) == full, 120, node.last_words
-            )
+            shared.until(lambda: len(speech.run()) + len(shared.running(elsewhere)) == full, node.last_words)
             overlay = [
                 vision.pods()[f"half-{at}"]["metadata"]["annotations"]["weir.dev/gpus"] for at in range(3)
             ]
@@ -317,7 +312,6 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
             for at, index in enumerate(overlay):
                 shared.until(
                     lambda at=at: "files" in tracked(aside, vision.namespace, f"half-{at}"),
-                    120,
                     aside.last_words,
                 )
                 saw = tracked(aside, vision.namespace, f"half-{at}")
@@ -382,7 +376,7 @@ def test_trials_of_a_sweep_leave_results_and_checkpoints(
     api.create({"apiVersion": "weir.dev/v1alpha1", "kind": "Sweep", "metadata": metadata, "spec": spec})
     sweep = f"/apis/weir.dev/v1alpha1/namespaces/{within}/sweeps/tiny"
     status = lambda: api.get(sweep).get("status", {})  # noqa: E731
-    vision.cluster.until(lambda: status().get("phase") == "Finished", 240, lambda: f"{status()}")
+    vision.cluster.until(lambda: status().get("phase") == "Finished", lambda: f"{status()}")
     trials = status()["trials"]
     assert len(trials) == 4
     for trial in trials:

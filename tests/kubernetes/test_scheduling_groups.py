@@ -15,7 +15,6 @@ from tools.controlplane.weir import Weir
 from tools.controlplane.work import job, pod
 
 RACK = "topology.kubernetes.io/rack"
-WAITS_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def says(team: Team, form: GroupForm, name: str, status: str, words: str) -> str
         found = condition(team, form, name)
         return found if found.get("status") == status and words in found.get("message", "") else None
 
-    found = team.cluster.until(holds, WAITS_S, f"the group {name} to be {status} with {words!r}")
+    found = team.cluster.until(holds, f"the group {name} to be {status} with {words!r}")
     assert found is not None
     return str(found["reason"])
 
@@ -76,7 +75,7 @@ def describes(team: Team, kind: str, name: str, words: str) -> None:
     def description() -> str:
         return kubectl("describe", kind, name, "-n", team.namespace)
 
-    team.cluster.until(lambda: words in description(), WAITS_S, lambda: f"{words!r} in this: {description()}")
+    team.cluster.until(lambda: words in description(), lambda: f"{words!r} in this: {description()}")
 
 
 def workload_of(team: Team, form: GroupForm, name: str, least: int) -> Object | None:
@@ -99,7 +98,7 @@ def test_a_gang_of_four_waits_for_its_fourth_pod_and_describe_tells(team: Team, 
     team.land("p0", "p1", "p2", "p3")
     if form.condition:
         assert says(team, form, "train", "True", "4 pods have nodes.") == "Scheduled"
-    found = team.cluster.until(lambda: workload_of(team, form, "train", 4), WAITS_S, "its workload")
+    found = team.cluster.until(lambda: workload_of(team, form, "train", 4), "its workload")
     assert found is not None
     (reference,) = found["metadata"]["ownerReferences"]
     stored = team.cluster.api.get(form.path(team.namespace, "train"))
@@ -112,11 +111,11 @@ def test_two_of_four_start_where_two_fit(team: Team, form: GroupForm) -> None:
         member(team, form, f"p{index}", "train", 8)  # there are two nodes of 8
     if form.condition:
         says(team, form, "train", "True", "2 pods have nodes.")
-    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, WAITS_S, "two pods to run")
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, "two pods to run")
     placed = set(team.cluster.running(team.namespace))
     team.delete(placed.pop())
     team.cluster.until(
-        lambda: len(team.cluster.running(team.namespace)) == 2, WAITS_S, "another pod to take the place"
+        lambda: len(team.cluster.running(team.namespace)) == 2, "another pod to take the place"
     )
 
 
@@ -135,7 +134,7 @@ def test_the_group_counts_before_the_job_and_an_event_says_so(team: Team, form: 
     made = job(team.namespace, "train", 8, pods=4)
     made["spec"]["template"]["spec"] |= form.reference("some")
     team.cluster.api.create(made)
-    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, WAITS_S, "two of four to run")
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, "two of four to run")
 
     def told() -> bool:
         events = team.cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{team.namespace}/events")
@@ -144,7 +143,7 @@ def test_the_group_counts_before_the_job_and_an_event_says_so(team: Team, form: 
             for each in events
         )
 
-    team.cluster.until(told, WAITS_S, "the event that the group counts")
+    team.cluster.until(told, "the event that the group counts")
 
 
 def test_a_group_keeps_to_one_rack(team: Team, form: GroupForm) -> None:

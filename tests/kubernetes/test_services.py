@@ -26,7 +26,6 @@ CHANGE_EVERY = 8
 """Looks of an autoscaler between two changes of the load."""
 LOOKS_PER_HOUR = 240
 """Looks of an autoscaler in an hour, at its default of 15 s between two; here it looks twenty times a second."""
-WAITS_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def metrics(cluster: Cluster) -> Iterator[ExternalMetrics]:
 def weir(plane: ControlPlane, cluster: Cluster) -> Iterator[Weir]:
     plane.api.apply(definition(*KEDA))
     path = f"/apis/{KEDA[0]}/{KEDA[1]}/{KEDA[3]}"
-    cluster.until(lambda: plane.api.maybe(path) is not None, WAITS_S, "KEDA's kind to be served")
+    cluster.until(lambda: plane.api.maybe(path) is not None, "KEDA's kind to be served")
     try:
         with scheduling(plane, "weir-services") as running:
             yield running
@@ -151,16 +150,14 @@ def test_a_load_step_from_1_to_40_takes_replicas_of_borrowers_by_rule_and_gives_
     metrics.values = {load: 1, keda: 15}
     cluster.api.create(deployment(alpha, "api", 1, 2), hpa(alpha, "api", "requests"))
     borrowers = ("b1", "b2", "b3", "b4")
-    cluster.until(lambda: running(cluster, alpha) == {"api": 1}, WAITS_S, "the service to run")
+    cluster.until(lambda: running(cluster, alpha) == {"api": 1}, "the service to run")
     cluster.api.create(*(deployment(beta, name, 1 if name == "b1" else 15, 1) for name in borrowers))
     scale_by_keda(cluster, beta, "b1")
     before = dict.fromkeys(borrowers, 15)
-    cluster.until(
-        lambda: running(cluster, beta) == before, WAITS_S, "the borrowers to have all their replicas"
-    )
+    cluster.until(lambda: running(cluster, beta) == before, "the borrowers to have all their replicas")
 
     metrics.values[load] = MOST  # all within the quota of its project
-    cluster.until(lambda: running(cluster, alpha) == {"api": MOST}, WAITS_S, "all replicas to have GPUs")
+    cluster.until(lambda: running(cluster, alpha) == {"api": MOST}, "all replicas to have GPUs")
     after = running(cluster, beta)
     assert sorted(after.values()) == [6, 6, 6, 6], "one replica each, from the one that has most"
     assert evictions(weir) == 36, "no replica more than were needed"
@@ -174,18 +171,14 @@ def test_a_load_step_from_1_to_40_takes_replicas_of_borrowers_by_rule_and_gives_
     began = metrics.asked.copy()
     for looks in range(CHANGE_EVERY, LOOKS_PER_HOUR + 1, CHANGE_EVERY):
         metrics.values[load] = next(about)
-        cluster.until(
-            lambda looks=looks: metrics.asked[load] - began[load] >= looks, WAITS_S, "a look at the load"
-        )
+        cluster.until(lambda looks=looks: metrics.asked[load] - began[load] >= looks, "a look at the load")
     assert metrics.asked[keda] - began[keda] > LOOKS_PER_HOUR / 2
     assert cluster.running(alpha) | cluster.running(beta) == placed, "nothing moves while the load stays"
     assert evictions(weir) == 36
 
     metrics.values[load] = 4
     expected = 60  # what is free goes to the borrowers again
-    cluster.until(
-        lambda: sum(running(cluster, beta).values()) == expected, WAITS_S, "the borrowers to grow again"
-    )
+    cluster.until(lambda: sum(running(cluster, beta).values()) == expected, "the borrowers to grow again")
     assert running(cluster, alpha) == {"api": 4}
     assert evictions(weir) == 36
 

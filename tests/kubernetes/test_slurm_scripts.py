@@ -65,7 +65,7 @@ def pods_of(team: Cluster, name: str, count: int) -> list[dict[str, Any]]:
             if (pod.get("status") or {}).get("phase") == "Running" and as_job(pod)["metadata"]["name"] == name
         ]
 
-    team.until(lambda: len(running()) == count, 120, f"the pods of {name} to run")
+    team.until(lambda: len(running()) == count, f"the pods of {name} to run")
     return sorted(running(), key=index_of)
 
 

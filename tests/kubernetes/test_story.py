@@ -10,8 +10,6 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
-GONE_S = 120
-
 
 class Story:
     """The cluster of the story, told in its words."""
@@ -46,7 +44,7 @@ class Story:
         return self.phase(team, name) == "Pending" and bool(self.workload(team, name)["status"].get("reason"))
 
     def until(self, true: Callable[[str, str], bool], team: str, name: str) -> None:
-        self.cluster.until(lambda: true(team, name), GONE_S, f"{team}/{name}: {true.__name__}")
+        self.cluster.until(lambda: true(team, name), f"{team}/{name}: {true.__name__}")
 
 
 @pytest.fixture(scope="module")
@@ -93,4 +91,4 @@ def test_an_evicted_workload_has_an_event_with_the_cause(story: Story) -> None:
             story.teams["team-b"] in (each.get("note") or "") for each in story.cluster.api.items(path)
         )
 
-    story.cluster.until(is_reported, GONE_S, "an event that names the other team")
+    story.cluster.until(is_reported, "an event that names the other team")

@@ -144,7 +144,7 @@ def test_a_sweep_runs_to_its_end(
 ) -> None:
     enforce_policies(cluster, allowed)
     begin(run)
-    cluster.until(is_over(cluster), 240, lambda: f"its end; {cluster.api.get(PATH).get('status')}")
+    cluster.until(is_over(cluster), lambda: f"its end; {cluster.api.get(PATH).get('status')}")
     detail = shown(run)
     check_finished(detail, trainer)
     jobs = {each["metadata"]["name"]: each for each in cluster.api.items(JOBS)}
@@ -164,7 +164,7 @@ def test_a_sweep_runs_to_its_end(
     assert (code, "they are files of the PersistentVolumeClaim checkpoints" in err) == (2, True)
     code, out, _ = run("sweep", "delete", "digits")
     assert (code, "The checkpoints of 9 trials stay in their PersistentVolumeClaim." in out) == (0, True)
-    cluster.until(lambda: not cluster.api.items(JOBS), 120, "its Jobs to go with it")
+    cluster.until(lambda: not cluster.api.items(JOBS), "its Jobs to go with it")
 
 
 def test_page_shows_a_sweep_and_stops_it(
@@ -182,7 +182,7 @@ def test_page_shows_a_sweep_and_stops_it(
     code, _, err = run(*many, *words, "--", "python", "train.py", "9", "asks")
     assert code == 0, err
     trained = lambda: len(cluster.api.get(PATH).get("status", {}).get("trials", [])) > 9  # noqa: E731
-    cluster.until(trained, 240, "some trials")
+    cluster.until(trained, "some trials")
     browser = request.getfixturevalue("browser")  # it has an event loop of its own, as the command line has
     wrong: list[str] = []
     with DashboardProcess(plane.kubeconfig_for("eve")) as served:
@@ -208,7 +208,7 @@ def test_page_shows_a_sweep_and_stops_it(
         page.get_by_role("heading", name=name).wait_for()
         picture(page, "trial")
     assert not wrong
-    cluster.until(is_over(cluster), 120, "its end")
+    cluster.until(is_over(cluster), "its end")
     assert cluster.api.get(PATH)["spec"]["stop"] is True
 
 
@@ -226,18 +226,18 @@ def test_weir_is_killed_again_and_again(
         moved = lambda told=told: (  # noqa: E731
             is_over(cluster)() or len(cluster.api.get(PATH).get("status", {}).get("trials", [])) > told
         )
-        cluster.until(moved, 240, "another trial, or the end")
+        cluster.until(moved, "another trial, or the end")
     assert kills == 5
-    cluster.until(is_over(cluster), 240, "its end")
+    cluster.until(is_over(cluster), "its end")
     detail = shown(run)
     check_finished(detail, trainer)
     killed = table(detail)
     cluster.api.delete(PATH)
-    cluster.until(lambda: not cluster.api.items(JOBS), 120)
+    cluster.until(lambda: not cluster.api.items(JOBS))
     for each in trainer.trained.iterdir():
         each.unlink()
     begin(run, "--parallel", "1")
-    cluster.until(is_over(cluster), 240, "the end of an undisturbed one")
+    cluster.until(is_over(cluster), "the end of an undisturbed one")
     assert table(shown(run)) == killed
 
 
@@ -247,7 +247,7 @@ def test_other_ways_of_scripts(
 ) -> None:
     """A script that only saves ends at its rung; one without checkpoints begins again when it is promoted."""
     begin(run, way=way, claim=claim)
-    cluster.until(is_over(cluster), 240, "its end")
+    cluster.until(is_over(cluster), "its end")
     detail = shown(run)
     if claim:
         check_finished(detail, trainer)
@@ -263,22 +263,22 @@ def test_a_sweep_is_stopped(
 ) -> None:
     trainer.paused.set()
     begin(run)
-    cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "it to use what is free")
-    cluster.until(lambda: len(cluster.api.items(JOBS)) == 5, 120, "two more to wait")
-    cluster.until(lambda: len(shown(run)["trial_rows"]) == 5, 120, "the sweep to show them")
-    cluster.until(lambda: shown(run)["running"] == 3, 120, "it to count those that run")
+    cluster.until(lambda: len(cluster.running("team-a")) == 3, "it to use what is free")
+    cluster.until(lambda: len(cluster.api.items(JOBS)) == 5, "two more to wait")
+    cluster.until(lambda: len(shown(run)["trial_rows"]) == 5, "the sweep to show them")
+    cluster.until(lambda: shown(run)["running"] == 3, "it to count those that run")
     names = {f"team-a/job-digits-{number}-0" for number in range(5)}
-    cluster.until(lambda: names <= listed(run).keys(), 120, "their workloads")
+    cluster.until(lambda: names <= listed(run).keys(), "their workloads")
     assert {each["project"] for each in listed(run).values()} == {"team-a"}
     code, _, err = run("stop", "digits-1-0")
     assert code == 0, err
-    cluster.until(lambda: shown(run)["trial_rows"][1]["state"] == "stopped", 120, "one trial to be stopped")
+    cluster.until(lambda: shown(run)["trial_rows"][1]["state"] == "stopped", "one trial to be stopped")
     code, _, err = run("sweep", "delete", "digits")
     assert (code, "isn't over: stop it first with `weir sweep stop team-a/digits`" in err) == (2, True)
     code, out, _ = run("sweep", "stop", "digits")
     assert (code, "is stopped" in out) == (0, True)
-    cluster.until(is_over(cluster), 120, "its end")
-    cluster.until(lambda: not cluster.api.items(JOBS), 120, "its Jobs to be gone")
+    cluster.until(is_over(cluster), "its end")
+    cluster.until(lambda: not cluster.api.items(JOBS), "its Jobs to be gone")
     assert {row["state"] for row in shown(run)["trial_rows"]} == {"stopped"}
 
 
@@ -297,26 +297,26 @@ def test_an_owner_takes_its_quota_from_the_least_promising_trials(
     cluster.api.create(project("team-b", 2))
     trainer.pauses_at_promotion = True
     begin(run)
-    cluster.until(trainer.paused.is_set, 240, "a promoted trial to run")
+    cluster.until(trainer.paused.is_set, "a promoted trial to run")
 
     def all_run() -> bool:
         ready = [each for each in cluster.api.items(JOBS) if each["status"].get("ready")]
         return len(ready) == len(cluster.running("team-a")) == 3
 
-    cluster.until(all_run, 120, "it to use all")
+    cluster.until(all_run, "it to use all")
     best = next(
         each
         for each in prospects(shown(run))
         if any(name.startswith(f"digits-{each}-") for name in cluster.running("team-a"))
     )
     cluster.api.create(job("team-b", "owner", 2))
-    cluster.until(lambda: "owner" in "".join(cluster.running("team-b")), 120, "the owner to have its quota")
-    cluster.until(lambda: len(cluster.running("team-a")) == 1, 120, "the trials to keep one")
+    cluster.until(lambda: "owner" in "".join(cluster.running("team-b")), "the owner to have its quota")
+    cluster.until(lambda: len(cluster.running("team-a")) == 1, "the trials to keep one")
     (kept,) = cluster.running("team-a")
     assert kept.startswith(f"digits-{best}-"), shown(run)["trial_rows"]
     trainer.pauses_at_promotion = False
     trainer.paused.clear()
-    cluster.until(is_over(cluster), 240, "its end")
+    cluster.until(is_over(cluster), "its end")
     check_finished(shown(run), trainer)
 
 
@@ -325,7 +325,7 @@ def test_trouble_is_said_and_contained(
 ) -> None:
     begin(run, "--retries", "0", way="fails", claim=False)
     said = lambda: cluster.api.get(PATH).get("status", {}).get("message", "")  # noqa: E731
-    cluster.until(lambda: "Weir may not make Jobs here" in said(), 120, "what it lacks")
+    cluster.until(lambda: "Weir may not make Jobs here" in said(), "what it lacks")
     hint = f"kubectl create rolebinding weir-sweeps -n team-a --clusterrole=weir-sweeps --serviceaccount={home}:weir"
     assert hint in said()
     bad = {
@@ -336,7 +336,7 @@ def test_trouble_is_said_and_contained(
     spec = {"project": "team-a", "params": {"lr": "nothing"}, "rungs": [3, 1], "jobTemplate": {"spec": 7}}
     cluster.api.create({**bad, "spec": spec})
     path = PATH.replace("digits", "bad")
-    cluster.until(lambda: cluster.api.get(path).get("status", {}).get("phase") == "Failed", 120)
+    cluster.until(lambda: cluster.api.get(path).get("status", {}).get("phase") == "Failed")
     assert "jobTemplate: has no container" in cluster.api.get(path)["status"]["message"]
     code, out, err = run("sweep", "list", "-o", "json")
     assert code == 0, err
@@ -345,7 +345,7 @@ def test_trouble_is_said_and_contained(
     assert rows["team-a/digits"]["state"] == "running"
     plane = cluster.plane
     plane.kubectl(*hint.split()[1:])
-    cluster.until(is_over(cluster), 240, "its end")
+    cluster.until(is_over(cluster), "its end")
     assert cluster.api.get(PATH)["status"]["phase"] == "Failed"
     assert "Its first trials have all failed: kubectl logs -n team-a job/digits-0-0" in said()
 

@@ -92,39 +92,39 @@ def test_idle_job_climbs_the_ladder_through_a_kill_is_suspended_and_resumed_and_
     cluster.add_nodes(1, gpus=1)
     within, guests = cluster.namespace(), cluster.namespace()
     cluster.api.create(project(within, 1, [within]), project(guests, 0, [guests]), job(within, "idle", 1))
-    cluster.until(lambda: len(cluster.running(within)) == 1, 120, "it to run")
+    cluster.until(lambda: len(cluster.running(within)) == 1, "it to run")
     with serving(Exporters(cluster)) as url:
         source = {"url": url, "interval": "10s"}
         cluster.api.create(config(policy={"life": CLIMBS}, usage={"prometheus": source}))
-        cluster.until(lambda: "IdleWarning" in idle_events(cluster, within), 120, "the first notice")
+        cluster.until(lambda: "IdleWarning" in idle_events(cluster, within), "the first notice")
         path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-idle"
 
         def life() -> dict[str, Any]:
             return dict((cluster.api.get(path).get("status") or {}).get("life", {}).get("idle") or {})
 
-        cluster.until(lambda: life().get("notices") == 1, 60, "the notice to be stored")
+        cluster.until(lambda: life().get("notices") == 1, "the notice to be stored")
         assert "is suspended in" in run("describe", "idle")[1]
         weir.kill()
         weir.start()
         wait_for_queries(cluster.api)
-        cluster.until(lambda: idle_job(cluster, within)["spec"].get("suspend"), 180, "the suspension")
-        cluster.until(lambda: not cluster.running(within), 120, "its pods to be gone")
-        cluster.until(lambda: "IdleSuspended" in idle_events(cluster, within), 60, "the event")
+        cluster.until(lambda: idle_job(cluster, within)["spec"].get("suspend"), "the suspension")
+        cluster.until(lambda: not cluster.running(within), "its pods to be gone")
+        cluster.until(lambda: "IdleSuspended" in idle_events(cluster, within), "the event")
         assert idle_events(cluster, within) == {"IdleWarning": 2, "IdleSuspended": 1}
-        cluster.until(lambda: "it was idle for" in run("why", "idle")[1], 60, "the reason")
+        cluster.until(lambda: "it was idle for" in run("why", "idle")[1], "the reason")
 
         config_path = f"{CONFIGS}/weir"
         yields = {"idle_window": "5s", "idle_unprotect": {"train": "20s"}}
         changed = {"spec": {"policy": {"life": {**dict.fromkeys(CLIMBS), **yields}}}}
         cluster.api.patch(config_path, changed)
         assert run("resume", "idle")[0] == 0
-        cluster.until(lambda: len(cluster.running(within)) == 1, 120, "it to run again")
+        cluster.until(lambda: len(cluster.running(within)) == 1, "it to run again")
         cluster.api.create(job(guests, "other", 1))
-        cluster.until(lambda: len(cluster.running(guests)) == 1, 180, "the other to get the idle GPUs")
-        cluster.until(lambda: idle_job(cluster, within)["spec"].get("suspend"), 60, "the suspension")
-        cluster.until(lambda: "ProtectionLost" in idle_events(cluster, within), 60, "the event")
+        cluster.until(lambda: len(cluster.running(guests)) == 1, "the other to get the idle GPUs")
+        cluster.until(lambda: idle_job(cluster, within)["spec"].get("suspend"), "the suspension")
+        cluster.until(lambda: "ProtectionLost" in idle_events(cluster, within), "the event")
         assert not cluster.running(within)
-        cluster.until(lambda: "went to" in run("why", "idle")[1], 60, "the reason to name the other")
+        cluster.until(lambda: "went to" in run("why", "idle")[1], "the reason to name the other")
         assert idle_events(cluster, within)["IdleSuspended"] == 2
 
 
@@ -162,7 +162,7 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
     cluster.add_nodes(1, gpus=4)
     within = cluster.namespace()
     cluster.api.create(project(within, 4, [within]), job(within, "works", 1), job(within, "idle", 1))
-    cluster.until(lambda: len(cluster.running(within)) == 2, 120, "both to run")
+    cluster.until(lambda: len(cluster.running(within)) == 2, "both to run")
     with serving(exporters) as url:
         source = {"url": url, "interval": "10s"}
         window = {"idle_window": LIFE["idle_window"]}
@@ -173,15 +173,15 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
             return {each["workloads"][0]: each["use"] for each in node["devices"] if each["workloads"]}
 
         wanted = {f"{within}/job-works": 0.9, f"{within}/job-idle": 0.0}
-        cluster.until(lambda: uses() == wanted, 120, "the use of both")
-        cluster.until(lambda: condition(cluster).startswith("True"), 120, "the condition")
+        cluster.until(lambda: uses() == wanted, "the use of both")
+        cluster.until(lambda: condition(cluster).startswith("True"), "the condition")
         workloads = f"{ROOT}/namespaces/{within}/workloads"
 
         def state(name: str) -> str:
             found = cluster.api.maybe(f"{workloads}/job-{name}") or {}
             return str((found.get("activity") or {}).get("state"))
 
-        cluster.until(lambda: state("idle") == "parked", 120, "the idle one to be parked")
+        cluster.until(lambda: state("idle") == "parked", "the idle one to be parked")
         assert state("works") == "working"
         _, shown, _ = run("top")
         (idle,), (works,) = (
@@ -219,12 +219,12 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         def extended_s() -> float:
             return float(cluster.api.get(f"{workloads}/job-works")["activity"]["extended_until_s"] or 0.0)
 
-        cluster.until(lambda: extended_s() > time.time() + 3000, 60, "the extension to be shown")
+        cluster.until(lambda: extended_s() > time.time() + 3000, "the extension to be shown")
 
         def workload() -> dict[str, Any]:
             return dict(cluster.api.get(f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-idle"))
 
-        cluster.until(lambda: workload()["status"]["phase"] == "Stopped", 180, "it to be stopped")
+        cluster.until(lambda: workload()["status"]["phase"] == "Stopped", "it to be stopped")
         assert workload()["status"]["reason"]["why"] == "idle", json.dumps(workload()["status"])
         events = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{within}/events")
         notes = [each["note"] for each in events if each["reason"] == "IdleWarning"]
@@ -237,7 +237,7 @@ def test_idle_work_is_shown_warned_and_stopped_and_a_broken_server_is_named(
         scraper = Scraper(weir, cluster)
         assert scraper.scrape()["weir_usage_known", ()] == 1
         exporters.is_broken = True
-        cluster.until(lambda: "502" in condition(cluster), 180, "the condition to name the server")
+        cluster.until(lambda: "502" in condition(cluster), "the condition to name the server")
         assert scraper.scrape()["weir_usage_known", ()] == 0
         assert uses()[f"{within}/job-works"] is None
     assert len(list(weir.lines("usage_not_read"))) >= 1

@@ -387,4 +387,4 @@ def test_metrics_are_for_whom_the_server_vouches_for(
     }
     cluster.api.apply(account, may, binding)
     with_right = cluster.api.post(token.format(within, "prometheus"), {"spec": {}})["status"]["token"]
-    cluster.until(lambda: asked(running, "/metrics", bundle, with_right) == (200, "weir_up 1\n"), 90)
+    cluster.until(lambda: asked(running, "/metrics", bundle, with_right) == (200, "weir_up 1\n"))

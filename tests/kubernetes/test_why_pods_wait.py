@@ -10,8 +10,6 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod
 
-SOON_S = 120
-
 
 @pytest.fixture(scope="module")
 def weir(plane: ControlPlane) -> Iterator[Weir]:
@@ -36,7 +34,7 @@ class Namespace:
             running = self.cluster.running(self.name)
             return sum(each.startswith(f"{name}-") for each in running) == pods
 
-        self.cluster.until(enough, SOON_S, f"{pods} pods of {name} to run")
+        self.cluster.until(enough, f"{pods} pods of {name} to run")
 
     def pending(self, name: str) -> list[dict[str, Any]]:
         """The pods of a Job, or a bare pod, that have no node."""
@@ -60,10 +58,10 @@ class Namespace:
             found = self.conditions(name)
             return len(found) == pods and all(why == reason and words in answer for why, answer in found)
 
-        self.cluster.until(answer, SOON_S, f"{reason} of {name}, with {words!r}")
+        self.cluster.until(answer, f"{reason} of {name}, with {words!r}")
         for one in self.pending(name):
             self.cluster.until(
-                lambda uid=one["metadata"]["uid"]: reason in self.events(uid), SOON_S, f"events of {name}"
+                lambda uid=one["metadata"]["uid"]: reason in self.events(uid), f"events of {name}"
             )
 
     def events(self, uid: str) -> dict[str, str]:
@@ -86,7 +84,7 @@ class Namespace:
             status = self.status(name)
             return status.get("phase"), status.get("running"), (status.get("reason") or {}).get("why")
 
-        self.cluster.until(lambda: stated() == (phase, running, why), SOON_S, lambda: f"{name}: {stated()}")
+        self.cluster.until(lambda: stated() == (phase, running, why), lambda: f"{name}: {stated()}")
 
 
 def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, weir: Weir) -> None:
@@ -119,7 +117,7 @@ def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, we
     team.wait_with("gated", "SchedulingGated")
     team.wait_with("unbound", "VolumeNotReady", "volume claim data, which doesn't exist")
     uid = team.workload("job-late")["metadata"]["uid"]
-    cluster.until(lambda: "Waiting" in team.events(uid), SOON_S, "an event about the Workload")
+    cluster.until(lambda: "Waiting" in team.events(uid), "an event about the Workload")
     (late,) = team.pending("late")
     described = plane.kubectl("describe", "pod", "-n", team.name, late["metadata"]["name"])
     assert "OverQuota" in described.partition("Events:")[2]
@@ -154,7 +152,6 @@ def test_a_pod_that_replaces_one_of_a_running_gang_says_why(
     cluster.api.patch(path, {"spec": {"quota": {"gpu": 4}, "limit": {"gpu": 4}}})
     cluster.until(
         lambda: cluster.api.get(path).get("status", {}).get("quota", {}).get("gpu") in (4, "4"),
-        SOON_S,
         "the quota to be known",
     )
     first = next(each for each in cluster.running(team.name) if each.startswith("gang-"))
@@ -178,16 +175,16 @@ def test_the_last_eviction_stays_with_the_workload(cluster: Cluster, plane: Cont
         found: dict[str, Any] = borrower.status("job-lent").get("lastEviction") or {}
         return found
 
-    cluster.until(evicted, SOON_S, "the eviction in the status of the Workload")
-    cluster.until(lambda: borrower.status("job-lent")["phase"] == "Pending", SOON_S, "lent to be pending")
+    cluster.until(evicted, "the eviction in the status of the Workload")
+    cluster.until(lambda: borrower.status("job-lent")["phase"] == "Pending", "lent to be pending")
     by, rule = f"{owner.name}/job-mine", "reclaim_quota"
     assert (evicted()["by"], evicted()["rule"]) == (by, rule)
     assert by in evicted()["sentence"]
     assert "of work since the last checkpoint, and 0.56 for the restart" in evicted()["choice"]
     uid = borrower.workload("job-lent")["metadata"]["uid"]
-    cluster.until(lambda: by in borrower.events(uid).get("Evicted", ""), SOON_S, "the event of the eviction")
+    cluster.until(lambda: by in borrower.events(uid).get("Evicted", ""), "the event of the eviction")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{owner.name}/jobs/mine")
     borrower.runs("lent")
-    cluster.until(lambda: borrower.status("job-lent")["phase"] == "Running", SOON_S, "lent to run again")
+    cluster.until(lambda: borrower.status("job-lent")["phase"] == "Running", "lent to run again")
     assert evicted()["by"] == by
     weir.check()

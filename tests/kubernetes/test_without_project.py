@@ -51,8 +51,8 @@ def test_pods_without_a_project_are_queued_and_get_past_weir_neither_up_nor_down
         cluster.api.delete(f"/api/v1/namespaces/{research}/pods/queued", grace_s=0)
         return False
 
-    cluster.until(is_queued, 120, "the webhook to know the labels of the namespace")
-    cluster.until(lambda: "queued" in cluster.running(research), 120, "it to run for the default project")
+    cluster.until(is_queued, "the webhook to know the labels of the namespace")
+    cluster.until(lambda: "queued" in cluster.running(research), "it to run for the default project")
     assert refusal(cluster, own(free, "free")) == ""
     assert cluster.pods(free)[0]["spec"]["schedulerName"] == "default-scheduler"
 

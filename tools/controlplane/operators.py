@@ -121,7 +121,7 @@ def run(plane: ControlPlane, directory: Path, operator: Operator) -> None:
     read = yaml.load_all((directory / f"{name}.yaml").read_text(), yaml.CSafeLoader)
     kinds: list[Object] = [each for each in read if each]
     plane.api.apply(*kinds)
-    Cluster(plane).until(lambda: all(_is_served(plane, each) for each in kinds), 120, f"the kinds of {name}")
+    Cluster(plane).until(lambda: all(_is_served(plane, each) for each in kinds), f"the kinds of {name}")
     command = [str(directory / name), *operator.arguments]
     plane.run_beside(name, command, {"KUBECONFIG": str(plane.kubeconfig)}, is_weir=False)
 
