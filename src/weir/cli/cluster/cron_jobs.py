@@ -3,6 +3,7 @@
 The cluster runs them: at which times, and beside an earlier run, is decided by its own controller.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
 PROJECT = "weir.dev/project"
 """Label of the CronJobs that are schedules."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", re.ASCII)
+_GONE_S, _LOOK_S = 60.0, 0.2
 _POLICIES: dict[str, Concurrency] = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
 
 
@@ -94,9 +96,7 @@ class CronJobs:
             case "POST", [name, ("suspend" | "resume") as action]:
                 return await self._suspend(name, suspended=action == "suspend")
             case "DELETE", [name]:
-                found = (await self._objects.named(name)).metadata
-                path = self._objects.path(found.namespace, found.name)
-                await self._api.delete(path, uid=found.uid, propagation="Orphan")
+                await self._remove((await self._objects.named(name)).metadata)
                 return None
         raise not_here(instead_of(["schedules"]))
 
@@ -141,6 +141,27 @@ class CronJobs:
             )
         metadata = {**old["metadata"], "labels": {**written, **labels}}
         return await self._api.put(path, {**old, "metadata": metadata, "spec": spec}, CronView)
+
+    async def _remove(self, metadata: Metadata) -> None:
+        """Remove a CronJob without its Jobs, and wait until it is gone: its name can be used again then.
+
+        Raises:
+            Refused: the cluster hasn't done it in time.
+        """
+        path = self._objects.path(metadata.namespace, metadata.name)
+        await self._api.delete(path, uid=metadata.uid, propagation="Orphan")
+        end_s = time.monotonic() + _GONE_S
+        while time.monotonic() < end_s:
+            try:
+                if (await self._api.get(path, ApiObject)).metadata.uid != metadata.uid:
+                    return
+            except NotFound:
+                return
+            await asyncio.sleep(_LOOK_S)
+        raise refused(
+            503,
+            f"The cluster is still removing {key_of(metadata)} after {_GONE_S:g} s; it begins no more runs.",
+        )
 
     async def _suspend(self, name: str, *, suspended: bool) -> ScheduleRow:
         before = await self._objects.named(name)
