@@ -24,6 +24,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 _AT_ONCE = 16
 _TOO_MANY, _TRIES, _AGAIN_S = 429, 10, 0.5
 _IDLE_S = 20.0
+_ANSWER_S = 120.0
 
 
 class ApiError(Exception):
@@ -181,9 +182,9 @@ class Api:
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._at.hostname or "", self._at.port
         connection = (
-            http.client.HTTPConnection(host, port, timeout=60)
+            http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
             if self._tls is None
-            else http.client.HTTPSConnection(host, port, timeout=60, context=self._tls)
+            else http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=self._tls)
         )
         self._own.connection = connection
         self._own.used_s = time.monotonic()

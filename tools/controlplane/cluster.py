@@ -54,6 +54,8 @@ _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 _BINDINGS_STAY = ("cluster-admin", "system:", ALL_RIGHTS)
 """Beginnings of the names of those of Kubernetes itself and of the plane."""
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
+_NOT_READY = "node.kubernetes.io/not-ready"
+"""Taint of a node that isn't ready; a controller takes it off a moment after the node is."""
 _ONCE = "once-"
 """Prefix of namespaces that one test uses. They stay, because removing one takes a hundred requests."""
 _numbers = itertools.count(1)
@@ -72,7 +74,7 @@ class Cluster:
         return self.add(nodes_alike(count, gpus=gpus, **like))
 
     def add(self, nodes: Sequence[Object]) -> list[str]:
-        """Add nodes, make them ready, and return their names."""
+        """Add nodes, wait until they are ready and take pods, and return their names."""
         self.api.create_many(nodes)
         names = {node["metadata"]["name"] for node in nodes}
         self.until(lambda: names <= self._ready(), "the nodes to be ready")
@@ -177,6 +179,7 @@ class Cluster:
                 one["type"] == "Ready" and one["status"] == "True"
                 for one in node["status"].get("conditions", [])
             )
+            and not any(one["key"] == _NOT_READY for one in node["spec"].get("taints", []))
         }
 
     def _going(self, name: str) -> bool:

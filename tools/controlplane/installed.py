@@ -24,6 +24,8 @@ from tools.controlplane.weir import Weir, install_kinds, project
 
 _CONFIGURED_S = 120.0
 _LOOK_AGAIN_S = 15.0
+_REVIEW_S = 30
+"""Patience of the API server with a webhook, the most there is: it does without a late answer."""
 _SOURCES = ("manifests", "bundle")
 
 
@@ -129,7 +131,7 @@ class Installed(Weir):
         return ""
 
     def objects(self) -> list[Object]:
-        """Return the objects, without pods, and with webhooks that are reached on loopback."""
+        """Return the objects, without pods, and with webhooks that are reached on loopback, however late."""
         from tools.controlplane.olm import bundle_objects
 
         from weir.kubernetes.install.manifests import Installation, manifests
@@ -142,6 +144,7 @@ class Installed(Weir):
                     continue
                 for hook in each["webhooks"]:
                     hook["clientConfig"] = {"url": f"https://127.0.0.1:{self.port}"}
+                    hook["timeoutSeconds"] = _REVIEW_S
             elif each["kind"] == "Deployment":
                 each["spec"]["replicas"] = 0
             found.append(each)

@@ -146,6 +146,7 @@ class ControlPlane:
         for name in ("kube-controller-manager", "kwok"):
             self._run(name)
         self._until(self._makes_pods, "the controllers to work")
+        self._until(self._has_roles, "the roles of people to be complete")
 
     def _programs(self) -> dict[str, list[str]]:
         pki = self.directory / "pki"
@@ -326,6 +327,13 @@ class ControlPlane:
 
     def _makes_pods(self) -> bool:
         return self.api.maybe("/api/v1/namespaces/default/serviceaccounts/default") is not None
+
+    def _has_roles(self) -> bool:
+        """Return True if a controller has put these roles together, of which each contains the one before."""
+        roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        names = ("view", "edit", "admin")
+        view, edit, admin = (self.api.get(f"{roles}/{name}").get("rules") or [] for name in names)
+        return bool(view) and all(each in edit for each in view) and all(each in admin for each in edit)
 
     def _write_tokens(self) -> Path:
         """Write the file that says which token makes its bearer which user of which group."""

@@ -12,7 +12,8 @@ from tools.controlplane.api import Api, ApiError, Object
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 API_SERVICE = f"{API_SERVICES}/v1.query.weir.dev"
 POOL = "/apis/query.weir.dev/v1/pools/cluster"
-_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+"""Form of discovery with all groups at once."""
 _LIMIT_S = 120.0
 
 
@@ -49,7 +50,7 @@ def withdraw(api: Api, version: str = "v1", group: str = "query.weir.dev") -> No
 def _forms_that_name_it(api: Api, group: str) -> list[str]:
     """Return the forms of discovery that name a group."""
     plain = {each["name"] for each in api.get("/apis")["groups"]}
-    aggregated = {each["metadata"]["name"] for each in api.get("/apis", _AGGREGATED)["items"]}
+    aggregated = {each["metadata"]["name"] for each in api.get("/apis", AGGREGATED)["items"]}
     return [form for form, names in (("plain", plain), ("aggregated", aggregated)) if group in names]
 
 

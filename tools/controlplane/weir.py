@@ -12,10 +12,11 @@ from typing import Any, Self
 
 from tools.controlplane.api import Api, Object
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.queries import AGGREGATED
 from tools.prefork import Process
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-_STOP_S = 15.0
+_STOP_S = 120.0
 _KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _GROUP = "weir.dev"
 
@@ -29,7 +30,7 @@ def install_kinds(api: Api) -> None:
     names = [kind["metadata"]["name"] for kind in definitions()]
     api.apply(*definitions())
     end = time.monotonic() + 120
-    while not all(_is_served(api, name) for name in names):
+    while not (all(_is_served(api, name) for name in names) and _is_discovered(api, names)):
         if time.monotonic() > end:
             raise TimeoutError(f"the API server doesn't serve all of {', '.join(names)}")
         time.sleep(0.05)
@@ -50,6 +51,18 @@ def _is_served(api: Api, name: str) -> bool:
     if not any(one["type"] == "Established" and one["status"] == "True" for one in answer):
         return False
     return api.maybe(f"/apis/{_GROUP}/v1alpha1/{name.partition('.')[0]}?limit=1") is not None
+
+
+def _is_discovered(api: Api, names: Sequence[str]) -> bool:
+    """Return True if discovery names these kinds, by which kubectl finds them."""
+    groups = api.get("/apis", AGGREGATED)["items"]
+    found = {
+        f"{resource['resource']}.{group['metadata']['name']}"
+        for group in groups
+        for version in group["versions"]
+        for resource in version["resources"]
+    }
+    return found >= set(names)
 
 
 def project(name: str, gpus: int, namespaces: Sequence[str] = (), **spec: object) -> Object:
