@@ -116,9 +116,10 @@ def test_shares_of_one_device(place: Place) -> None:
 def test_what_others_run_is_counted(place: Place) -> None:
     one, two = place.cluster.add_nodes(2, gpus=2)
     place.api.create(pod(place.team, "other", 2, scheduler="default-scheduler", nodeName=one))
-    place.api.create(project(place.team, 4), job(place.team, "mine", 2), job(place.team, "more", 1))
+    place.api.create(project(place.team, 4), job(place.team, "mine", 2))
     place.until(lambda: sum(name.startswith("mine") for name in place.running()) == 1, "it runs")
     assert next(node for name, node in place.running().items() if name.startswith("mine")) == two
+    place.api.create(job(place.team, "more", 1))
     place.until(lambda: place.status("job-more").get("reason"), "the other one waits")
     place.api.delete(f"/api/v1/namespaces/{place.team}/pods/other")
     place.until(lambda: any(name.startswith("more") for name in place.running()), "there is capacity at last")

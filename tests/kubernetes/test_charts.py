@@ -227,6 +227,7 @@ class Release:
         """Remove what would call the Service, and wait until the rest is in force."""
         for path in HOOKS:
             self._cluster.api.delete(path)
+        wait_for_webhooks(self._cluster.api)
         wait_for_policies(self._cluster.api)
         wait_for_rights(self._cluster.api)
 

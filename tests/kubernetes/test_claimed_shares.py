@@ -59,10 +59,11 @@ def label_isolates(cluster: Cluster, label: str | None, within: str, names: Iter
 
 
 def held(cluster: Cluster, within: str) -> Counter[tuple[str, str]]:
-    """Return the memory that shares hold of each device."""
+    """Return the memory that shares hold of each device. A claim that is about to go may hold nothing."""
     found: Counter[tuple[str, str]] = Counter()
     for each in claims(cluster, within).values():
-        for result in each["status"]["allocation"]["devices"]["results"]:
+        allocation = each.get("status", {}).get("allocation")
+        for result in allocation["devices"]["results"] if allocation else ():
             found[result["pool"], result["device"]] += exact(result["consumedCapacity"]["memory"])
     return found
 

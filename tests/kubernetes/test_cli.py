@@ -48,6 +48,18 @@ def weir(teams: Cluster, home: str) -> Iterator[Weir]:
         yield running
 
 
+def why_of(run: Run, name: str) -> str | None:
+    """Return the code of the reason why a workload waits; None as long as it is unknown or has none."""
+    return (listed(run).get(name, {}).get("reason") or {}).get("why")
+
+
+def described(run: Run, name: str) -> str:
+    """Return the description of a workload on one line, however wide the terminal is."""
+    code, out, err = run("describe", name)
+    assert code == 0, err
+    return " ".join(out.split())
+
+
 def kinds_of_events(run: Run, name: str) -> set[str]:
     return {row["kind"] for row in json.loads(run("events", name, "-o", "json")[1])}
 
@@ -66,10 +78,7 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     submit("team-a", "lent", "1")
     submit("team-b", "first", "1")
     submit("team-b", "second", "1")
-    teams.until(
-        lambda: (listed(run)["team-a/job-lent"]["reason"] or {}).get("why") == "insufficient_capacity",
-        "why it waits",
-    )
+    teams.until(lambda: why_of(run, "team-a/job-lent") == "insufficient_capacity", "why it waits")
     code, out, _ = run("why", "lent", "--explain")
     assert code == 0
     assert "No node has the capacity for its next pod now" in out
@@ -78,10 +87,8 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     assert "team-a/job-lent is the only pending workload in team-a." in out
     assert "What would let it start" in out
     assert "It would start now if team-a/job-two ended." in out
-    code, out, _ = run("describe", "team-a/lent")
-    assert code == 0
-    answer = " ".join(out.split())  # however wide the terminal is
-    assert "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2" in answer
+    stopped = "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2"
+    teams.until(lambda: stopped in described(run, "team-a/lent"), lambda: described(run, "team-a/lent"))
     code, out, _ = run("nodes", "-o", "json")
     assert [device["allocated"] for node in json.loads(out) for device in node["devices"]] == [1.0] * 4
     code, out, _ = run("status", "-o", "json")
@@ -202,7 +209,10 @@ def test_a_standby_answers_and_its_snapshot_replays_the_next_decision(
         assert len(teams.running()) == 3, "it leaves the pods alone"
         teams.api.delete(lease)
         teams.until(is_now(teams, run, "team-b/job-second", "running"))
-        teams.until(lambda: listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending"), "it to wait")
+        teams.until(
+            lambda: listed(run).get("team-a/job-lent", {}).get("status") in ("stopping", "pending"),
+            "it to wait",
+        )
         assert listed(run)["team-a/job-two"]["status"] == "running"
 
 
@@ -274,7 +284,7 @@ def test_a_person_of_one_namespace_sees_that_one(
     except AssertionError:
         print(weir.log_text(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
         raise
-    teams.until(lambda: listed(run)["team-a/job-large"]["reason"])
+    teams.until(lambda: why_of(run, "team-a/job-large"), "why the large one waits")
     code, out, _ = run("list", kubeconfig=ann)
     assert code == 0
     assert "team-a/job-large" in out
@@ -316,8 +326,11 @@ def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
             lambda: (cluster.api.get(status).get("status") or {}).get("allocated", {}).get("gpu") == "0.994",
             "the project to hold seven sevenths",
         )
-        waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
-        assert "limit" in run("why", waits)[1]
+        waits = cluster.until(
+            lambda: next((name for name, row in listed(run).items() if row["status"] == "pending"), ""),
+            "the eighth to wait",
+        )
+        cluster.until(lambda: "limit" in run("why", waits)[1], "the limit as its reason")
         code, out, said = run("nodes", "-o", "json")
         assert code == 0, said
         (row,) = json.loads(out)
@@ -374,7 +387,9 @@ def _advise(run: Run, cluster: Cluster, plane: ControlPlane) -> None:
     assert "What would let it start" not in answer
     node = cluster.running(team.name).popitem()[1]
     cluster.api.create(pod(team.name, "theirs", 1, scheduler="another", nodeName=node))
-    cluster.until(lambda: "theirs" in cluster.running(team.name), "the pod of another scheduler")
-    answer = why(f"{team.name}/theirs")
-    assert "theirs isn't scheduled by Weir." in answer
-    assert "its pods name the scheduler another, and 1 of 1 run" in answer
+    theirs = "its pods name the scheduler another, and 1 of 1 run"
+    cluster.until(
+        lambda: theirs in " ".join(run("why", f"{team.name}/theirs")[1].split()),
+        lambda: f"the pod of another scheduler to be known: {run('why', f'{team.name}/theirs')}",
+    )
+    assert "theirs isn't scheduled by Weir." in why(f"{team.name}/theirs")

@@ -201,6 +201,7 @@ def test_pods_of_other_namespaces_count_only_where_they_are_named(team: Team) ->
 
 def test_wishes_about_pods(team: Team) -> None:
     add(team, a={}, b={}, c={})
+    team.found("a", "b", "c")
     assert team.lands("web", labels={"app": "web"}, nodeSelector={HOST: "b"}) == "b"
     assert team.lands("near", affinity=pod_affinity(rather_near=((100, to(app="web")),))) == "b"
     assert team.lands("apart", affinity=pod_affinity(rather_apart=((100, to(app="web")),))) in ("a", "c")

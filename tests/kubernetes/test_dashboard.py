@@ -154,7 +154,8 @@ def test_a_limit_on_priorities_survives_a_change_of_the_quota(
     a = cluster.namespace()
     cluster.api.create(project("team-a", 1, [a], maxPriority=60))
     with DashboardProcess(plane.kubeconfig) as served, SignedIn(served) as admin:
-        row = next(each for each in admin.get("projects")["items"] if each["name"] == "team-a")
+        rows = until(lambda: admin.get("projects")["items"], "the project to be listed")
+        row = next(each for each in rows if each["name"] == "team-a")
         entry = {
             "name": "team-a",
             "quota": {"gpu": 2},

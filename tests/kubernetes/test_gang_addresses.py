@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.kubernetes.command_line import Run, answering, runner
 from tests.kubernetes.test_installed import installed_without_policies
+from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.plane import ControlPlane
@@ -125,12 +126,21 @@ def test_a_person_without_rights_on_services_submits_a_gang(
 def test_a_gang_runs_without_a_service_that_a_quota_refuses(run: Run, team: Cluster) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "team-a"}}
     team.api.create({**quota, "spec": {"hard": {"count/services": "0"}}})
-    quotas = "/api/v1/namespaces/team-a/resourcequotas"
-    team.until(lambda: team.api.items(quotas)[0].get("status", {}).get("hard"), "the quota to count")
+    team.until(lambda: _is_refused(team), "the quota to be enforced")
     code, _, err = run(*words("short"))
     assert (code, "the API server refuses their Service: " in err, "exceeded quota" in err) == (0, True, True)
     team.until(lambda: len(running(team)) == 3, "the gang to run")
     assert not team.api.items(SERVICES)
+
+
+def _is_refused(team: Cluster) -> bool:
+    """Return True if the API server refuses any Service."""
+    spec = {"clusterIP": "None"}
+    try:
+        team.api.post(f"{SERVICES}?dryRun=All", {"metadata": {"name": "tried"}, "spec": spec})
+    except ApiError as why:
+        return "exceeded quota" in why.message
+    return False
 
 
 def running(team: Cluster) -> list[dict[str, Any]]:

@@ -74,6 +74,7 @@ def test_the_runs_of_a_schedule_are_the_jobs_of_submissions(run: Run, cluster: C
         assert runs[name]["metadata"]["annotations"]["weir.dev/user"] == "admin", "no webhook names its maker"
         cluster.until(is_now(cluster, run, f"team-a/job-{name}", "running"), "the run to run")
         assert listed(run)[f"team-a/job-{name}"]["project"] == "team-a"
+        cluster.until(lambda: schedules(run)["team-a/often"]["last"], "its controller to tell of the run")
         row = schedules(run)["team-a/often"]
         assert (row["active"], row["last"]) == ([f"team-a/job-{name}"], f"team-a/job-{name}")
         assert row["next_s"] > row["last_s"]
@@ -109,11 +110,11 @@ def test_a_schedule_is_changed_and_resumed(run: Run, cluster: Cluster, home: str
     assert run("schedule", "add", "--name", "nightly", "--cron", "0 2 * * *", *base, "--", "old")[0] == 0
     path = f"{cron_jobs(cluster, 'team-a')}/nightly"
     cluster.api.patch(path, {"metadata": {"annotations": {"example.com/kept": "yes"}}})
-    words = ["--cron", "@hourly", "--concurrency", "replace", *base]
+    words = ["--cron", "@monthly", "--concurrency", "replace", *base]
     assert run("schedule", "add", "--name", "nightly", *words, "--", "new")[0] == 0
     changed = cluster.api.get(path)
     assert changed["metadata"]["annotations"]["example.com/kept"] == "yes"
-    assert (changed["spec"]["schedule"], changed["spec"]["concurrencyPolicy"]) == ("0 * * * *", "Replace")
+    assert (changed["spec"]["schedule"], changed["spec"]["concurrencyPolicy"]) == ("0 0 1 * *", "Replace")
     assert schedules(run)["team-a/nightly"]["command"] == ["new"]
 
     assert run("schedule", "suspend", "nightly")[0] == 0

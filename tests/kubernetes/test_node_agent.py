@@ -213,13 +213,14 @@ def test_a_container_that_uses_more_memory_than_its_share_is_evicted_for_its_nei
         assert set(team.run()) == {"greedy", "modest"}
         let(greedy=60, modest=39)
         shared.until(lambda: set(team.run()) == {"modest"}, lambda: str(team.workload("pod-greedy")))
-        notes = [
-            each["note"]
-            for each in shared.api.items(f"/apis/events.k8s.io/v1/namespaces/{team.namespace}/events")
-            if each["reason"] == "GPUMemoryExceeded"
-        ]
-        assert any(
-            "Pod greedy uses 60.0 GiB of GPU" in each and "its share is 39.8 GiB" in each for each in notes
+        uses_more, share = "Pod greedy uses 60.0 GiB of GPU", "its share is 39.8 GiB"
+
+        def notes() -> list[str]:
+            events = shared.api.items(f"/apis/events.k8s.io/v1/namespaces/{team.namespace}/events")
+            return [each["note"] for each in events if each["reason"] == "GPUMemoryExceeded"]
+
+        shared.until(
+            lambda: any(uses_more in each and share in each for each in notes()), lambda: f"{notes()}"
         )
         assert "memory_exceeded" in weir.log_text()
     finally:
@@ -285,12 +286,17 @@ def test_the_kubelet_tells_the_processor_time_and_the_traffic_of_pods(
         team.until_run({"works", "rests"}, node)
         kubelet = KubeletMetrics("127.0.0.1", node.port, authority, token, verify=False)
 
+        def read() -> dict[tuple[str, str], PodLoad]:
+            with suppress(NoKubeletMetrics):  # a busy kubelet answers too late
+                return kubelet.read()
+            return {}
+
         def loads() -> dict[str, PodLoad]:
-            found = {name: load for (space, name), load in kubelet.read().items() if space == team.namespace}
+            found = {name: load for (space, name), load in read().items() if space == team.namespace}
             known = [each for each in found.values() if None not in (each.cores, each.network)]
             return found if len(known) == 2 and (found["works"].cores or 0) > 0.02 else {}
 
-        found = shared.until(loads, lambda: str(kubelet.read()))
+        found = shared.until(loads, lambda: str(read()))
         assert found["rests"].cores is not None
         assert found["works"].cores is not None
         assert found["rests"].cores < found["works"].cores
@@ -307,13 +313,16 @@ def test_the_agent_sees_its_directory_read_only_and_as_root(
     shared: Cluster, node: RealNode, pod: Object
 ) -> None:
     name = pod["metadata"]["name"]
-    lines = shared.until(
-        lambda: "CapEff" in node.log(HOME, name, ACCOUNT) and node.log(HOME, name, ACCOUNT).splitlines(),
-        node.last_words,
-    )
+    # Lines of both outputs come in any order.
+    refused = "Read-only file system"
+
+    def lines_to_the_end() -> list[str]:
+        text = node.log(HOME, name, ACCOUNT)
+        return text.splitlines() if "CapEff" in text and text.count(refused) == 2 else []
+
+    lines = shared.until(lines_to_the_end, lambda: f"{node.log(HOME, name, ACCOUNT)}\n{node.last_words()}")
     text = "\n".join(lines)
     assert "kubelet.sock" in text
-    assert text.count("Read-only file system") == 2, text
     assert "0" in lines
     assert "/kubepods" in text, "it sees the control groups of all pods"
     assert f"{1 << CAP_SYS_ADMIN:016x}" in text, "it has the capability for the driver, and no other"
@@ -334,7 +343,7 @@ def test_weir_takes_reports_from_agents_alone(
     def ask(token: str, body: Any = b'{"pods": []}', path: str = "/node-report") -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         context = ssl.create_default_context(cafile=str(authority))
-        with httpx.Client(verify=context, trust_env=False) as client:
+        with httpx.Client(verify=context, trust_env=False, timeout=120) as client:
             extensions = {"sni_hostname": f"weir.{HOME}.svc"}
             method = "POST" if path == "/node-report" else "GET"
             answer = client.request(method, url + path, content=body, headers=headers, extensions=extensions)
