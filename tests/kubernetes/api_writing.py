@@ -21,7 +21,7 @@ from weir.kubernetes.writes.operations import (
     WriteDelayed,
 )
 
-QUICK = Pace(first_s=0.02, most_s=0.2)
+QUICK = Pace(first_s=0.02, most_s=0.2, give_up_s=600.0)
 PATIENT, BRISK = ClientLimits(), ClientLimits(write_s=1.0)
 """For faults that delay an answer; a machine under load may take as long for a good one."""
 

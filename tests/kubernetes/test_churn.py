@@ -23,8 +23,8 @@ CHURN_S = 3 * EFFORT
 LONG = 10  # from this effort on, everything that can happen does
 LIVES_S = (0.5, 4.0)  # of one Weir, from when it begins to work until it is killed
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
-SETTLED_S = 180.0
-GANG_PART_S = SETTLED_S  # a gang may be in part so long, at any load: it is bound, loses a pod, or is stopped
+SETTLED_S = 300.0
+GANG_PART_S = 180.0  # a gang may be in part so long, at any load: it is bound, loses a pod, or is stopped
 FAULTS_S = 600.0  # until every kind of fault has been injected at least once
 MEMORY_MORE_MIB = 24  # in the second half of a life than in the first
 
