@@ -79,7 +79,7 @@ def sentence(cluster: Cluster, within: str, name: str) -> str:
 
 
 def mutated(cluster: Cluster, share: Object) -> None:
-    """Create a pod with a share once Weir's webhook is called, which the API server does without if it is late."""
+    """Create a pod once Weir's webhook is called for it, which the API server does without if it is late."""
     pods = f"/api/v1/namespaces/{share['metadata']['namespace']}/pods"
 
     def is_weirs() -> bool:
@@ -114,10 +114,8 @@ def test_share_is_enforced_where_the_node_limits_memory(weir: Installed, cluster
     cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
     team = cluster.namespace()
     weir.create_queues(project("vision", 4, [team]))
-    cluster.api.create(
-        pod(team, "half", 0, annotations=HALF, **PLAIN),
-        pod(team, "bytes", 0, annotations={"weir.dev/gpu-memory": "8Gi"}, **PLAIN),
-    )
+    mutated(cluster, pod(team, "half", 0, annotations=HALF, **PLAIN))
+    mutated(cluster, pod(team, "bytes", 0, annotations={"weir.dev/gpu-memory": "8Gi"}, **PLAIN))
     cluster.until(lambda: len(cluster.running(team)) == 2, "the shares to run")
     placed = {each["metadata"]["name"]: each for each in cluster.pods(team)}
     limits = {name: each["metadata"]["annotations"][LIMIT_KEY] for name, each in placed.items()}
@@ -165,10 +163,8 @@ def test_no_container_of_an_enforced_share_reaches_other_memory(weir: Installed,
     cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
     team = cluster.namespace()
     weir.create_queues(project("vision", 4, [team]))
-    cluster.api.create(
-        pod(team, "half", 0, annotations=HALF, **PLAIN),
-        privileged(pod(team, "bold", 0, annotations=HALF, **PLAIN)),
-    )
+    mutated(cluster, pod(team, "half", 0, annotations=HALF, **PLAIN))
+    mutated(cluster, privileged(pod(team, "bold", 0, annotations=HALF, **PLAIN)))
     cluster.until(lambda: len(cluster.running(team)) == 2, "the shares to run")
     cluster.until(lambda: isolation(cluster, team, "half") == "enforced", "the share to be enforced")
     cluster.until(lambda: isolation(cluster, team, "bold") == "none", "the other to be told apart")
@@ -186,8 +182,8 @@ def test_no_container_of_an_enforced_share_reaches_other_memory(weir: Installed,
             return why.message
         return ""
 
-    assert debug("half", "first", env=[wants_all]) == ""
-    assert debug("half", "second") == ""
+    for container, more in (("first", {"env": [wants_all]}), ("second", {})):
+        cluster.until(lambda c=container, m=more: debug("half", c, **m) == "", "the webhook to add variables")
     added = cluster.api.get(f"{pods}/half")["spec"]["ephemeralContainers"]
     assert sorted(each["name"] for each in added) == ["first", "second"]
     for each in added:
@@ -210,7 +206,7 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     first = pod(team, "first", 0, annotations=HALF, **PLAIN)
     first["spec"]["containers"][0]["env"] = env
-    cluster.api.create(first)
+    mutated(cluster, first)
     reported = f"kubectl label node NAME {SHARING}=true"
     cluster.until(lambda: reported in sentence(cluster, team, "first"), "what to do")
 
@@ -225,7 +221,8 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     cluster.api.create(pod(other, "fits", 2, **PLAIN), pod(other, "waits", 2, **PLAIN))
     cluster.until(lambda: whole in cluster.running(other).values(), "a whole pod of kube-scheduler")
     late = next(name for name in ("fits", "waits") if name not in cluster.running(other))
-    cluster.api.create(pod(team, "mine", 2, **PLAIN), pod(team, "second", 0, annotations=HALF, **PLAIN))
+    mutated(cluster, pod(team, "mine", 2, **PLAIN))
+    mutated(cluster, pod(team, "second", 0, annotations=HALF, **PLAIN))
     cluster.until(lambda: cluster.running(team).get("second") == shared, "a second share beside the first")
     unschedulable = cluster.until(
         lambda: cluster.api.get(f"/api/v1/namespaces/{other}/pods/{late}")["status"].get("conditions")

@@ -51,6 +51,8 @@ def namespaces(plane: ControlPlane, weir: Installed) -> Mapping[str, Makers]:
     custom = {kind: (*api.split("/"), kind, plural) for kind, (api, plural) in CUSTOM_KINDS.items()}
     plane.api.apply(*(definition(*each) for each in custom.values()))
     cluster.until(lambda: all(_is_served(plane, *each) for each in custom.values()), "the kinds")
+    for kind in custom:
+        cluster.until(lambda kind=kind: _is_watched(probe, kind), f"Weir to watch {kind}")
     for kind, case in CASES.items():
         case.make(made[kind])
     return made
@@ -59,6 +61,17 @@ def namespaces(plane: ControlPlane, weir: Installed) -> Mapping[str, Makers]:
 def _is_ours(probe: Makers) -> bool:
     made = probe.pod("probe", 1, {}, None)
     probe.cluster.api.delete(f"/api/v1/namespaces/{probe.namespace}/pods/probe", grace_s=0)
+    return bool(made["spec"]["schedulerName"] == "weir")
+
+
+def _is_watched(probe: Makers, kind: str) -> bool:
+    """Return True if the webhook knows an object of this kind: it waits two seconds for a watch of a new one."""
+    owner = probe.make(kind, "probe", {"template": template(1, {})})
+    made = probe.pod("probe", 0, {}, owner)
+    api_version, plural = CUSTOM_KINDS[kind]
+    inside = f"namespaces/{probe.namespace}"
+    probe.cluster.api.delete(f"/api/v1/{inside}/pods/probe", grace_s=0)
+    probe.cluster.api.delete(f"/apis/{api_version}/{inside}/{plural}/probe")
     return bool(made["spec"]["schedulerName"] == "weir")
 
 
