@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.unit.local.server.server_process import Serving
 from tools import prefork
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 MISSING = [name for name in ("ssh", "scp", "sftp") if shutil.which(name) is None]
 if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None:
     MISSING.append("sshd (apt-get install openssh-server)")
