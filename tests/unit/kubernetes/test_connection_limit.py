@@ -76,11 +76,12 @@ async def test_a_flood_of_half_requests_leaves_connections_for_a_real_one() -> N
 
 
 async def test_a_connection_without_a_whole_head_is_closed_and_one_between_requests_stays() -> None:
-    limit = ConnectionLimit(head_s=0.3, idle_s=600.0)
+    limit = ConnectionLimit(head_s=600.0, idle_s=600.0)
     async with served(limit) as port:
-        slow, used = await opened(port, 2)
-        slow[1].write(b"GET / HTTP/1.1\r\nX-Slow: ")
+        (used,) = await opened(port, 1)
         assert await asks(used) == b"HTTP/1.1 200 OK\r\n"
+        limit._head_s = 0.3
+        (slow,) = await opened(port, 1, b"GET / HTTP/1.1\r\nX-Slow: ")
         assert await ended(slow)
         assert len(limit) == 1
         await used[0].readuntil(b"ok")

@@ -302,18 +302,18 @@ async def test_no_server_at_the_address() -> None:
 
 async def test_a_stream_comes_as_it_comes_and_says_when_it_is_silent() -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    server = Server([chunked, b"2\r\na\n\r\n", b"2\r\nb\n\r\n", b"0\r\n\r\n"], [chunked, b"2\r\na\n\r\n"], [])
-    async with asking(server) as lines:
+    whole = [chunked, b"2\r\na\n\r\n", b"2\r\nb\n\r\n", b"0\r\n\r\n"]
+    async with asking(Server(whole)) as lines:
         request = lines.request("GET", "/watch", "", None)
         async with lines.stream(request, 30, 0.0) as (answer, pieces):
             assert answer.status == 200
             assert b"".join([piece async for piece in pieces]) == b"a\nb\n"
-        with pytest.raises(TimeoutError):
-            async with lines.stream(request, 0.2, 0.0) as (_, pieces):
-                assert [piece async for piece in pieces] == [b"a\n"]
-        with pytest.raises(TimeoutError):
-            async with lines.stream(request, 0.2, 0.0):
-                pass
+    for silent in ([chunked, b"2\r\na\n\r\n"], []):
+        async with asking(Server(silent)) as lines:
+            request = lines.request("GET", "/watch", "", None)
+            with pytest.raises(TimeoutError):
+                async with lines.stream(request, 0.2, 0.0) as (_, pieces):
+                    assert [piece async for piece in pieces] == [b"a\n"]
 
 
 async def test_a_cut_stream_yields_everything_before_the_cut() -> None:

@@ -94,7 +94,7 @@ def stamp() -> str:
 
 
 def until(see: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not see():
         assert time.monotonic() < end
         time.sleep(0.01)

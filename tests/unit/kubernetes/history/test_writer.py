@@ -73,12 +73,12 @@ def test_the_end_that_the_next_leader_stored_outlasts_a_late_write_of_the_one_be
     def late(self: ClusterHistory, changed: Any, told: Any) -> None:
         if changed and current_thread() is slow._thread:
             writes.set()
-            assert goes_on.wait(60)
+            assert goes_on.wait(120)
         write(self, changed, told)
 
     monkeypatch.setattr(ClusterHistory, "write", late)
     first.set("gone", "Stopping")  # the last that the first leader hears of it
-    assert writes.wait(60)
+    assert writes.wait(120)
     second.remove("gone")
     writer = second.lead()
     until(lambda: stored(reader) == {"ns/gone": "stopped"})

@@ -138,7 +138,7 @@ async def test_checks_that_hang_keep_no_status_from_being_written(
             await is_asked.wait()
         try:
             service.see_workloads(changes(running()))
-            await until(lambda: queued(server, "hook"), within_s=20)
+            await until(lambda: queued(server, "hook"))
         finally:
             released.set()
 
@@ -249,7 +249,7 @@ async def test_receivers_that_hang_keep_neither_the_loop_nor_other_rules_waiting
         for turn in range(5):
             service.see_workloads(changes(running(f"job-{turn}")))
             await until(lambda: sum(each["size"] for each in server.status("good")["deliveries"]) > turn)  # noqa: B023
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await asyncio.sleep(0)  # the loop goes on
         assert not receiver.of("/hanging")
     sizes = [len(msgspec.json.encode(server.status(name))) for name in names]

@@ -72,7 +72,7 @@ async def leading(
         await service.stop()
 
 
-async def until(true: Callable[[], Any], within_s: float = 60.0) -> None:
+async def until(true: Callable[[], Any], within_s: float = 120.0) -> None:
     async with asyncio.timeout(within_s):
         while not true():  # noqa: ASYNC110 - of an object in memory
             await asyncio.sleep(0.02)

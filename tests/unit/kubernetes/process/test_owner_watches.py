@@ -77,7 +77,7 @@ async def watching(server: Server) -> AsyncGenerator[Site, None]:
     site = Site(server)
     tasks = [asyncio.create_task(each.run()) for each in site.watches.watches]
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await site.watches.known()
             yield site
     finally:

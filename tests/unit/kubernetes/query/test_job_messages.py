@@ -166,6 +166,7 @@ async def test_message_counts_for_the_running_pod_with_its_uid_alone(
 
 async def test_pod_that_sends_too_often_is_refused_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_route, "requester", lambda *_: pod_identity())
+    monkeypatch.setattr(message_route, "PER_S", 0.001)  # no token comes back meanwhile, however slow it is
     async with TestClient(TestServer(served(ReportWriter(Patched(), WorkloadIndex())))) as client:
         codes = []
         for _ in range(int(BURST) + 30):
