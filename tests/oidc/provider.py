@@ -60,7 +60,7 @@ class Providers:
 
     def end(self) -> None:
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(120)
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             stream.close()

@@ -273,6 +273,7 @@ def test_a_page_of_a_session_reaches_no_other_session(
             names = {each["name"] for each in context.cookies([address])}
             assert "__Host-weir_view" in names
             unsigned = browser.new_context(ignore_https_errors=True).new_page()
+            unsigned.set_default_timeout(LIMIT_S * 1000)
             unsigned.goto(address)
             unsigned.get_by_role("link", name="Sign in with OpenID Connect").wait_for()
             assert unsigned.url == f"{pool.url}/#/workload/s-mia"
