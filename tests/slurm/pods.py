@@ -22,7 +22,7 @@ from weir.cli.slurm.submission_fields import MappedScript
 
 Job = dict[str, Any]
 IMAGE = "trainer:1"
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 def script_of(*words: str, variables: Mapping[str, str] | None = None) -> BatchScript:

@@ -109,7 +109,7 @@ def test_a_command_line_may_be_the_script(jobs: Jobs) -> None:
 
 
 def test_the_signal_comes_before_the_time_limit(jobs: Jobs) -> None:
-    job = jobs.submit(f"#SBATCH --time=1 --signal=B:USR1@58\ntrap 'echo in time; exit 0' USR1\n{FOREVER}")
+    job = jobs.submit(f"#SBATCH --time=1 --signal=B:USR1@40\ntrap 'echo in time; exit 0' USR1\n{FOREVER}")
     jobs.until(job, "succeeded")
     assert "in time" in jobs.text(f"slurm-{job}.out")
     assert jobs.get(job)["max_runtime_s"] == 60
