@@ -86,7 +86,7 @@ def test_a_job_waits_for_its_time_also_with_another_weir(weir: Installed, cluste
     cluster.api.create(submitted(within, "now"))
     cluster.until(lambda: "now" in str(cluster.running(within)), "other work to start")
     assert "night" not in str(cluster.running(within))
-    assert "It begins at" in sentence(cluster, within, "job-night")
+    cluster.until(lambda: "It begins at" in sentence(cluster, within, "job-night"), "its reason")
     soon = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     path = f"/apis/batch/v1/namespaces/{within}/jobs/night"
     cluster.api.patch(path, {"metadata": {"annotations": {"weir.dev/begin": soon}}})

@@ -36,7 +36,7 @@ def test_pods_on_a_node_run_end_and_stop_as_their_annotations_say(cluster: Clust
     )
     cluster.until(lambda: phase(cluster, within, "ends") == "Succeeded")
     cluster.until(lambda: phase(cluster, within, "fails") == "Failed")
-    assert phase(cluster, within, "stays") == "Running"
+    cluster.until(lambda: phase(cluster, within, "stays") == "Running")
     began = time.monotonic()
     cluster.api.delete(f"/api/v1/namespaces/{within}/pods/stays")
     cluster.until(lambda: phase(cluster, within, "stays") is None)
@@ -178,6 +178,8 @@ def test_an_emptied_cluster_names_no_api_that_nothing_serves(cluster: Cluster) -
             "spec": {**spec, "insecureSkipTLSVerify": True, "service": service},
         }
     )
+    named = "in the forms ['plain', 'aggregated'] "
+    cluster.until(lambda: named in named_apis(cluster.api), lambda: named_apis(cluster.api))
     cluster.empty()
     assert named_apis(cluster.api).endswith("APIServices: []")
     assert "in the forms [] " in named_apis(cluster.api)

@@ -197,7 +197,7 @@ async def test_anything_may_go_wrong_at_any_time(cluster: Cluster, proxy: FaultP
         proxy.calm()
         there = truth(cluster, within)
         await until(lambda: cluster_state.there == there)
-        assert reflector.failure == ""
+        await until(lambda: reflector.failure == "")  # a bookmark a minute ends it if nothing changes
 
 
 async def test_a_silent_watch_is_not_trusted(cluster: Cluster, weir_kubeconfig: Path) -> None:

@@ -190,6 +190,6 @@ def test_weir_that_starts_late_keeps_running_gangs_and_logs_no_error(
     weir.start()
     team.lands("after", 1)
     assert {"p0", "p1"} <= set(team.cluster.running(team.namespace))
-    assert workload_of(team, form, "train", 2)
+    team.cluster.until(lambda: workload_of(team, form, "train", 2), "its workload")
     errors = [line for line in weir.log_text().splitlines() if '"level":"error"' in line.replace(" ", "")]
     assert not errors
