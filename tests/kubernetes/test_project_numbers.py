@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.installed import Installed
 from tools.controlplane.nodes import STOPS_AFTER
 from tools.controlplane.plane import ControlPlane
@@ -36,6 +37,7 @@ class Scraper:
     def __init__(self, weir: Installed, cluster: Cluster) -> None:
         made = monitoring(weir.namespace, "weir-webhook")
         cluster.api.apply(*(each for each in made if "monitoring.coreos.com" not in each["apiVersion"]))
+        wait_for_rights(cluster.api)
         secrets = f"/api/v1/namespaces/{weir.namespace}/secrets"
         authority = base64.b64decode(cluster.api.get(f"{secrets}/weir-webhook")["data"]["ca.crt"])
         self._tls = ssl.create_default_context(cadata=authority.decode())
@@ -119,7 +121,10 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(weir: Installed, 
     assert seen_in_metrics["weir_queue_allocated_gpus", of(a)] == 3
 
     cluster.until(lambda: status_of(cluster, a)["pending"] == 1, "what was lent to wait")
-    cluster.api.delete(f"/apis/batch/v1/namespaces/{a}/jobs")
+    jobs = f"/apis/batch/v1/namespaces/{a}/jobs"
+    cluster.api.delete(f"{jobs}/lent")  # first, or else it may run once more on what the others leave
+    cluster.until(lambda: waiting(cluster, a) == (0, 1), "a deleted Job to leave the numbers")
+    cluster.api.delete(jobs)
     cluster.until(lambda: waiting(cluster, a) == (0, 0), "deleted work to leave the numbers")
 
     metrics = scraper.scrape()
