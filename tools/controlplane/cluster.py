@@ -31,6 +31,7 @@ _OWNERS = (
     "/api/v1/replicationcontrollers",
 )
 _WEIR = "/apis/weir.dev/v1alpha1"
+_VOLUMES = "/api/v1/persistentvolumes"
 _OTHERS = (
     "/apis/policy/v1/poddisruptionbudgets",
     "/api/v1/persistentvolumeclaims",
@@ -40,7 +41,7 @@ _OTHERS = (
     f"{_WEIR}/workloads",
     f"{_WEIR}/sweeps",
     "/api/v1/nodes",
-    "/api/v1/persistentvolumes",
+    _VOLUMES,
     "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/storage.k8s.io/v1/csinodes",
     *(
@@ -135,6 +136,7 @@ class Cluster:
             there = stored(self.plane.etcd) | {_plural(path): there[_plural(path)] for path in _HOOKS}
         for path in _OTHERS:
             self._sweep(path, there)
+        self._wait_for_volumes(there)
         for kind in ("projects", "departments"):
             self._release(kind, there)
         for _, name in there["priorityclasses"]:
@@ -170,6 +172,11 @@ class Cluster:
         for _, name in there[kind]:
             with suppress(ApiError):  # it is gone
                 self.api.patch(f"{_WEIR}/{kind}/{name}", {"metadata": {"finalizers": None}})
+
+    def _wait_for_volumes(self, there: Stored) -> None:
+        """Wait until no volume is left: each stays until its claim is gone, and keeps its name until then."""
+        if there["persistentvolumes"]:
+            self.until(lambda: not self.api.items(_VOLUMES), "the volumes to be gone")
 
     def _ready(self) -> set[str]:
         return {
