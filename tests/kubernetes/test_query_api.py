@@ -172,7 +172,7 @@ def answer(port: int, pair: Pair | None, headers: dict[str, str]) -> int:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if pair is not None:
         context.load_cert_chain(pair.certificate, pair.key)
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=context)
     try:
         connection.request("GET", f"{ROOT}/workloads", headers=headers)
         return connection.getresponse().status

@@ -14,7 +14,7 @@ from tools.slurm.programs import NoSlurm, SlurmPrograms
 
 NODE = "box"
 _GPUS = 8
-_READY_S = 60.0
+_READY_S = 120.0
 _END_S = 20.0
 _CONF = """\
 ClusterName=referee

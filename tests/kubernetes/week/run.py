@@ -24,7 +24,7 @@ from tools.controlplane.cluster import Cluster
 
 from weir.kubernetes.state.pod_tracker import EMPTY_S
 
-PATIENCE_S = {GANG_PART: 120.0, LEFT_BEHIND: EMPTY_S + 30.0}
+PATIENCE_S = {GANG_PART: 120.0, LEFT_BEHIND: EMPTY_S + 120.0}
 """Time that a violation may last; the others have `Pace.patience_s`.
 
 A Weir that starts keeps a workload without pods, of whose owner it can't tell, for `EMPTY_S`, and so its project.
