@@ -34,6 +34,21 @@ _BOOKS = {
 }
 
 
+SHARING = "weir.dev/gpu-sharing"
+
+
+def set_aside(cluster: Cluster, node: RealNode) -> None:
+    """Set a node aside for shares, and wait for Weir's taint: until then it takes whole devices."""
+    path = f"/api/v1/nodes/{node.name}"
+    labels = {SHARING: "true", "nvidia.com/gpu.memory": "81920"}
+    cluster.api.patch(path, {"metadata": {"labels": labels}})
+
+    def is_tainted() -> bool:
+        return any(each["key"] == SHARING for each in cluster.api.get(path)["spec"].get("taints", ()))
+
+    cluster.until(is_tainted, f"{node.name} to be set aside")
+
+
 class Team:
     """A project with one namespace."""
 

@@ -3,14 +3,16 @@
 The DRA plugin of the node refuses claims of devices in use. They run where a kubelet can, as those of a real node.
 """
 
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from tests.kubernetes.claim_objects import claiming, gpu_class, template
-from tests.kubernetes.node_team import REST, Team, for_real, tracked
+from tests.kubernetes.node_team import REST, SHARING, Team, for_real, set_aside, tracked
 from tests.kubernetes.test_claims import PART, claims, devices
-from tests.kubernetes.test_real_node import SHARING, no_device_twice
+from tests.kubernetes.test_real_node import no_device_twice
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
@@ -99,6 +101,13 @@ def read_by_agent(node: RealNode, namespace: str) -> dict[str, dict[str, bool]]:
     }
 
 
+def by_kubelet(node: RealNode, namespace: str) -> dict[str, list[str]]:
+    """Return the devices of each pod as the kubelet lists them; nothing while it starts."""
+    with suppress(subprocess.CalledProcessError):
+        return {name: found for (space, name), found in node.claimed().items() if space == namespace}
+    return {}
+
+
 def until_given(team: Team, node: RealNode, names: set[str]) -> dict[str, Given]:
     """Wait until these pods run, and no others; return what each got, which is what Weir decided."""
     team.until_run(names, node)
@@ -109,8 +118,9 @@ def until_given(team: Team, node: RealNode, names: set[str]) -> dict[str, Given]
         for name, one in claims(team.cluster, team.namespace).items()
         if name in names
     }
-    by_kubelet = {name: found for (space, name), found in node.claimed().items() if space == team.namespace}
-    assert decided == {name: sorted(found) for name, found in given.items()} == by_kubelet
+    team.cluster.until(lambda: by_kubelet(node, team.namespace).keys() == names, node.last_words)
+    listed = by_kubelet(node, team.namespace)
+    assert decided == {name: sorted(found) for name, found in given.items()} == listed
     shares = {
         name: {device: part != "whole" for device, part in found.items()} for name, found in given.items()
     }
@@ -240,7 +250,7 @@ def test_fractions_get_parts_of_the_device_that_the_driver_shares(
         weir.wait_ready()
         assert until_given(team, node, names) == before
         shared.api.delete(f"{path}/{min(names - {'whole'})}", grace_s=1)
-        shared.until(lambda: len(team.run()) == 2 + 1 and team.run() != names, node.last_words)
+        shared.until(lambda: len(team.run()) == 2 + 1 and set(team.run()) != names, node.last_words)
         until_given(team, node, set(team.run()))
         assert not team.refused()
     finally:
@@ -256,8 +266,7 @@ def test_whole_devices_shares_and_claims_run_side_by_side(
         RealNode(shared.plane, programs, name="aside", gpus=2) as aside,
     ):
         try:
-            labels = {SHARING: "true", "nvidia.com/gpu.memory": "81920"}
-            shared.api.patch(f"/api/v1/nodes/{aside.name}", {"metadata": {"labels": labels}})
+            set_aside(shared, aside)
             for at in range(3):
                 other.pod(f"whole-{at}", 2)
                 other.pod(f"half-{at}", 0, annotations={"weir.dev/gpu-fraction": "0.5"})

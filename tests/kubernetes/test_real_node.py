@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.kubernetes.node_team import REPORT, REST, Team, for_real, tracked
+from tests.kubernetes.node_team import REPORT, REST, Team, for_real, set_aside, tracked
 from tests.kubernetes.test_gangs_by_kind import definition, remove_definitions
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import ApiError
@@ -112,7 +112,7 @@ echo done
 def test_an_evicted_job_saves_within_its_grace_and_resumes(teams: tuple[Team, Team], node: RealNode) -> None:
     vision, speech = teams
     path = {"path": str(node.shared / "long"), "type": "DirectoryOrCreate"}
-    vision.job("long", GPUS, COUNT, volumes=[{"name": "state", "hostPath": path}])
+    vision.job("long", GPUS, COUNT, grace_s=120, volumes=[{"name": "state", "hostPath": path}])
     history = node.shared / "long" / "history"
     vision.cluster.until(lambda: history.exists() and history.read_text(), node.last_words)
     speech.job("due", GPUS // 2, "true")
@@ -285,9 +285,6 @@ def served(cluster: Cluster, path: str) -> bool:
     return False
 
 
-SHARING = "weir.dev/gpu-sharing"
-
-
 def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
     teams: tuple[Team, Team], node: RealNode, shared: Cluster, programs: Programs
 ) -> None:
@@ -295,8 +292,7 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
     elsewhere = shared.namespace()
     with RealNode(shared.plane, programs, name="aside", gpus=4) as aside:
         try:
-            labels = {SHARING: "true", "nvidia.com/gpu.memory": "81920"}
-            shared.api.patch(f"/api/v1/nodes/{aside.name}", {"metadata": {"labels": labels}})
+            set_aside(shared, aside)
             for at in range(3):
                 vision.pod(f"half-{at}", 0, annotations={"weir.dev/gpu-fraction": "0.5"})
                 speech.pod(f"whole-{at}", 4)
