@@ -1,6 +1,6 @@
 """Work of real operators: KubeRay and Kubeflow's training operator make the pods, and Weir runs beside them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -109,6 +109,11 @@ def with_gpus(cluster: Cluster, namespace: str) -> list[str]:
     )
 
 
+def generations(cluster: Cluster, paths: Iterable[str]) -> dict[str, int]:
+    """Return the generation of each object, which a suspension and its end change."""
+    return {path: int(cluster.api.get(path)["metadata"]["generation"]) for path in paths}
+
+
 def has_failed(made: Object) -> bool:
     """Return True if an operator has given its object up."""
     status = made.get("status", {})
@@ -140,12 +145,9 @@ def test_work_of_operators_gives_way_and_runs_again(weir: Installed, cluster: Cl
     everything = sorted(2 * [*(path.rpartition("/")[2] for path in paths if "rayjob" not in path), "ray"])
     cluster.until(lambda: with_gpus(cluster, borrower) == everything, "all to run on idle GPUs")
 
+    before = generations(cluster, paths[: len(whole)])
     cluster.api.create(job(owner, "owner", 4, pods=3))
-    suspended = paths[: len(whole)]
-    cluster.until(
-        lambda: any(RESTARTS in str(cluster.api.get(path)["metadata"]) for path in suspended),
-        "the first to be suspended",
-    )
+    cluster.until(lambda: generations(cluster, before) != before, "the first to be suspended")
     weir.kill()
     weir.start()
     cluster.until(lambda: len(cluster.running(owner)) == 3, "the owner of the quota to run")
