@@ -68,7 +68,8 @@ class TrialRunner:
         self.script.write_text(SCRIPT)
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._seen: set[str] = set()
+        self._ended: set[str] = set()
+        self._outcomes: dict[str, tuple[int, str]] = {}
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -95,9 +96,12 @@ class TrialRunner:
                     self.paused.set()
                     continue
                 for pod in pods:
-                    if pod["status"].get("phase") == "Running" and pod["metadata"]["uid"] not in self._seen:
-                        self._end(pod, *self._trained(pod))
-                        self._seen.add(pod["metadata"]["uid"])
+                    uid = pod["metadata"]["uid"]
+                    if pod["status"].get("phase") == "Running" and uid not in self._ended:
+                        if uid not in self._outcomes:  # it trains once, though the end may be told again
+                            self._outcomes[uid] = self._trained(pod)
+                        self._end(pod, *self._outcomes[uid])
+                        self._ended.add(uid)
 
     def _trained(self, pod: Mapping[str, Any]) -> tuple[int, str]:
         """Run the container; return its exit code and its termination message."""
@@ -117,7 +121,7 @@ class TrialRunner:
                 env["WEIR_CHECKPOINT_DIR"] = str(directory)
         self.runs[job_of(pod)] += 1
         words = [sys.executable, str(self.script), *container["command"][2:]]
-        code = subprocess.run(words, env=env, check=False, timeout=60, capture_output=True).returncode
+        code = subprocess.run(words, env=env, check=False, timeout=300, capture_output=True).returncode
         return code, message.read_text() if message.exists() else ""
 
     def _end(self, pod: Mapping[str, Any], code: int, message: str) -> None:
