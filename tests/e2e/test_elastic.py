@@ -11,17 +11,27 @@ from tests.unit.local.server.server_process import Serving, serving
 
 ROOT = Path(__file__).parents[2]
 PLAIN = ROOT / "examples" / "elastic_plain.py"
-STEPS = "150"
+STEPS = "600"
+SLOW = """
+import os, time
+sleep = time.sleep
+time.sleep = lambda seconds: sleep(min(seconds, 0.01) if os.path.exists(os.environ["FAST"]) else seconds)
+"""
+"""Module that the interpreter of a job imports first: its training isn't over before the test says so."""
 
 
 def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path) -> None:
     alone = _alone(tmp_path / "alone")
+    first, fast = tmp_path / "first", tmp_path / "fast"
+    first.mkdir()
+    (first / "sitecustomize.py").write_text(SLOW)
+    env = {"PYTHONPATH": os.pathsep.join(map(str, (first, ROOT / "src"))), "FAST": str(fast)}
     with serving(tmp_path / "home", gpus=4) as server:
         for name, quota in (("owners", 3), ("guests", 1)):
             server.ask("PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": quota}})
         job = server.submit(
-            sys.executable, str(PLAIN), "--steps", STEPS, "--pause", "0.2",
-            name="job", project="guests", elastic="1:4", pods=[{"gpus": 1, "cpu": "400m", "memory": "512Mi"}], env={"PYTHONPATH": str(ROOT / "src")},
+            sys.executable, str(PLAIN), "--steps", STEPS, "--pause", "0.5",
+            name="job", project="guests", elastic="1:4", pods=[{"gpus": 1, "cpu": "400m", "memory": "512Mi"}], env=env,
         )  # fmt: skip
         logs = tmp_path / "home" / "jobs" / str(job["uid"])
         _until_size(server, logs, 4)
@@ -30,6 +40,7 @@ def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path) -> None:
         _until_size(server, logs, 2)
         server.ask("POST", f"/api/v1/workloads/{owner['name']}/stop")
         _until_size(server, logs, 4)
+        fast.touch()
         row = server.until("job", "succeeded", "failed", within_s=240)
         text = _text(logs)
         assert (row["status"], row["restarts"]) == ("succeeded", 0), text

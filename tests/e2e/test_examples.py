@@ -27,9 +27,18 @@ def alone(example: Path, place: Path, *words: str, path: Path | None = None) -> 
 SLOW = """
 import os, time
 sleep = time.sleep
-time.sleep = lambda seconds: sleep(seconds if os.path.exists(os.environ["FAST"]) else 0.1)
+
+def step(seconds):
+    sleep(seconds)
+    while not os.path.exists(os.environ["FAST"]) and os.listdir(os.environ["WEIR_CHECKPOINT_DIR"]):
+        import weir
+        if weir.stopping():
+            return
+        sleep(0.05)
+
+time.sleep = step
 """
-"""Module that the interpreter of a job imports first: steps take long until the job was stopped."""
+"""Module that the interpreter of a job imports first: the step after the first checkpoint waits for the stop."""
 
 
 def stopped_once(home: Path, command: list[str], *paths: Path) -> tuple[str, Any]:
