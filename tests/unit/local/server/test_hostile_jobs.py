@@ -39,7 +39,7 @@ async def test_the_pool_decides_and_charges_right(tmp_path: Path) -> None:
         await stands.until("forged", "running")
         await work(stands, "first", "second")
     async with standing(tmp_path / "home", gpus=8) as stands:
-        assert (await stands.admin.get("/readyz")).json() == {"status": "ok"}
+        await stands.until_ready()
         assert (await stands.get("workloads/forged"))["status"] == "running"
         usage = {row["key"]: row for row in (await stands.get("usage"))["rows"]}
         assert 8 * 0.2 <= usage["neighbours"]["allocated_gpu_s"] <= 8 * (time.time() - began_s), usage

@@ -128,8 +128,7 @@ async def test_parked_work_is_named_warned_taken_first_and_suspended(scene: Scen
     for name in ("works", "loads"):
         assert (await stands.get(f"workloads/{name}"))["status"] == "running"
         assert await scene.kinds(name) == []
-    text = (await stands.admin.get("/api/v1/workloads/parked/logs")).text
-    assert text.count("weir: parked") >= 2
+    await stands.until_log("parked/logs", lambda text: text.count("weir: parked") >= 2)
     assert (await stands.admin.post("/api/v1/workloads/asks/stop")).status_code == 200
     assert (await stands.admin.post("/api/v1/workloads/parked/resume")).status_code == 200
     row = await stands.until("parked", "running")

@@ -273,8 +273,8 @@ async def test_an_eviction_is_a_line_in_the_output_of_the_job(stands: Standing) 
     await stands.until("low", "running")
     await stands.submit("sleep", "600", name="high", gpus=4, priority=90)
     await stands.until("high", "running")
-    logs = await stands.admin.get("/api/v1/workloads/low/logs?start=1")
-    assert "weir: low is stopped for high (preempt)" in logs.text
+    line = "weir: low is stopped for high (preempt)"
+    await stands.until_log("low/logs?start=1", lambda text: line in text)
 
 
 def test_quiet_hours_end_by_the_clock_when_summer_time_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ from .in_process_server import SMALL, Standing, standing
 
 async def suggested(stands: Standing, name: str) -> dict[str, dict[str, Any]]:
     """Suggestions by what they would change."""
-    answer = await stands.get(f"workloads/{name}/why", wait=10)
-    assert not answer["unfinished"]
+    answer = await stands.why(name)
     found = {}
     for each in answer["suggestions"]:
         assert each["sentence"].endswith(".")
@@ -43,9 +42,9 @@ async def test_fewer_devices_start_it_now(stands: Standing) -> None:
 async def test_the_reason_alone_comes_without_suggestions(stands: Standing) -> None:
     await fill(stands, 1)
     await stands.submit("sleep", "3600", name="large", gpus=4)
-    full, alone, first = [
-        await stands.get("workloads/large/why", **query)
-        for query in ({"wait": 10}, {"suggestions": "false"}, {})
+    full = await stands.why("large")
+    alone, first = [
+        await stands.get("workloads/large/why", **query) for query in ({"suggestions": "false"}, {})
     ]
     assert full["suggestions"]
     assert alone == full | {"suggestions": []}
@@ -204,8 +203,7 @@ async def test_no_suggestion_exceeds_the_persons_priority(stands: Standing) -> N
     await stands.submit("sleep", "3600", project="vision", name="low", gpus=4, priority=60)
     await stands.until("low", "running")
     await stands.submit("sleep", "3600", project="vision", name="high", gpus=4, priority=50)
-    answer = (await mia.get("/api/v1/workloads/high/why?wait=10")).json()
-    assert not answer["unfinished"]
+    answer = await stands.why("high", mia)
     assert not [each for each in answer["suggestions"] if "priority" in each["change"]]
     assert "priority" in await suggested(stands, "high")  # an administrator may
 

@@ -2,14 +2,18 @@
 
 import asyncio
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 
 from weir.control.journal import WorkloadRecord
+from weir.local.output import read_on
+from weir.local.server import pod_logs
+from weir.model.policy import LifecyclePolicy, Policy
 from weir.state.runtime_history import name_prefix
 from weir.store import StoreFailed
 
-from .in_process_server import Standing
+from .in_process_server import Standing, standing
 
 
 async def test_a_job_runs_and_its_end_is_recorded(stands: Standing) -> None:
@@ -178,8 +182,20 @@ async def test_what_is_no_submission_is_refused_as_a_problem(stands: Standing) -
     assert (await stands.admin.delete("/api/v1/status")).status_code == 405
 
 
-async def test_logs_follow_over_a_restart_until_the_end(stands: Standing) -> None:
+async def test_logs_follow_over_a_restart_until_the_end(
+    stands: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = "echo begun; test -e again && exit 0; touch again; sleep 3600"
+    is_followed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def noted(path: str, position: int, most: int) -> tuple[bytes, int]:
+        found = read_on(path, position, most)
+        if found[0]:
+            loop.call_soon_threadsafe(is_followed.set)
+        return found
+
+    monkeypatch.setattr(pod_logs, "read_on", noted)
     await stands.submit("sh", "-c", script, name="talks", directory=str(stands.pool.home))
     await stands.until("talks", "running")
     lines: list[str] = []
@@ -192,6 +208,7 @@ async def test_logs_follow_over_a_restart_until_the_end(stands: Standing) -> Non
     following = asyncio.create_task(follow())
     while not (stands.pool.home / "again").exists():  # noqa: ASYNC110
         await asyncio.sleep(0.02)
+    await asyncio.wait_for(is_followed.wait(), 120)
     await stands.admin.post("/api/v1/workloads/talks/suspend")
     await stands.until("talks", "pending")
     await stands.admin.post("/api/v1/workloads/talks/resume")
@@ -272,12 +289,14 @@ async def test_only_what_is_suspended_is_resumed(stands: Standing) -> None:
     assert "isn't suspended" in refused.json()["detail"]
 
 
-async def test_what_failed_waits_by_itself_and_says_until_when(stands: Standing) -> None:
-    await stands.submit("sh", "-c", "exit 3", name="fails")
-    row = await stands.until_true(lambda row: row["reason"] is not None, "workloads/fails")
-    assert "tried again" in row["reason"]["sentence"]
-    answer = await stands.get("workloads/fails/why", wait=10)
-    assert answer["reason"]["sentence"] == row["reason"]["sentence"]
-    (waits,) = answer["suggestions"]
-    assert waits["sentence"].startswith("If it waits, it is tried again in ")
-    assert waits["at_s"] == answer["reason"]["numbers"]["until_s"]
+async def test_what_failed_waits_by_itself_and_says_until_when(tmp_path: Path) -> None:
+    rules = LifecyclePolicy(pause_first=3600.0, pause_most=3600.0)
+    async with standing(tmp_path / "home", policy=Policy(life=rules)) as stands:
+        await stands.submit("sh", "-c", "exit 3", name="fails")
+        row = await stands.until_true(lambda row: row["reason"] is not None, "workloads/fails")
+        assert "tried again" in row["reason"]["sentence"]
+        answer = await stands.why("fails")
+        assert answer["reason"]["sentence"] == row["reason"]["sentence"]
+        (waits,) = answer["suggestions"]
+        assert waits["sentence"].startswith("If it waits, it is tried again in ")
+        assert waits["at_s"] == answer["reason"]["numbers"]["until_s"]
