@@ -1,10 +1,11 @@
 """Receivers of notifications: HTTP servers that answer, wait, fail or hang, and a mail server with TLS."""
 
+import asyncio
 import json
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +18,7 @@ from weir.notifications.notification_settings import NotificationSettings
 
 FAST = {
     "messages_per_second": 100_000, "messages_per_minute": 100_000, "messages_burst": 100_000, "mails_per_hour": 100_000, "mails_burst": 1000,
-    "retry_first": 0.05, "retry_most": 0.2, "timeout": "5s",
+    "retry_first": 0.05, "retry_most": 0.2, "timeout": "120s",
 }  # fmt: skip
 """Limits under which nothing waits for long."""
 
@@ -129,6 +130,13 @@ def receivers(authority: Authority | None = None, folder: Path | None = None) ->
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for something of another thread."""
+    async with asyncio.timeout(120):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 def settings(*origins: str, mail: dict[str, Any] | None = None, **limits: Any) -> NotificationSettings:

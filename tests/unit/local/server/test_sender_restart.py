@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,10 @@ from weir.notifications import sender
 from weir.notifications.channels import Attempt, Channels
 from weir.notifications.sender import FAILED, NotificationSender
 
-from .receivers import Receivers, settings
+from .receivers import Receivers, settings, until
 from .test_notification_delivery import hooks, sending
 
 __all__ = ["hooks"]
-
-
-async def until(true: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -39,6 +32,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
 
     monkeypatch.setattr(NotificationSender, "_turn", broken)
     monkeypatch.setattr(sender, "RESTART_S", 0.05)
+    monkeypatch.setattr(sender, "STEADY_S", 1e6)
     return found
 
 
