@@ -224,12 +224,14 @@ async def test_array_goes_on_after_a_restart(tmp_path: Path) -> None:
     """Each index runs once, though the server ends in between, and a new one finds its jobs."""
     home, ran = tmp_path / "home", tmp_path / "ran"
     ran.mkdir()
-    script = f"mkdir {ran}/$WEIR_ARRAY_INDEX && sleep 0.2"
+    waits = f"until [ $WEIR_ARRAY_INDEX -lt 20 ] || [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    script = f"mkdir {ran}/$WEIR_ARRAY_INDEX && {waits}"
     async with standing(home, end_jobs=False) as stands:
         await stands.submit("sh", "-c", script, name="sweep", array="0-39%4", retries=0)
         await stands.until_true(lambda row: row["array"]["succeeded"] >= 5, "workloads/sweep")
     async with standing(home) as stands:
         assert await names(stands) == ["sweep"]
+        (tmp_path / "go").touch()
         row = await over(stands, "sweep")
         assert (row["status"], row["array"]["succeeded"]) == ("succeeded", 40)
         assert len(list(ran.iterdir())) == 40

@@ -145,11 +145,12 @@ async def test_stop_ends_all_trials(stands: Standing, tmp_path: Path) -> None:
 async def test_control_that_connects_and_server_that_starts_again_go_on(tmp_path: Path) -> None:
     """Trials are parked, run and are left meanwhile; each trains each step once."""
     async with standing(tmp_path / "home", end_jobs=False) as stands:
-        await begin(stands, tmp_path / "trained", workload={"step_s": "0.1"})
+        await begin(stands, tmp_path / "trained", workload={"step_s": "0.1", "slow": "s-8"})
         await stands.until_true(lambda sweep: sweep["parked"] >= 2, "sweeps/s")
         await reconnect(stands)
         await stands.until_true(lambda sweep: sweep["trials"] >= 6, "sweeps/s")
     async with standing(tmp_path / "home") as again:
+        let_go(tmp_path / "trained")
         sweep = await until_over(again)
         assert sweep["state"] == "finished"
         assert sweep["trials"] == 9
@@ -162,11 +163,11 @@ async def test_control_that_connects_and_server_that_starts_again_go_on(tmp_path
 async def test_reclaim_takes_the_trial_with_the_least_prospects(stands: Standing, tmp_path: Path) -> None:
     """It has run for longer than the promoted one, so it would lose more work."""
     await stands.project("lab", 0)
-    more = {"project": "lab", "slow": "s-0", "steps": 1000, "step_s": "0.05"}
-    await begin(stands, tmp_path / "trained", trials=3, parallel=2, eta=2, rungs=[1, 1000], workload=more)
+    more = {"project": "lab", "slow": "s-0", "steps": 100_000, "step_s": "0.05"}
+    await begin(stands, tmp_path / "trained", trials=3, parallel=2, eta=2, rungs=[1, 100_000], workload=more)
     await stands.until_true(lambda sweep: sweep["rung_rows"][0]["promoted"] == 1, "sweeps/s")
     sweep = await stands.get("sweeps/s")
-    promoted = next(row["name"] for row in sweep["trial_rows"] if row["target"] == 1000)
+    promoted = next(row["name"] for row in sweep["trial_rows"] if row["target"] == 100_000)
     await stands.until(promoted, "running")
     await stands.submit("sleep", "3600", name="owner", gpus=3)
     await stands.until("owner", "running")
@@ -186,14 +187,14 @@ async def test_sweep_begun_while_the_others_are_read_goes_on(
     def slowly(state: str) -> Any:
         found = unfinished(state)
         is_read.set()
-        assert may_end.wait(60)
+        assert may_end.wait(120)
         return found
 
     await stands.until_true(lambda _: not stands.pool.sweeps._reload, "status")
     monkeypatch.setattr(table, "unfinished", slowly)
     stands.pool.sweeps._reload = True
     stands.pool.sweeps.wake()
-    await asyncio.to_thread(is_read.wait, 60)
+    await asyncio.to_thread(is_read.wait, 120)
     await begin(stands, tmp_path / "trained", trials=1, rungs=[1], workload={"steps": 1})
     may_end.set()
     assert (await until_over(stands))["state"] == "finished"
