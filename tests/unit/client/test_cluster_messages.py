@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ class ApiServer:
         self.status = 200
         self.message = "No."
         self.asked: list[tuple[str, str, dict[str, Any]]] = []
+        self.answered_most = math.inf
         self._more = threading.Condition()
         here = self
 
@@ -33,6 +35,8 @@ class ApiServer:
                 with here._more:
                     here.asked.append((self.path, self.headers["Authorization"], body))
                     here._more.notify_all()
+                    number = len(here.asked)
+                    here._more.wait_for(lambda: number <= here.answered_most, 120)
                 text = json.dumps({"message": here.message}).encode()
                 self.send_response(here.status)
                 self.send_header("Content-Length", str(len(text)))
@@ -60,7 +64,13 @@ class ApiServer:
 
     def wait(self, is_there: Callable[[], bool]) -> None:
         with self._more:
-            assert self._more.wait_for(is_there, 60)
+            assert self._more.wait_for(is_there, 120)
+
+    def answer_all(self) -> None:
+        """Answer the requests that wait for it, and later ones."""
+        with self._more:
+            self.answered_most = math.inf
+            self._more.notify_all()
 
     def close(self) -> None:
         self._server.shutdown()
@@ -75,6 +85,7 @@ def bound_token(namespace: str, pod: str) -> str:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     monkeypatch.setattr(cluster_messages, "EVERY_S", 0.05)
+    monkeypatch.setattr(cluster_messages, "TIMEOUT_S", 120.0)
     running = ApiServer(tmp_path)
     yield running
     running.close()
@@ -114,11 +125,13 @@ def test_pod_that_weir_does_not_know_yet_hears_of_it_only_if_that_lasts(
     server: ApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server.status, server.message = 404, "Weir doesn't schedule the pod train-0."
+    server.answered_most = 2
     messages = ClusterMessages(server.variables, str(tmp_path))
     messages.report(1, {})
-    server.wait(lambda: len(server.asked) == 2)
+    server.wait(lambda: len(server.asked) == 3)
     assert capfd.readouterr().err == ""
-    server.wait(lambda: len(server.asked) == 4)
+    server.answer_all()
+    server.wait(lambda: len(server.asked) >= 4)
     assert "doesn't schedule" in capfd.readouterr().err
 
 
@@ -128,7 +141,7 @@ def test_refusal_is_named_once(server: ApiServer, tmp_path: Path, capfd: pytest.
     for step in range(4):
         messages.report(step, {})
         server.wait(lambda step=step: len(server.asked) > step)  # type: ignore[misc]
-    messages.flush()
+    messages.flush(120.0)
     assert capfd.readouterr().err.splitlines() == [
         'weir: calls such as weir.report() have no effect now: pods "train-0" is forbidden'
     ]
@@ -142,7 +155,7 @@ def test_last_message_is_sent_at_the_end_of_the_process(
     messages.report(1, {})
     server.wait(lambda: bool(server.asked))
     messages.checkpointed()
-    messages.flush(60.0)
+    messages.flush(120.0)
     assert "checkpointed" in server.asked[-1][2]
 
 
@@ -153,6 +166,6 @@ def test_token_that_is_not_bound_to_a_pod_is_not_sent(
     (tmp_path / "token").write_text(token)
     messages = ClusterMessages(server.variables, str(tmp_path))
     messages.report(1, {})
-    messages.flush()
+    messages.flush(120.0)
     assert "isn't bound" in capfd.readouterr().err
     assert not server.asked

@@ -29,7 +29,7 @@ listening.listen()
 print(listening.getsockname()[1], flush=True)
 while True:
     connection, _ = listening.accept()
-    connection.settimeout(20)
+    connection.settimeout(120)
     print(connection.recv(4096), flush=True)
     connection.close()
 """

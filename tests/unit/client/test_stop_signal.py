@@ -20,7 +20,7 @@ while not weir.stopping():
     time.sleep(0.001)
 print("saved", flush=True)
 """
-WITHIN_S = 60
+WITHIN_S = 180
 
 
 class Container:
