@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .pages import go, until
+from .pages import WITHIN_MS, go, until
 from .serving import ServingOnPort
 
 SCRIPT = "<img src=x onerror=alert(1)>"
@@ -62,6 +62,7 @@ def test_other_site_changes_reads_and_frames_nothing(
     browser: Any, server: ServingOnPort, other_site: str
 ) -> None:
     context = browser.new_context()
+    context.set_default_timeout(WITHIN_MS)
     page = context.new_page()
     page.goto(server.link())
     page.locator(".state", has_text="live").wait_for()

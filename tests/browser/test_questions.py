@@ -21,10 +21,13 @@ def test_now_shows_what_rest_says(opened: Callable[..., Any], server: ServingOnP
         ).first.wait_for()
         page.get_by_role("button", name=re.compile("sees of vision")).click()
         page.get_by_text("within quota", exact=False).first.wait_for()
-        status = server.get("/api/v1/status")
-        counts = [f"{status['allocated']:g}", str(status["running"]), str(status["pending"])]
+
+        def counts() -> list[str]:
+            status = server.get("/api/v1/status")
+            return [f"{status['allocated']:g}", str(status["running"]), str(status["pending"])]
+
         tiles = page.locator(".tile b")
-        until(page, lambda: [tile.split()[0] for tile in tiles.all_inner_texts()[:3]] == counts)
+        until(page, lambda: [tile.split()[0] for tile in tiles.all_inner_texts()[:3]] == counts())
         waits = server.submit("true", name="waits", project="language", gpus=4)
         page.get_by_role("link", name="waits", exact=True).click()
         page.get_by_role("heading", name="Why it waits").wait_for()
@@ -94,6 +97,6 @@ def test_four_questions_are_answered_within_two_clicks(
         else:
             evicted.get_by_text("reclaim").first.wait_for()
             evicted.get_by_text("borrows").first.wait_for()
-        for row in (owed, waits):
+        for row in (waits, owed):  # it would start in place of what stops first
             server.ask("POST", f"/api/v1/workloads/{row['uid']}/stop")
             server.until(str(row["uid"]), "stopped")

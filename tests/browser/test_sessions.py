@@ -8,7 +8,7 @@ from bench.dashboard_load import viewers
 
 from weir.local.server.server_limits import ServerLimits
 
-from .pages import Window, is_live, running
+from .pages import WITHIN_MS, Window, is_live, running
 from .serving import ServingOnPort
 
 
@@ -42,6 +42,7 @@ def test_page_says_why_it_gets_no_stream(opened: Callable[..., Any], server: Ser
     most = ServerLimits().streams_per_person_max
     with viewers(server, most - 1, [token]):
         second = page.context.browser.new_context().new_page()
+        second.set_default_timeout(WITHIN_MS)
         second.goto(server.link(token))
         second.get_by_role("alert").get_by_text(f"You have {most} open streams").wait_for()
         assert second.get_by_text("The pool has no node").count() == 0

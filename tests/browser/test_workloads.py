@@ -74,6 +74,7 @@ def test_list_is_filtered_sorted_and_stopped_together(
         page.get_by_role("button", name="Set").click()
         for name in ("one", "two"):
             until(page, lambda name=name: server.get(f"/api/v1/workloads/{name}")["priority"] == 33)
+        page.get_by_role("button", name="Set").wait_for(state="detached")  # with it, the choice is forgotten
         assert server.get("/api/v1/workloads/other")["priority"] != 33
         page.get_by_label("Choose one").check()
         page.get_by_label("Choose two").check()
