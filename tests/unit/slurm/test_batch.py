@@ -116,7 +116,7 @@ def test_notice_reaches_the_script(tmp_path: Path) -> None:
 
 
 def test_the_signal_of_the_user_comes_before_the_time_limit(tmp_path: Path) -> None:
-    settings = JobSettings(name="x", notice=(signal.SIGUSR1, 600, 1), limit_s=601.0)
+    settings = JobSettings(name="x", notice=(signal.SIGUSR1, 600, 1), limit_s=610.0)
     job = batch(tmp_path, settings, "trap 'echo near the end; exit 9' USR1; while :; do sleep 0.05; done")
     assert log_of(job) == "near the end\n"
     assert job.returncode == 9
