@@ -13,7 +13,7 @@ LOOK_S = 0.25
 
 
 Outcomes = Counter[str]
-LATE_S = 60.0
+LATE_S = 240.0
 """Extra seconds for a load without enough answers."""
 
 
