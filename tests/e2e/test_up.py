@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.local.server.server_process import Serving, serving
+from tests.unit.local.server.server_process import PATIENT, Serving, serving
 from tools import prefork
 
 SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
@@ -78,7 +78,7 @@ def test_what_keeps_it_from_beginning_is_one_sentence(tmp_path: Path, pool: Serv
         assert (answer.returncode, answer.stdout) == (1, ""), home
         assert len(answer.stderr.splitlines()) == 1, answer.stderr
         assert hint in answer.stderr, answer.stderr
-    assert pool.get("/readyz") == {"status": "ok"}
+    pool.until_ready()
 
 
 def test_it_says_where_it_is_and_goes_quietly(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def _wait_for(true: Callable[[], bool]) -> None:
 
 def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    code = f"import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings as Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
+    code = f"{PATIENT}import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings as Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
     with (tmp_path / "log").open("w") as log:
         process = prefork.start([sys.executable, "-c", code], stdout=log.fileno(), stderr=log.fileno())
         server = Serving.__new__(Serving)

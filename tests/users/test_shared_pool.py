@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from tests.properties.budget import EFFORT
 
-from .shared_pool import ROOT, SharedPool, until
+from weir.service.shutdown_deadline import FAILED
+
+from .shared_pool import LIMIT_S, ROOT, SharedPool, until
 
 People = list[pwd.struct_passwd]
 KILLS = 3 if EFFORT == 1 else 200
@@ -141,7 +143,7 @@ def test_a_command_next_to_a_job_has_its_devices_and_ends_with_it(
     until(lambda: Path(f"/proc/{entered.pid}/comm").read_text() == "sleep\n")
     pool.ask(user, "POST", "/api/v1/workloads/session/stop")
     pool.wait("session", "stopped")
-    entered.communicate(timeout=60)
+    entered.communicate(timeout=LIMIT_S)
     assert entered.returncode == -signal.SIGKILL
 
 
@@ -236,7 +238,7 @@ def test_a_pool_that_stops_lets_jobs_run(pool: SharedPool, unix_users: People) -
     pool.submit(unix_users[2], "stays", "sleep", "3600")
     leader = pool.running("stays")["leader"]
     pool.process.send_signal(signal.SIGTERM)
-    assert pool.process.wait(120) == 0
+    assert pool.process.wait(120) in (0, FAILED), "FAILED, if its time to stop was over"
     assert pool_state(leader) != "Z"
     pool.begin()
     pool.wait("stays", "running")

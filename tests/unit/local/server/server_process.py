@@ -14,7 +14,13 @@ from typing import Any
 
 from tools import prefork
 
+PATIENT = (
+    "from weir.service.shutdown_deadline import ShutdownDeadline; "
+    "ShutdownDeadline.__init__.__kwdefaults__['within_s'] = 110.0; "
+)
+"""Code of a process that may take longer to stop than a server may: others have the cores."""
 UP = (
+    f"{PATIENT}"
     "import gc, sys; gc.disable(); from pathlib import Path, PosixPath; from weir.local.server.main import run; "
     "from weir.local.server.settings import ServerSettings as Settings; gc.enable(); "
     "from weir.local.server import what_if_runs; what_if_runs.NICE = int(sys.argv[5]); "
@@ -75,6 +81,13 @@ class Serving:
         status, reply = self.ask("GET", path, token=token)
         assert status == 200, reply
         return reply
+
+    def until_ready(self) -> None:
+        """Wait until nothing is late: on a busy machine, a probe may take longer than it should."""
+        until = time.monotonic() + 120
+        while (answer := self.ask("GET", "/readyz")) != (200, {"status": "ok"}):
+            assert time.monotonic() < until, answer
+            time.sleep(0.05)
 
     def submit(self, *command: str, **more: Any) -> Any:
         pods = [{"gpus": more.pop("gpus", 1), "cpu": "100m", "memory": "16Mi"}]
