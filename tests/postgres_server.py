@@ -77,7 +77,7 @@ class Postgres:
         """Stop it at once, as a crash would."""
         if self._process is not None:
             self._process.send_signal(3)  # SIGQUIT: an immediate shutdown
-            self._process.wait(60)
+            self._process.wait(180)
             self._process = None
 
     def pause(self) -> None:

@@ -72,14 +72,16 @@ class Machine:
             assert time.monotonic() < until
             time.sleep(0.05)
         self.pool = weir.Pool(
-            json.loads(place.read_text())["url"], token=(self.home / "token").read_text().strip()
+            json.loads(place.read_text())["url"],
+            token=(self.home / "token").read_text().strip(),
+            timeout_s=120.0,
         )
 
     def kill(self) -> None:
         """End the server as a crash does."""
         self.pool.close()
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(60)
+        self.process.wait(120)
 
     def starts(self, name: str, *command: str, gpus: int = 1, type: str = "train") -> list[int]:  # noqa: A002
         """Start a workload; its GPUs."""
@@ -130,7 +132,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
             found.until(lambda: not list(found.pool.list()))
             found.pool.close()
             found.process.terminate()
-            found.process.wait(60)
+            found.process.wait(120)
 
 
 def test_idle_work_goes_in_steps_and_all_other_work_stays(machine: Machine, tmp_path: Path) -> None:

@@ -158,7 +158,9 @@ def test_the_steps_of_an_editor_that_installs_its_server(person: Person, tmp_pat
         f"echo listeningOn==$(cat {place}/port)==\n"
     )
     proxy = free_port()
-    editor = person.begin_ssh("-T", "-D", f"127.0.0.1:{proxy}", "-o", "ConnectTimeout=60", "weir-dev", "bash")
+    editor = person.begin_ssh(
+        "-T", "-D", f"127.0.0.1:{proxy}", "-o", "ConnectTimeout=180", "weir-dev", "bash"
+    )
     with ended(editor):
         assert editor.stdin is not None
         assert editor.stdout is not None

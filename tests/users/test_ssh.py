@@ -135,13 +135,13 @@ def remote(unix_users: list[pwd.struct_passwd]) -> Iterator[tuple[Installed, pwd
                 yield pool, mia, directory
         finally:
             server.terminate()
-            server.wait(60)
+            server.wait(120)
 
 
 def listens(server: subprocess.Popen[bytes], port: int) -> bool:
     assert server.poll() is None, "sshd didn't begin"
     try:
-        socket.create_connection(("127.0.0.1", port), 60).close()
+        socket.create_connection(("127.0.0.1", port), 120).close()
     except ConnectionRefusedError:
         return False
     return True

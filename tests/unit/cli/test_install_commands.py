@@ -186,6 +186,6 @@ def test_supervisors_are_signalled_and_waited_for(tmp_path: Path, monkeypatch: p
             module, "pool_processes", lambda _home: answers.pop(0) if answers else module.PoolProcesses()
         )
         assert not module.end_jobs(tmp_path, 60)
-        assert job.wait(60) == -signal.SIGTERM
+        assert job.wait(180) == -signal.SIGTERM
         assert other.poll() is None
         other.kill()

@@ -59,7 +59,7 @@ def test_a_percent_sign_in_a_path_means_itself_to_ssh(
     file.write_text(ssh_config.render(["weir-dev"], "mia"))
     words = ["ssh", "-F", str(file), "weir-dev", "true"]
     answer = subprocess.run(
-        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=180, check=False
     )
     assert "percent_expand" not in answer.stderr
     assert "UNKNOWN port 65535" in answer.stderr, "its command was begun, and ended or closed its input"

@@ -18,7 +18,7 @@ ME = pwd.getpwuid(os.getuid()).pw_name
 def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     monkeypatch.setattr(foreign_usage, "AGE_S_MIN", 0.0)
     env = {**os.environ, "WEIR_POD_DIRECTORY": "/home/pods/1/1-0-0"}
-    with subprocess.Popen(["sleep", "60"], env=env) as found:
+    with subprocess.Popen(["sleep", "600"], env=env) as found:
         while foreign_usage._program(found.pid) != "sleep":
             pass
         yield found

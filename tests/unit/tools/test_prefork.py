@@ -22,7 +22,7 @@ def test_arguments_environment_and_directory_arrive(tmp_path: Path) -> None:
         process = prefork.start(
             python("-c", SHOW, "a b", "ü"), stdout=file.fileno(), cwd=tmp_path, env={"NAME": "value"}
         )
-        assert process.wait(60) == 0
+        assert process.wait(180) == 0
     assert out.read_text() == f'[["a b", "\\u00fc"], "value", "{tmp_path}"]\n'
 
 
@@ -65,7 +65,7 @@ def test_signals_arrive_and_a_process_that_runs_has_no_exit_code(number: signal.
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.01)
     process.send_signal(number)
-    assert process.wait(60) == -number
+    assert process.wait(180) == -number
     assert process.poll() == process.returncode == -number
     process.kill()
 
@@ -78,4 +78,4 @@ def test_a_process_has_a_session_and_no_descriptors_of_others() -> None:
         os.close(writing)
         with os.fdopen(reading) as output:
             assert output.read() == "True [0, 1, 2]\n"
-        assert process.wait(60) == 0
+        assert process.wait(180) == 0

@@ -35,12 +35,12 @@ class FakeCluster:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(180)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
+        self._thread.join(180)
 
     def kubeconfig(self, directory: Path) -> Path:
         cluster = {"server": f"http://127.0.0.1:{self.port}"}

@@ -182,7 +182,7 @@ def test_a_person_who_stops_following_ends_the_command_alone(
     fake_cluster.logs["train-a"] = [[(T % 1 + "line\n").encode(), b"WAIT"]]
 
     def interrupt() -> None:
-        assert fake_cluster.waits.wait(60)
+        assert fake_cluster.waits.wait(180)
         os.kill(os.getpid(), signal.SIGINT)
 
     Thread(target=interrupt, daemon=True).start()

@@ -20,7 +20,7 @@ from weir.cli.slurm.site_table import SiteNames
 from weir.cli.slurm.submission_fields import map_job
 from weir.slurm.errors import SlurmError
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 REFUSED = ("input_file",)
 DIFFERENT = {
     "background_left": "the pod ends with its script, and a batch program waits for its output",

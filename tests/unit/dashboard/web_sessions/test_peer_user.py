@@ -42,11 +42,11 @@ def test_a_socket_that_has_no_port_has_no_user() -> None:
 def test_the_kernel_names_another_user() -> None:
     other = pwd.getpwnam("nobody").pw_uid
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+        server.settimeout(180)
         words = [sys.executable, "-c", _CONNECTS, str(other), str(server.getsockname()[1])]
         with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
             assert process.stdin is not None
             with server.accept()[0] as accepted:
                 assert peer_uid(accepted) == other
             process.stdin.close()
-            assert process.wait(60) == 0
+            assert process.wait(180) == 0

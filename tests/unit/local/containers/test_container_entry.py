@@ -14,7 +14,7 @@ from weir.local import job_files
 from weir.local.containers import enter, sshd, user_namespace
 from weir.local.job_files import UnreadableFile
 
-LIMIT_S = 60
+LIMIT_S = 180
 ENTER = """
 import os, sys
 from weir.local.containers import enter

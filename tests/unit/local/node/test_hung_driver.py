@@ -32,7 +32,7 @@ def test_a_driver_that_hangs_gets_one_process_a_start(monkeypatch: pytest.Monkey
 
 def _order_again_and_again(forked: list[int]) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(60)
+    ours.settimeout(180)
     ended = 0
     node = NodeProcess(Site("/nowhere", Cgroups("none")), theirs, theirs)
 

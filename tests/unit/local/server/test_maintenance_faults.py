@@ -89,7 +89,7 @@ def _announced_until_killed(server: Serving, attempt: int, begins_s: float, afte
     first = threading.Event()
 
     def kill() -> None:
-        first.wait(60)
+        first.wait(180)
         time.sleep(after_s)
         server.process.send_signal(signal.SIGKILL)
 

@@ -71,13 +71,13 @@ async def test_output_that_is_none_stops_no_other_request(stands: Standing, kind
     FILES[kind](own / "log")
     following = asyncio.create_task(stands.admin.get("/api/v1/workloads/odd/logs?follow=true"))
     for words in ("", "?tail=1", "?pod=all", "?pod=all&tail=3"):
-        answer = await asyncio.wait_for(stands.admin.get(f"/api/v1/workloads/odd/logs{words}"), 60)
+        answer = await asyncio.wait_for(stands.admin.get(f"/api/v1/workloads/odd/logs{words}"), 120)
         assert answer.status_code == 200
         assert len(answer.content) < 1000
         assert ("the output can't be read" in answer.text) == (kind not in ("a terabyte", "nothing"))
     assert (await stands.admin.get("/healthz")).status_code == 200
     await stands.admin.post("/api/v1/workloads/odd/stop")
-    await asyncio.wait_for(following, 60)
+    await asyncio.wait_for(following, 120)
     assert following.result().text.count("can't be read") == int(kind not in ("a terabyte", "nothing"))
 
 

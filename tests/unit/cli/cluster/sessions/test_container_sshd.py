@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(SSHD is None, reason="no sshd: apt-get install o
 def prepared(directory: Path, key: str = KEY, user: str = "", **variables: str) -> tuple[int, str]:
     command = container_sshd.check_command(key) if not user else container_sshd.serve_command(key, user)
     own = {"PATH": os.environ["PATH"], "TMPDIR": str(directory), **variables}
-    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=180, check=False)
     return done.returncode, done.stdout.strip()
 
 

@@ -27,7 +27,7 @@ def echo_after(path: Path, pause: threading.Event) -> threading.Thread:
     """Send back what the first connection says until it ends, once the pause is over."""
 
     def serve() -> None:
-        pause.wait(60)
+        pause.wait(180)
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(path))
             listening.listen()
@@ -46,13 +46,13 @@ def test_a_script_carries_bytes_both_ways_until_both_ends(script: list[str], tmp
     begun, content = threading.Event(), bytes(range(256)) * 4000
     server = echo_after(tmp_path / "s", begun)
     with subprocess.Popen(
-        [*script, str(tmp_path / "s"), "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*script, str(tmp_path / "s"), "180"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         begun.set()  # it waits for the socket
-        output, _ = process.communicate(content, timeout=60)
+        output, _ = process.communicate(content, timeout=180)
     assert output == b"+" + content
     assert process.returncode == 0
-    server.join(60)
+    server.join(180)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -62,7 +62,7 @@ def test_a_reader_that_is_late_gets_every_byte(script: list[str], tmp_path: Path
         listening.bind(str(tmp_path / "s"))
         listening.listen()
         with subprocess.Popen(
-            [*script, str(tmp_path / "s"), "60"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+            [*script, str(tmp_path / "s"), "180"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         ) as process:
             stream, _ = listening.accept()
             with stream:
@@ -70,7 +70,7 @@ def test_a_reader_that_is_late_gets_every_byte(script: list[str], tmp_path: Path
                 time.sleep(0.3)
                 stream.sendall(last)
             time.sleep(0.3)  # the script has everything, and its reader nothing yet
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=180)
     assert output == b"+" + first + last
     assert process.returncode == 0
 
@@ -78,6 +78,6 @@ def test_a_reader_that_is_late_gets_every_byte(script: list[str], tmp_path: Path
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_says_that_no_program_listens(script: list[str], tmp_path: Path) -> None:
     done = subprocess.run(
-        [*script, str(tmp_path / "s"), "0"], stdin=subprocess.DEVNULL, timeout=60, check=False
+        [*script, str(tmp_path / "s"), "0"], stdin=subprocess.DEVNULL, timeout=180, check=False
     )
     assert done.returncode == 92

@@ -66,7 +66,7 @@ class Site:
         self.root = f"127.0.0.1:{port}"
         self.streams, self.program = streams, program
         self.listener = SessionListener(streams, kind, "notes", self.root)
-        self.browser = httpx.AsyncClient(base_url=f"http://{self.root}", timeout=60)
+        self.browser = httpx.AsyncClient(base_url=f"http://{self.root}", timeout=180)
 
     async def open(self) -> None:
         assert (await self.browser.get(self.listener.link())).status_code == 303
@@ -91,7 +91,7 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     await streams.close()
     for each in (front, server):
         each.close()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while program.open:
             program.is_idle.clear()
             await program.is_idle.wait()
@@ -156,7 +156,7 @@ async def test_a_cookie_works_for_the_account_that_opened_the_link(
     assert (await site.browser.get(path)).status_code == 200
     monkeypatch.setattr(session_listener, "peer_uid", lambda _connection: 4321)
     stolen = {"Cookie": "; ".join(f"{each.name}={each.value}" for each in site.browser.cookies.jar)}
-    async with httpx.AsyncClient(base_url=f"http://{site.root}", timeout=60) as other:
+    async with httpx.AsyncClient(base_url=f"http://{site.root}", timeout=180) as other:
         assert (await other.get(path, headers=stolen)).status_code == 401
     assert (await site.browser.get(path)).status_code == 200, "its connection is still that account's"
 
@@ -178,7 +178,7 @@ async def test_what_is_no_address_is_refused_without_an_error_in_the_process(
 
 async def test_a_container_that_no_stream_can_join_is_not_waited_for(site: Site) -> None:
     site.streams.refusal = NoInterpreter("Its image has neither Python nor Node.")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         with pytest.raises(NoInterpreter):
             await until_it_listens(site.streams, 0.01)
 
