@@ -6,6 +6,7 @@ from weir.kubernetes.writes.operations import Bind, PatchStatus, WriteDone
 
 from .small_world import job, maker, node, pod, project, reference
 from .test_backend import Scene
+from .test_left_objects import read, written
 
 SERVE = maker("ReplicaSet", "apps/v1", "serve", "s1", {"replicas": 3})
 NAME = "team/replicaset-serve"
@@ -65,6 +66,21 @@ def test_a_control_that_begins_again_leaves_running_work_in_its_project() -> Non
     here.connect()
     here.step()
     assert (spec(here).project, gpus(here)) == ("before", {"before": 2, "since": 0})
+
+
+def test_a_namespace_that_moves_while_weir_is_down_takes_along_elastic_work_with_a_new_pod() -> None:
+    before = site()
+    recorded = read(written(before, {}))
+    assert recorded.spec.project == "before"
+    here = Scene()
+    here.hear("nodes", node("n1"), node("n2"))
+    here.hear("projects", project("before", "elsewhere"), project("since", "team"))
+    here.hear("owners", SERVE)
+    here.hear("workloads", recorded)
+    here.hear("pods", running(0), running(1), replica(2))
+    (bind,) = here.step()
+    assert isinstance(bind, Bind)
+    assert (spec(here).project, gpus(here)) == ("since", {"before": 0, "since": 3})
 
 
 def test_what_passes_the_quota_of_the_new_project_runs_on_as_borrowed() -> None:

@@ -176,16 +176,16 @@ class WorkloadRegistry:
         if missing:
             project, refusal = None, missing
         holds = any(tracked.holds for tracked in gang.pods())
+        if gang.project is None and holds:
+            gang.project = self._started_for(gang, project)
         moves = holds and gang.project not in (None, project) and wants_more(gang)
         if project is not None and (moves or not holds) and (closing := self._quota_objects.closing(project)):
             project, refusal = None, closing
         gang.refusal = refusal
-        if gang.project is None and holds:
-            project = self._started_for(gang, project)
         if not holds and gang.reported is not None and project not in (None, gang.project):
             gang.project = None  # it leaves control under the one, and comes back under the other
             self.dirty[gang] = None
-        elif not holds or gang.project is None:
+        elif not holds:
             gang.project = project
         elif moves and project is not None:
             gang.project, gang.granted = project, False  # what it holds is judged by the new quota
