@@ -74,6 +74,16 @@ def test_a_member_of_another_scheduler_that_a_deleted_group_loses_is_noticed() -
     assert here.backend.cluster_state.registry.named[NAME].needed == 2
 
 
+def test_a_group_made_again_leaves_no_workload_of_a_pod_that_succeeded() -> None:
+    here, _ = site()
+    for at in range(2):
+        here.hear("pods", member(f"p{at}", owner=reference(SERVE), on="n1", phase="Succeeded"))
+    here.step()
+    here.hear("podgroups", group(spec=gang_of(2), uid="g-again"))
+    here.step()
+    assert {key.uid for key in here.backend.cluster_state.registry.gangs} == {"g-again"}
+
+
 def test_of_many_makers_of_groups_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling_groups, "MAKERS_MAX", 3)
     here = Scene()

@@ -140,16 +140,17 @@ class PodTracker:
         self._budgets.withdrawn(tracked)
         if tracked.unreadable:
             self._unreadable.clear("pods", tracked.key)
-        gang = tracked.gang or self._gang_of_over(tracked)
         self.leave(tracked, PodExit.STOPPED if tracked.evicted else PodExit.LOST)
-        if gang is not None and tracked.over:
-            gang.succeeded.pop(tracked.key, None)
-            self._registry.dirty[gang] = None
+        self.leave_ended(tracked)
         self._node_states.foreign(tracked.key, None)
         self._resolver.forget(tracked.key)
 
-    def _gang_of_over(self, tracked: TrackedPod) -> Gang | None:
-        return None if tracked.info is None else self._registry.gangs.get(tracked.info.gang)
+    def leave_ended(self, tracked: TrackedPod) -> None:
+        """Take a pod that is over out of the workload that counts it."""
+        gang = None if tracked.info is None else self._registry.gangs.get(tracked.info.gang)
+        if gang is not None and tracked.over:
+            gang.succeeded.pop(tracked.key, None)
+            self._registry.dirty[gang] = None
 
     def leave(self, tracked: TrackedPod, how: PodExit) -> None:
         """Release a pod's resources and take it out of its workload."""
@@ -176,8 +177,9 @@ class PodTracker:
         """Drop everything known of a pod that can't be taken in."""
         tracked = self.by_key.pop(key, None)
         try:
-            if tracked is not None and tracked.gang is not None:
+            if tracked is not None:
                 self.leave(tracked, PodExit.LOST)
+                self.leave_ended(tracked)
         finally:
             self._resolver.drop(key)
 

@@ -58,6 +58,7 @@ class StalePods:
         is_recounted = self._resolver.resource_claims.take_recounted(key)
         if not is_recounted:
             info = self._registry.as_bound(tracked, info)
+        self._pods.leave_ended(tracked)
         tracked.info = info
         gang = self._gang_of(info)
         if tracked.unreadable:
@@ -90,8 +91,8 @@ class StalePods:
     def _set_aside(self, tracked: TrackedPod, error: Exception) -> None:
         """Set a pod aside that can't be read: it isn't placed, and its devices count as foreign usage."""
         tracked.unreadable = self._unreadable.note("pods", tracked.key, tracked.uid, error)
-        if tracked.gang is not None:
-            self._pods.leave(tracked, PodExit.LOST)
+        self._pods.leave(tracked, PodExit.LOST)
+        self._pods.leave_ended(tracked)
         tracked.info, tracked.settled = None, False
         if tracked.bound and not tracked.over:
             body = rough(self._resolver.pod(tracked.key).spec, tracked.node, tracked.phase)
