@@ -80,7 +80,7 @@ def test_a_member_that_another_scheduler_placed_counts_as_present() -> None:
     reported.step()
     assert why(reported) is None
     assert gang(reported).needed == 2
-    assert workload_of(gang(reported)).min_pods == 2
+    assert workload_of(gang(reported), reported.cluster_state.node_states).min_pods == 2
     assert numbers(reported) == ("16", "1/3")
     reported.gone("pods", "team/mpi-launcher", "u-mpi-launcher")
     reported.step()
@@ -103,7 +103,7 @@ def test_the_order_of_owners_and_members_does_not_matter(order: tuple[int, ...])
     assert set(reported.control.cluster.jobs) == {"team/mpijob-mpi"}
     assert why(reported) is None
     assert gang(reported).members.placed == {"launcher": 1}
-    assert workload_of(gang(reported)).min_pods == 2
+    assert workload_of(gang(reported), reported.cluster_state.node_states).min_pods == 2
 
 
 def test_a_member_of_another_scheduler_that_is_gone_is_waited_for() -> None:
@@ -273,7 +273,7 @@ def test_a_kind_that_comes_after_its_pods_leaves_no_empty_group() -> None:
     reported.see("owners", PYTORCH)
     reported.step()
     assert why(reported, "pytorchjob-train") is None
-    groups = workload_of(gang(reported, "pytorchjob-train")).groups
+    groups = workload_of(gang(reported, "pytorchjob-train"), reported.cluster_state.node_states).groups
     assert sorted((group.name, group.count, group.min) for group in groups) == [
         ("master", 1, 1),
         ("worker", 3, 3),
@@ -294,7 +294,9 @@ def test_what_runs_when_its_owner_becomes_known_is_counted_once() -> None:
     reported.see("owners", PYTORCH)
     reported.step()
     assert numbers(reported, "pytorchjob-train") == ("8", "4/4")
-    assert len(workload_of(gang(reported, "pytorchjob-train")).groups) == 2
+    assert (
+        len(workload_of(gang(reported, "pytorchjob-train"), reported.cluster_state.node_states).groups) == 2
+    )
 
 
 def test_a_pod_whose_owners_come_late_leaves_no_workload_behind() -> None:

@@ -298,6 +298,18 @@ def test_a_group_that_is_disrupted_as_a_whole_needs_all_pods_that_run() -> None:
     assert reported.control.cluster.jobs["team/podgroup-train"].spec.min_pods == 2
 
 
+def test_a_group_that_is_disrupted_as_a_whole_needs_no_pod_whose_node_is_gone() -> None:
+    reported = small_cluster()
+    reported.see("podgroups", group(spec=gang_of(1, disruptionMode="PodGroup")))
+    for index in range(2):
+        reported.see("pods", member(f"p{index}", on=f"n{index + 1}", devices="0", start=1, phase="Running"))
+    reported.step()
+    reported.gone("nodes", "n2", "n2")
+    reported.step()
+    workload = reported.control.cluster.jobs["team/podgroup-train"]
+    assert (workload.spec.min_pods, workload.is_below()) == (1, False)
+
+
 def test_priority_and_preemption_are_those_of_the_group() -> None:
     reported = small_cluster()
     spec = gang_of(1, priority=80, priorityClassName="high", preemptionPolicy="Never")

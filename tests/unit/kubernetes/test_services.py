@@ -53,6 +53,19 @@ def test_running_replicas_up_to_those_kept_are_the_minimum(
     assert (workload.min_pods, workload.preemptible, workload.pods) == (needed, preemptible, 6)
 
 
+def test_replicas_whose_node_is_gone_are_no_part_of_the_minimum() -> None:
+    reported = service_with(6, 2, 3)
+    reported.see("nodes", node("n2"))
+    lost = {"on": "n2", "devices": "0", "start": 1, "phase": "Running"}
+    reported.see("pods", pod("web-2", owner=reference(deployment("web", 6, 3)), **lost))
+    reported.step()
+    workload = reported.control.cluster.jobs["team/deployment-web"]
+    assert workload.spec.min_pods == 3
+    reported.gone("nodes", "n2", "n2")
+    reported.step()
+    assert (workload.spec.min_pods, workload.is_below()) == (2, False)
+
+
 def test_groups_of_a_leader_worker_set_are_kept_by_their_index() -> None:
     reported = WatchProgress()
     reported.see("nodes", node("n1", gpus=8))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.writes.operations import Bind, Evict, WriteDone
 
 from .small_world import maker, node, pod, project, reference
@@ -138,3 +139,13 @@ def test_a_role_that_has_succeeded_takes_the_minimum_of_no_other() -> None:
     assert bound(here) == set()
     here.hear("pods", made["workers-1"])
     assert bound(here) == {"workers-0", "workers-1"}
+
+
+def test_running_replicas_arent_stopped_for_one_of_another_size_whose_node_is_gone() -> None:
+    here = site(SERVE, node("n1"), node("n2"))
+    here.hear("pods", replica("old", 1, on="n1", start=1, devices="0", phase="Running"))
+    here.hear("pods", replica("a", 2, on="n2", start=2, devices="0,1", phase="Running"))
+    here.step()
+    here.backend.deliver("nodes")([ObjectRemoved("n2", "n2")])
+    writes = [each for _ in range(10) for each in here.step(600.0)]
+    assert not [each for each in writes if isinstance(each, Evict)]

@@ -46,7 +46,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
         return facts
     if gang.head is None or gang.project is None:
         return facts
-    workload, absent = workload_of(gang), absent_pods(gang, is_node)
+    workload, absent = workload_of(gang, is_node), absent_pods(gang, is_node)
     if gang.reported is None:
         facts.append(WorkloadSubmitted(workload, now_s, gang.life.ran_s, absent))
         gang.reported_gate = None

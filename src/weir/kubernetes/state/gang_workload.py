@@ -14,8 +14,8 @@ LOWEST_PRIORITY = -(1 << 31)
 """Priority of a workload that bound itself past its quota: all others of its project may preempt it."""
 
 
-def workload_of(gang: Gang) -> Workload:
-    """Return the workload for the engine."""
+def workload_of(gang: Gang, is_node: Container[str]) -> Workload:
+    """Return the workload for the engine. `is_node`: nodes that control knows."""
     assert gang.head is not None
     head = gang.head
     derived, annotations = head.derived, head.annotations
@@ -23,13 +23,14 @@ def workload_of(gang: Gang) -> Workload:
     gang.whole = max(1, needed.min_pods)
     needed = gang.members.left_of(needed)
     gang.needed = max(1, needed.min_pods)
+    held = sum(_runs_on(tracked, is_node) for tracked in gang.pods())
     if derived.native is not None and derived.native.stops_whole:
-        gang.needed = max(gang.needed, _held(gang))
-    gang.needed = minimum_of_service(gang, gang.needed)
+        gang.needed = max(gang.needed, held)
+    gang.needed = minimum_of_service(gang, gang.needed, held)
     _trim(gang, needed.minima)
     counts = [max(1, len(group.slots)) for group in gang.groups]
     min_pods = min(gang.needed, sum(counts))
-    minima = _minima(gang, needed.minima, counts, min_pods)
+    minima = _minima(gang, needed.minima, counts, min_pods, is_node)
     limits = (annotations.max_runtime_s, head.pod_request.max_runtime_s)
     return Workload(
         name=gang.name,
@@ -84,13 +85,13 @@ def _is_preemptible(gang: Gang) -> bool:
     return gang.is_preemptible if stated or by_replicas is None else by_replicas
 
 
-def _held(gang: Gang) -> int:
-    """Return the number of its pods that have a node and stay there."""
-    return sum(_stays(tracked) for tracked in gang.pods())
-
-
 def _stays(tracked: TrackedPod) -> bool:
     return tracked.holds and not tracked.stopping
+
+
+def _runs_on(tracked: TrackedPod, is_node: Container[str]) -> bool:
+    """Return True if a pod stays on its node and control knows that node."""
+    return _stays(tracked) and tracked.node in is_node
 
 
 def _group_name(gang: Gang, at: int) -> str:
@@ -116,7 +117,9 @@ def _trim(gang: Gang, minima: Mapping[str, int]) -> None:
         gang.groups.pop()
 
 
-def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods: int) -> list[int]:
+def _minima(
+    gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods: int, is_node: Container[str]
+) -> list[int]:
     """Return the minimum of each group: the minima by role, and then other pods up to `min_pods`.
 
     Several groups may have one role, since its pods have different requests. Pods with a node come first,
@@ -124,7 +127,7 @@ def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods:
     """
     if len(counts) == 1:
         return [min(by_role.get(gang.groups[0].role, 0), counts[0])]
-    available = [_by_availability(group) for group in gang.groups]
+    available = [_by_availability(group, is_node) for group in gang.groups]
     minima = [0] * len(counts)
 
     def grow(ats: Sequence[int], most: int) -> None:
@@ -146,10 +149,10 @@ def _minima(gang: Gang, by_role: Mapping[str, int], counts: list[int], min_pods:
     return minima
 
 
-def _by_availability(group: PodGroupSlots) -> tuple[int, int]:
+def _by_availability(group: PodGroupSlots, is_node: Container[str]) -> tuple[int, int]:
     """Return the pods of a group that have a node and stay there, and those that can be placed."""
     pods = [tracked for tracked in group.slots if tracked is not None]
-    held = sum(_stays(tracked) for tracked in pods)
+    held = sum(_runs_on(tracked, is_node) for tracked in pods)
     return held, sum(not tracked.holds and not tracked.wait for tracked in pods)
 
 

@@ -20,7 +20,7 @@ def kept_replicas(gang: Gang) -> int | None:
     return None if gang.head is None or not is_service(gang) else gang.head.annotations.min_replicas
 
 
-def minimum_of_service(gang: Gang, needed: int) -> int:
+def minimum_of_service(gang: Gang, needed: int, running: int) -> int:
     """Return the pods that a service can't do without now: the running replicas that it keeps.
 
     Where each replica is a gang of its own, as in a LeaderWorkerSet, a gang needs what it needs.
@@ -28,7 +28,6 @@ def minimum_of_service(gang: Gang, needed: int) -> int:
     kept = kept_replicas(gang)
     if kept is None or gang.key.gang:
         return needed
-    running = sum(tracked.holds and not tracked.stopping for tracked in gang.pods())
     return max(needed, min(kept, running, _covered_replicas(gang, running)))
 
 

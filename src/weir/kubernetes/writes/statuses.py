@@ -254,7 +254,7 @@ class StatusWriter:
             self._later[gang] = until_s
             return []  # it is something else in a moment, and one write says it all
         writes: list[Write | EmitEvent] = []
-        spec = spec_body(gang, done)
+        spec = spec_body(gang, done, self._cluster_state.node_states)
         if (text := digest(spec)) != done.spec and may_change(gang, done, self._cluster_state):
             done.spec = text
             writes.append(upsert(gang, spec, text, self._cluster_state.registry.objects.get(gang.name)))

@@ -5,7 +5,7 @@ binding, the status of the pod, and two statuses of the Job. Without the seventh
 `kubectl get workloads.weir.dev`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from weir.api.answers import Explanation
@@ -123,10 +123,10 @@ def _left_object(gang: Gang, state: ClusterState) -> WorkloadObject | None:
     return there if is_its_own and maker_is_gone(gang, state.resolver.owners) else None
 
 
-def spec_body(gang: Gang, done: WrittenStatus) -> Words:
+def spec_body(gang: Gang, done: WrittenStatus, is_node: Container[str]) -> Words:
     """Return the spec of a workload's object; `done.counts` is brought up to date."""
     key = gang.key
-    workload = gang.reported or workload_of(gang)
+    workload = gang.reported or workload_of(gang, is_node)
     counts = counts_without_replaced(gang, workload.groups, done.counts)
     done.counts = counts
     groups = tuple(
