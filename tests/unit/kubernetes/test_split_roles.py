@@ -9,7 +9,7 @@ from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.writes.operations import Bind, Evict, WriteDone
 
 from .small_world import maker, node, pod, project, reference
-from .test_backend import Scene
+from .test_backend import Scene, status_of
 
 SERVE = maker("ReplicaSet", "apps/v1", "serve", "s1", {"replicas": 3})
 RAY = maker(
@@ -139,6 +139,21 @@ def test_a_role_that_has_succeeded_takes_the_minimum_of_no_other() -> None:
     assert bound(here) == set()
     here.hear("pods", made["workers-1"])
     assert bound(here) == {"workers-0", "workers-1"}
+
+
+def test_devices_of_a_workload_count_the_missing_pods_of_no_role_that_has_succeeded() -> None:
+    sets = [{"name": "driver"}, {"name": "workers", "template": {"spec": {"parallelism": 2}}}]
+    jobset = maker("JobSet", "jobset.x-k8s.io/v1alpha2", "js", "s1", {"replicatedJobs": sets})
+    here = site(jobset)
+    roles = {name: {"jobset.sigs.k8s.io/replicatedjob-name": name} for name in ("driver", "workers")}
+    driver = {"owner": reference(jobset), "labels": roles["driver"], "gpus": 0}
+    here.hear("pods", pod("driver-0", on="n1", start=1, devices="", phase="Running", **driver))
+    here.hear("pods", pod("workers-0", owner=reference(jobset), labels=roles["workers"], gpus=2))
+    here.step()
+    here.hear("pods", pod("driver-0", on="n1", start=1, devices="", phase="Succeeded", **driver))
+    here.step()
+    here.now_s += 60.0
+    assert status_of(here.reported())["gpus"] == "4"
 
 
 def test_running_replicas_arent_stopped_for_one_of_another_size_whose_node_is_gone() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from weir.kubernetes.state.gang_workload import counted_pods, pods_by_role
+from weir.kubernetes.state.gang_workload import counted_pods, minimum_of, pods_by_role
 from weir.kubernetes.state.gangs import Gang
 from weir.model.workloads import PodGroup, Request
 
@@ -36,7 +36,7 @@ def groups_in_use(gang: Gang, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, .
 def absent_requests(gang: Gang) -> Iterator[Request]:
     """Return the requests of pods that it needs and that don't exist, as far as they are known."""
     assert gang.head is not None
-    there, minima = pods_by_role(gang), gang.head.derived.minima
+    there, minima = pods_by_role(gang), minimum_of(gang, gang.head).minima
     left = gang.whole - counted_pods(there, minima, gang.whole) - gang.members.pending
     by_role = {group.role: group.request for group in reversed(gang.groups)}
     for role, least in minima.items():

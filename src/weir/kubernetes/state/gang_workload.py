@@ -19,7 +19,7 @@ def workload_of(gang: Gang, is_node: Container[str]) -> Workload:
     assert gang.head is not None
     head = gang.head
     derived, annotations = head.derived, head.annotations
-    needed = _needed(gang, head)
+    needed = minimum_of(gang, head)
     gang.whole = max(1, needed.min_pods)
     needed = gang.members.left_of(needed)
     gang.needed = max(1, needed.min_pods)
@@ -67,12 +67,12 @@ def wants_more(gang: Gang) -> bool:
         group.role for group in gang.groups for tracked in group.slots if tracked and _stays(tracked)
     )
     held.update(gang.members.placed)
-    minimum = _needed(gang, gang.head)
+    minimum = minimum_of(gang, gang.head)
     least = max(1, minimum.min_pods)
     return counted_pods(held, minimum.minima, least) >= least
 
 
-def _needed(gang: Gang, head: PodInfo) -> GangMinimum:
+def minimum_of(gang: Gang, head: PodInfo) -> GangMinimum:
     """Return the minimum of a gang, of all schedulers."""
     succeeded = Counter(gang.succeeded.values()) + Counter(gang.members.succeeded)
     return head.derived.needed(head.annotations.min_pods, succeeded)
@@ -201,7 +201,7 @@ def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
     ready, lacking = Counter[str](), Counter(pod.group for pod in absent)
     for at, group in enumerate(gang.groups):
         ready[group.role] += max(1, len(group.slots)) - lacking[at]
-    minimum = _needed(gang, gang.head)
+    minimum = minimum_of(gang, gang.head)
     if counted_pods(ready, gang.members.left_of(minimum).minima, gang.needed) >= gang.needed:
         return None
     return _shortage(gang, ready, minimum.minima)
