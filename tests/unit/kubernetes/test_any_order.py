@@ -8,11 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.budget import examples
 
+from weir.kubernetes.api.objects import PodSchedulingGroup
+
+from .pod_groups import gang_of, group
 from .small_world import WatchProgress, job, maker, node, pod, project, reference
 
 NODES = ("n1", "n2", "n3")
 JOBS = ("a", "b", "c")
 SET = "s"
+GROUP = "g"
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
@@ -43,6 +47,8 @@ class World:
             self.put("owners", JOBS[one % 3], self._job(JOBS[one % 3], 1 + two % 3))
         elif what in {"set", "unset"}:
             self._set(is_there=what == "set")
+        elif what in {"group", "ungroup"}:
+            self._group(1 + two % 3 if what == "group" else None)
         elif what == "unjob" and jobs:
             self.drop("owners", sorted(jobs)[one % len(jobs)])
         elif what == "over" and jobs:
@@ -51,23 +57,8 @@ class World:
             self.put(
                 "owners", key, {**job(key, uid, pods_, over="Complete"), "metadata": jobs[key]["metadata"]}
             )
-        elif what == "pod" and jobs:
-            key = sorted(jobs)[one % len(jobs)]
-            self.made += 1
-            name = f"{key}-{self.made}"
-            owner = key, jobs[key]["metadata"]["uid"]
-            self.put("pods", f"team/{name}", pod(name, owner=owner, labels={ROLE: key}))
-        elif what == "member" and jobs:
-            key = sorted(jobs)[one % len(jobs)]
-            self.made += 1
-            owner = key, jobs[key]["metadata"]["uid"]
-            on = NODES[two] if two < len(NODES) else ""
-            name = f"m-{self.made}"
-            self.put("pods", f"team/{name}", pod(name, scheduler="other", owner=owner, on=on))
-        elif what == "foreign":
-            self.made += 1
-            name = f"f-{self.made}"
-            self.put("pods", f"team/{name}", pod(name, scheduler="other", on=NODES[one % 3], gpus=two % 2))
+        elif what == "foreign" or (what in {"pod", "grouped", "member"} and jobs):
+            self._new_pod(what, one, two)
         elif what in {"bind", "run", "end", "delete", "remove", "type"} and pods:
             self._pod(what, sorted(pods)[one % len(pods)], two)
         elif what == "node":
@@ -87,6 +78,33 @@ class World:
             self.put("projects", "team", project("team", gpus=gpus))
         elif "team" in self.there["projects"]:
             self.drop("projects", "team")
+
+    def _new_pod(self, what: str, one: int, two: int) -> None:
+        """Make a pod of a Job, also as a member of the pod group, or one of another scheduler."""
+        self.made += 1
+        if what == "foreign":
+            made = pod(f"f-{self.made}", scheduler="other", on=NODES[one % 3], gpus=two % 2)
+        else:
+            jobs = self._jobs()
+            key = sorted(jobs)[one % len(jobs)]
+            owner = key, jobs[key]["metadata"]["uid"]
+            if what == "member":
+                on = NODES[two] if two < len(NODES) else ""
+                made = pod(f"m-{self.made}", scheduler="other", owner=owner, on=on)
+            else:
+                made = pod(f"{key}-{self.made}", owner=owner, labels={ROLE: key})
+        if what == "grouped":
+            made.spec.scheduling_group = PodSchedulingGroup(GROUP)
+        self.put("pods", f"team/{made.metadata.name}", made)
+
+    def _group(self, count: int | None) -> None:
+        """Make the pod group, or delete it."""
+        if count is not None and f"team/{GROUP}" not in self.there["podgroups"]:
+            self.made += 1
+            made = group(GROUP, gang_of(count, priority=80, priorityClassName="high"), uid=f"g{self.made}")
+            self.put("podgroups", f"team/{GROUP}", made)
+        elif count is None and f"team/{GROUP}" in self.there["podgroups"]:
+            self.drop("podgroups", f"team/{GROUP}")
 
     def _set(self, *, is_there: bool) -> None:
         """Make the JobSet, or delete it."""
@@ -146,7 +164,9 @@ class World:
         elif what == "remove":
             self.drop("pods", key)
             return
-        self.put("pods", key, pod(meta.name, **answer))
+        made = pod(meta.name, **answer)
+        made.spec.scheduling_group = spec.scheduling_group
+        self.put("pods", key, made)
 
 
 def _copy(thing: Any) -> Any:
@@ -198,6 +218,10 @@ ACTS = st.tuples(
             "type",
             "foreign",
             "member",
+            "group",
+            "ungroup",
+            "grouped",
+            "grouped",
             "node",
             "unnode",
             "unjob",
@@ -211,7 +235,7 @@ ACTS = st.tuples(
 )
 """Kinds of events."""
 HEARD = st.tuples(
-    st.sampled_from(["nodes", "pods", "owners", "projects"]),
+    st.sampled_from(["nodes", "pods", "owners", "projects", "podgroups"]),
     st.sampled_from(["next", "next", "twice", "list", "step"]),
 )
 """Source of the next event, and its delivery."""
@@ -256,7 +280,7 @@ def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: l
     streamed.step(after_s=61.0)
     streamed.step()
     listed = WatchProgress()
-    for resource in ("nodes", "projects", "owners", "pods"):
+    for resource in ("nodes", "projects", "owners", "podgroups", "pods"):
         for thing in world.there[resource].values():
             listed.see(resource, _copy(thing))
     listed.step()

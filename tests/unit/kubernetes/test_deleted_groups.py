@@ -74,6 +74,29 @@ def test_a_member_of_another_scheduler_that_a_deleted_group_loses_is_noticed() -
     assert here.backend.cluster_state.registry.named[NAME].needed == 2
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["object there", "object gone"])
+def test_pods_that_a_deleted_group_left_stay_one_workload_when_weir_starts_again(is_there: bool) -> None:
+    """The owners of the pods need more pods than the group did."""
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    here.hear("owners", job("a", "j1", 3), job("b", "j2", 3))
+    if is_there:
+        here.hear("workloads", read(site()[1]))
+    for at, owner in enumerate((("a", "j1"), ("b", "j2"))):
+        where = {"on": "n1", "start": 1, "devices": str(at), "phase": "Running"}
+        here.hear("pods", member(f"p{at}", owner=owner, **where))
+    writes: list[Any] = [each for _ in range(5) for each in here.step(3600.0)]
+    assert not [each for each in writes if isinstance(each, Evict)]
+    assert set(here.control.cluster.jobs) == {NAME}
+    assert here.phases() == ["RUNNING"] * 2
+    assert not [each for each in here.reported() if isinstance(each, UpsertWorkload)]
+    here.gone("p0")
+    here.gone("p1")
+    here.step()
+    assert not here.backend.cluster_state.registry.gangs
+
+
 def test_a_group_made_again_leaves_no_workload_of_a_pod_that_succeeded() -> None:
     here, _ = site()
     for at in range(2):

@@ -4,7 +4,8 @@ A pod that names a group belongs to the workload of that group, whatever owns th
 the table of kinds and before `weir.dev/min-pods`. A pod whose group isn't known waits. The pods that have a
 node when their group is deleted stay one workload, without the minimum of the group: no other pod could
 start for it. Its `Workload` goes with it. The other pods are workloads by their owners until the group is
-there again.
+there again. Of a deleted group nothing counts but its name, which its pods state: a Weir that starts later
+knows no more.
 """
 
 from collections import Counter
@@ -142,7 +143,7 @@ class SchedulingGroups:
             if group in policies:
                 self._gone.pop(named, None)
             elif group in before:
-                self._gone[named] = before[group]
+                self._gone[named] = _named_alone(named[1], before[group])
         self._stale |= pods
 
     def _policy(self, here: Key) -> GroupPolicy | None:
@@ -196,7 +197,7 @@ class SchedulingGroups:
 
     def is_gone(self, uid: str) -> bool:
         """Return True if a group was deleted; those deleted long ago are forgotten."""
-        return uid in self._gone_uids
+        return not uid or uid in self._gone_uids
 
     def _note_gone(self, uids: set[str]) -> None:
         self._news |= uids
@@ -234,7 +235,9 @@ class SchedulingGroups:
         waits = ("", "") if bound or info.wait else self._wait(namespace, reference, policy)
         if waits[0]:
             info = replace(info, wait=waits[0], wait_why=waits[1])
-        counts = policy or (self._gone.get(here) if bound or assumed else None)
+        counts = policy
+        if policy is None and (bound or assumed):
+            counts = self._gone.setdefault(here, _named_alone(reference))
         if counts is None:
             return info
         if counts.topology_key and not self._is_taken(counts.topology_key):
@@ -271,6 +274,13 @@ class SchedulingGroups:
             full = f"{NODE_LABELS_MOST} other node labels keep groups together already"
             return f"Its {named} keeps to one value of {label}, and {full}.", REFUSED
         return "", ""
+
+
+def _named_alone(named: GroupReference, deleted: GroupPolicy | None = None) -> GroupPolicy:
+    """Return the group that pods on nodes name, without its rules. It has no uid if only they know of it."""
+    if deleted is None:
+        return GroupPolicy(GROUP, named.kind, named.name, uid="", created=None)
+    return GroupPolicy(deleted.api_version, named.kind, named.name, deleted.uid, created=None)
 
 
 def _member_of(

@@ -107,7 +107,7 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
     """Return True if its object was deleted with its owner, before its pods: another would count again."""
     is_going = any(each.holds or each.deleting for each in gang.pods())
     has_begun = bool(done.spec) or done.missing_s is not None or is_going
-    is_missing = gang.name not in state.registry.objects
+    is_missing = not gang.key.uid or gang.name not in state.registry.objects
     return has_begun and is_missing and owner_is_gone(gang, state.resolver.owners, state.resolver.groups)
 
 
