@@ -107,8 +107,24 @@ def test_a_group_made_again_leaves_no_workload_of_a_pod_that_succeeded() -> None
     assert {key.uid for key in here.backend.cluster_state.registry.gangs} == {"g-again"}
 
 
-def test_of_many_makers_of_groups_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling_groups, "MAKERS_MAX", 3)
+def test_of_a_maker_only_the_groups_that_are_there_are_remembered() -> None:
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    here.hear("owners", SERVE)
+    for at in range(4):
+        here.hear("podgroups", group(spec=gang_of(1), uid=f"g{at}"))
+        here.hear("pods", member("p", owner=reference(SERVE), on="n1", phase="Running"))
+        here.step()
+        here.backend.deliver("podgroups")([ObjectRemoved("team/train", f"g{at}")])
+        here.step()
+    here.hear("podgroups", group(spec=gang_of(1), uid="g-last"))
+    here.step()
+    assert here.backend.cluster_state.resolver.groups.made_by(["s1"]) == {"g-last"}
+
+
+def test_of_many_groups_with_makers_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling_groups, "MADE_MAX", 3)
     here = Scene()
     here.hear("nodes", node("n1"))
     here.hear("projects", project("team"))

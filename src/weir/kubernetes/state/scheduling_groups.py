@@ -36,8 +36,8 @@ NODE_LABELS_MOST = 16
 """Node labels by which groups keep together at a time; each is a topology of its own for the engine."""
 GONE_MAX = 10_000
 """Deleted groups that are remembered; workloads of earlier ones end a minute after their last pod."""
-MAKERS_MAX = 100_000
-"""Makers of pods whose groups are remembered, those with the latest pods; a Job is one."""
+MADE_MAX = 100_000
+"""Groups whose makers are remembered, those with the latest pods; a Job is a maker."""
 LABEL_TOPOLOGY = "node-label/"
 Key = tuple[str, GroupReference]
 _Object = tuple[str, str, str]  # namespace, kind and name
@@ -87,7 +87,8 @@ class SchedulingGroups:
         self._reference: dict[str, Key] = {}
         self._members: dict[Key, _Members] = {}
         self._by_object: dict[_Object, set[str]] = {}  # pods by the object that they name
-        self._groups_of: dict[str, set[str]] = {}  # uids of groups by the uid of what makes their pods
+        self._maker_of: dict[str, str] = {}  # uid of what makes the pods of a group, by the uid of the group
+        self._groups_of: dict[str, set[str]] = {}  # the same the other way round
         self._labels: Counter[str] = Counter()  # groups by the node label that they keep to
         self._gone_uids: dict[str, None] = {}  # of deleted groups, the last ones
         self._news: set[str] = set()  # those of them that weren't taken yet
@@ -202,6 +203,8 @@ class SchedulingGroups:
     def _note_gone(self, uids: set[str]) -> None:
         self._news |= uids
         self._gone_uids.update(dict.fromkeys(uids))
+        for uid in uids:
+            self._forget_maker(uid)
         while len(self._gone_uids) > GONE_MAX:
             del self._gone_uids[next(iter(self._gone_uids))]
 
@@ -242,16 +245,22 @@ class SchedulingGroups:
             return info
         if counts.topology_key and not self._is_taken(counts.topology_key):
             counts = replace(counts, topology_key="")
-        if members.maker is not None:
+        if members.maker is not None and policy is not None:
             self._note_maker(members.maker.uid, counts.uid)
         found = _member_of(info, counts, reference, members.maker)
         return found if policy is not None else _left(found, info)
 
     def _note_maker(self, maker: str, group: str) -> None:
-        groups = self._groups_of.pop(maker, set())  # the last one to be forgotten now
-        self._groups_of[maker] = groups | {group}
-        if len(self._groups_of) > MAKERS_MAX:
-            del self._groups_of[next(iter(self._groups_of))]
+        self._forget_maker(group)  # the last one to be forgotten now
+        self._maker_of[group] = maker
+        self._groups_of.setdefault(maker, set()).add(group)
+        if len(self._maker_of) > MADE_MAX:
+            self._forget_maker(next(iter(self._maker_of)))
+
+    def _forget_maker(self, group: str) -> None:
+        maker = self._maker_of.pop(group, None)
+        if maker is not None:
+            drop(self._groups_of, maker, group)
 
     def _is_taken(self, label: str) -> bool:
         """Return True if a node label is one of those that groups may keep to."""
