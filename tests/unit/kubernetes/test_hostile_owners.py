@@ -76,3 +76,17 @@ def test_pods_of_another_namespace_dont_keep_an_owner_suspended() -> None:
     site.lose_pods()
     (resumed,) = suspensions(site.step())
     assert resumed.path == PATH
+
+
+def test_an_owner_without_a_namespace_is_never_suspended_or_resumed() -> None:
+    """Pods of every namespace can name it as their owner."""
+    owner = mpi()
+    owner["metadata"]["namespace"] = ""
+    site = running(owner)
+    writes = [*site.reclaim(), *site.step(31.0)]
+    assert not suspensions(writes)
+    assert evicted(writes) == set(PODS)
+    marked = mpi(suspend=True, marked=True)
+    marked["metadata"]["namespace"] = ""
+    site.hear("owners", marked)
+    assert not suspensions([*site.step(), *site.step(31.0)])

@@ -36,18 +36,28 @@ def usable_suspension(rule: KindRule, found: Mapping[str, Any]) -> OwnerSuspensi
     suspends = rule.suspends
     if suspends is None or (suspends.when is not None and not suspends.when.holds(found)):
         return None
-    return suspension_of(rule)
+    return suspension_of(rule) if _has_namespace(found) else None
+
+
+def _has_namespace(found: Mapping[str, Any]) -> bool:
+    """Return True if an object is in a namespace.
+
+    Pods of any namespace may name one without: Weir would suspend it for all of them.
+    """
+    return bool(found.get("metadata", {}).get("namespace"))
 
 
 def missing_remedy(rule: KindRule, found: Mapping[str, Any]) -> str:
     """Return the text that makes an object suspendable; empty if it is, or needn't be."""
     suspends = rule.suspends
-    return "" if suspends is None or usable_suspension(rule, found) is not None else suspends.remedy
+    if suspends is None or not _has_namespace(found) or usable_suspension(rule, found) is not None:
+        return ""
+    return suspends.remedy
 
 
 def mark_of(rule: KindRule, found: Mapping[str, Any]) -> OwnerSuspension | None:
     """Return the suspension by which Weir suspended an object to restart it; None if it didn't."""
-    return suspension_of(rule) if is_marked(found) else None
+    return suspension_of(rule) if is_marked(found) and _has_namespace(found) else None
 
 
 def is_marked(found: Mapping[str, Any]) -> bool:
