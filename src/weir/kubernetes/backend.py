@@ -120,12 +120,11 @@ class KubernetesBackend:
 
         return take
 
-    def unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
-        """Set the kinds of owners, by apiVersion and kind, that can't be read here, and why."""
+    def unreadable(self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]]) -> None:
+        """Set the kinds of owners that can't be read here, and why; of `absent` ones there is no object."""
         with self._lock:
-            self.cluster_state.resolver.set_unreadable(kinds)
-            stale = bool(self.cluster_state.resolver.stale)
-        if stale:
+            is_news = self.cluster_state.set_unreadable(kinds, absent)
+        if is_news:
             self.wake()
 
     def group_kinds(self) -> set[str]:

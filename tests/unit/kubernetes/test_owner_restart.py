@@ -232,7 +232,9 @@ def test_a_workload_that_was_forgotten_meanwhile_is_resumed_when_its_owner_can_b
     owner = OwnerFields("m1", "kubeflow.org/v1", "MPIJob", "mpi")
     known = WorkloadObject(metadata, WorkloadSpec(owner=owner, project="team"))
     site = Site(job("other", "j9"), known)
-    site.backend.unreadable({("kubeflow.org/v1", "MPIJob"): "the list of all MPIJob objects failed"})
+    site.backend.unreadable(
+        {("kubeflow.org/v1", "MPIJob"): "the list of all MPIJob objects failed"}, frozenset()
+    )
     for _ in range(3):
         assert not suspensions(site.step(61.0))
     site.hear("owners", mpi(suspend=True, marked=True))

@@ -16,7 +16,7 @@ What is remembered of each object is its key, uid and resource version.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from random import Random
@@ -118,7 +118,10 @@ class Reflector(Generic[T]):
         self._looked_for.set()
 
     async def run(self, *, until_absent: bool = False) -> None:
-        """List and watch, for ever, or until the server doesn't have the kind."""
+        """List and watch, for ever, or until the server doesn't have the kind.
+
+        In the second case no object is reported as removed then: another version may have them.
+        """
         while True:
             try:
                 if not self._resource_version:
@@ -131,6 +134,7 @@ class Reflector(Generic[T]):
                 rest_s = self._after(error)
                 if until_absent:
                     return
+                self.forget_all()
                 await self._rest(rest_s)
             except ApiError as error:
                 await asyncio.sleep(self._after(error))
@@ -156,7 +160,9 @@ class Reflector(Generic[T]):
         self.failure = str(error)
         self.counts.failures += 1
         if isinstance(error, NotFound):
-            self._forget_all()
+            self._resource_version = ""
+            self.absent = True
+            self.synced.set()
             return self._waits.absent_s
         if isinstance(error, TooManyRequests):
             return error.retry_after_s * self._chance.uniform(1.0, 1.5)
@@ -284,13 +290,20 @@ class Reflector(Generic[T]):
         else:
             yield ObjectSet(key, item)
 
-    def _forget_all(self) -> None:
+    def forget_all(self) -> None:
         """Report all objects as removed, because the server no longer has this kind."""
         self._tell([ObjectRemoved(key, uid) for key, (uid, _) in self._known.items()])
         self._known = {}
-        self._resource_version = ""
-        self.absent = True
-        self.synced.set()
+
+    def hand_over(self) -> dict[str, str]:
+        """Return the uids of the known objects by key, and forget them: another version is read now."""
+        uids = {key: uid for key, (uid, _) in self._known.items()}
+        self._known = {}
+        return uids
+
+    def take_over(self, uids: Mapping[str, str]) -> None:
+        """Take over the objects of another version: the next list reports each, or that it is gone."""
+        self._known = {key: (uid, "") for key, uid in uids.items()}
 
     def _tell(self, changes: Sequence[Change[T]]) -> None:
         if changes:

@@ -1,6 +1,8 @@
 """Watches of the kinds that make pods, each in one version: the first that the API server has.
 
-An object in two versions would be two owners, and its pods would move from one to the other and back.
+An object in two versions would be two owners, and its pods would move from one to the other and back. The
+objects of a version that isn't there any more count as they were last, until another version has them or the
+API server says that it serves none.
 """
 
 import asyncio
@@ -12,10 +14,13 @@ import msgspec
 
 from weir.kubernetes.api.changes import Change, Deliver, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import LOOK_AGAIN_AFTER_S, Reflector
 from weir.kubernetes.crd.objects import OwnerObject
+from weir.kubernetes.process.served_watch import is_served, offered
 from weir.kubernetes.state.owners import not_listed, not_served
+from weir.kubernetes.translate.kind_table import group_of
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds
 
 AGAIN_S = 30.0
@@ -33,17 +38,36 @@ class OwnerWatch:
         ]
         self._read = self._versions[0]
         self._looked_for = asyncio.Event()
+        self._api = api
+        self._is_gone = False  # the API server has no object of the kind in any version
 
     async def run(self) -> None:
         """Watch for ever, in whatever version is there."""
         while True:
             for version in self._versions:
-                self._read = version
+                version.take_over(self._read.hand_over())
+                self._read, watches = version, version.counts.watches
                 await version.run(until_absent=True)
+                if version.counts.watches > watches:
+                    self._is_gone = False
+            self._is_gone = not await self._may_be_served()
+            if self._is_gone:
+                self._read.forget_all()
             await asyncio.sleep(LOOK_AGAIN_AFTER_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._looked_for.wait(), AGAIN_S)
             self._looked_for.clear()
+
+    async def _may_be_served(self) -> bool:
+        """Return True if objects of the kind may be there, in a version that isn't read."""
+        group, resource = group_of(self._watched.api_versions[0]), self._watched.resource
+        try:
+            for api_version in await offered(self._api, group):
+                if await is_served(self._api, api_version, resource):
+                    return True
+        except ApiError:
+            return True
+        return False
 
     async def known(self) -> None:
         """Wait until the objects of the kind are known, or there are none in any version."""
@@ -66,6 +90,11 @@ class OwnerWatch:
             (version, kind): not_served(version, kind) if reader.absent else not_listed(kind, reader.failure)
             for version in self._watched.api_versions
         }
+
+    @property
+    def is_gone(self) -> bool:
+        """Return True if there is certainly no object of the kind."""
+        return self._read.absent and self._is_gone
 
 
 class OwnerWatches:
@@ -99,6 +128,10 @@ class OwnerWatches:
     def unreadable(self) -> dict[tuple[str, str], str]:
         """Return why kinds can't be read, by apiVersion and kind."""
         return {key: why for each in self.watches for key, why in each.unreadable().items()}
+
+    def absent(self) -> frozenset[tuple[str, str]]:
+        """Return the kinds, by apiVersion and kind, of which there is certainly no object."""
+        return frozenset(key for key, watch in self._of.items() if watch.is_gone)
 
     def _taker(self, kind: str) -> Callable[[str], Deliver]:
         def of_version(api_version: str) -> Deliver:

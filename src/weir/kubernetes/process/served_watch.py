@@ -59,6 +59,29 @@ class _Resources(ApiStruct):
     resources: list[ServedResource] = field(default_factory=list)
 
 
+async def offered(api: ApiClient, group: str) -> list[str]:
+    """Return the versions of a group of the API that are served, with the name of the group.
+
+    Raises:
+        ApiError: the API server doesn't say.
+    """
+    try:
+        there = await api.get(f"/apis/{group}", _Versions)
+    except NotFound:
+        return []
+    return [f"{group}/{each.version}" for each in there.versions]
+
+
+async def is_served(api: ApiClient, api_version: str, resource: str) -> bool:
+    """Return True if a version of a group of the API has a resource.
+
+    Raises:
+        ApiError: the API server doesn't say.
+    """
+    found = await api.get(f"/apis/{api_version}", _Resources)
+    return any(each.name == resource for each in found.resources)
+
+
 class ServedWatch:
     """Watches one resource in the newest version that the API server serves. `run` it as a task."""
 
@@ -107,17 +130,11 @@ class ServedWatch:
             ApiError: the API server doesn't say.
         """
         form = self._form
-        try:
-            there = await self._api.get(f"/apis/{form.group}", _Versions)
-        except NotFound:
-            return ""
-        offered = {each.version for each in there.versions}
+        there = await offered(self._api, form.group)
         for version in form.versions:
-            if version not in offered:
-                continue
-            found = await self._api.get(f"/apis/{form.group}/{version}", _Resources)
-            if any(each.name == form.resource for each in found.resources):
-                return f"{form.group}/{version}"
+            api_version = f"{form.group}/{version}"
+            if api_version in there and await is_served(self._api, api_version, form.resource):
+                return api_version
         return ""
 
     async def _reflect(self, api_version: str) -> None:

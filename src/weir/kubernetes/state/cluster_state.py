@@ -5,7 +5,7 @@ A state machine without a clock, a thread or a connection: changes of objects go
 known at that moment, and the facts are the difference to the facts before.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from weir.kubernetes.state.gang_facts import forget_facts, new_facts
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.intake import Intake
 from weir.kubernetes.state.job_report import reported_times
+from weir.kubernetes.state.node_reading import differ
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.overcommit import OvercommittedNodes
 from weir.kubernetes.state.owner_fate import see_owner
@@ -38,7 +39,6 @@ from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import limits_memory
 from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.requests import unstated_in_use
-from weir.model.nodes import Node
 from weir.state.events import WorkloadOutcome
 
 _NAMELESS = Metadata("")
@@ -127,10 +127,21 @@ class ClusterState:
         self._look_at_empty(owners.news | self.resolver.groups.made_by(owners.news))
         owners.news.clear()
 
+    def set_unreadable(
+        self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]]
+    ) -> bool:
+        """Set the kinds of owners that can't be read, and those without objects; return True for news."""
+        if is_news := self.resolver.set_unreadable(kinds, absent):
+            self._decide_again(self.registry.gangs.values())
+        return is_news
+
     def _look_at_empty(self, uids: set[str]) -> None:
         """Decide again about the workloads without pods of these owners."""
-        empty = (gang for gang in self.registry.owned_by(uids) if not gang.count)
-        self.registry.dirty.update(dict.fromkeys(empty))
+        self._decide_again(self.registry.owned_by(uids))
+
+    def _decide_again(self, gangs: Iterable[Gang]) -> None:
+        """Decide again about those of these workloads that have no pods."""
+        self.registry.dirty.update(dict.fromkeys(gang for gang in gangs if not gang.count))
 
     def _node(self, name: str, node: KubeNode | None) -> None:
         if node is None:
@@ -145,7 +156,7 @@ class ClusterState:
             else:
                 self.unreadable.clear("nodes", name)
             now = self.node_states.node(name)
-            if before is None or now is None or _differ(before, now):
+            if before is None or now is None or differ(before, now):
                 self.claims.inventory.set_node(name)
             self.resolver.see_resources(() if now is None else now.capacity)
             if before is not None and now is not None:
@@ -201,7 +212,7 @@ class ClusterState:
             self.registry.changed[gang] = None
             before, gang.job_report = gang.job_report, reported_times(thing, gang.key.uid)
             is_unknown = gang.project is None and any(tracked.holds for tracked in gang.pods())
-            if is_unknown or gang.job_report != before:  # its object says for which project it was started
+            if is_unknown or gang.job_report != before or not gang.count:  # it says what pods don't
                 self.registry.dirty[gang] = None
 
     # What follows
@@ -288,10 +299,7 @@ class ClusterState:
         return facts
 
     def quarantine(self, gang: Gang, why: str | Exception) -> list[Fact]:
-        """Leave out a workload until it is gone, because control can't take it. Its usage counts as foreign.
-
-        What it holds counts as another's.
-        """
+        """Leave out a workload until it is gone: control can't take it, and its usage counts as foreign."""
         was_reported = gang.reported is not None
         gang.quarantined = self.unreadable.note(QUARANTINED, gang.name, "", why)
         gang.project, gang.refusal = None, gang.quarantined
@@ -373,7 +381,8 @@ class ClusterState:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
             is_late = self.pods.now_s >= gang.empty_since_s + EMPTY_S
-            see_owner(gang, self.resolver.owners, self.resolver.groups, is_late=is_late)
+            has_object, resolver = gang.name in self.registry.objects, self.resolver
+            see_owner(gang, resolver.owners, resolver.groups, is_late=is_late, has_object=has_object)
         if not gang.nomination_reported:  # what was nominated before may have gone to others since
             gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
         facts = [*new_facts(gang, self.pods.now_s, self.node_states), *self._start_gates(gang)]
@@ -389,11 +398,3 @@ class ClusterState:
             if gang.quarantined:
                 self.unreadable.clear(QUARANTINED, gang.name)
         return facts
-
-
-def _differ(node: Node, other: Node) -> bool:
-    """Return True if two states of a node differ in its labels or in the resources that it has any of."""
-    if node.labels != other.labels:
-        return True
-    first, second = ({name for name, amount in each.capacity.items() if amount} for each in (node, other))
-    return first != second

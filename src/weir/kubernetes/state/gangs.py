@@ -95,9 +95,7 @@ class TrackedPod:
         self.origin: AllocationOrigin | None = None  # of its devices
         self.unreadable = ""  # why it can't be read
         self.start = 0
-        self.written_start = (
-            0  # the start that is written with its binding; control may know it by another since
-        )
+        self.written_start = 0  # the start written with its binding; control may know it by another since
         self.at_s = 0.0
         self.reported_start = 0  # the start that control takes to be alive
         self.reported_stopping = False
@@ -266,6 +264,8 @@ class Gang:
         youngest = max(self.pods(), key=lambda each: (each.created_s, each.key), default=None)
         if youngest is not None and youngest.info is not None:
             self.head = youngest.info
+            if self.head.gang == self.key:
+                self.key = self.head.gang  # in the version of the API that is read now
 
     def at(self, pod: PodKey) -> TrackedPod | None:
         """Return the pod in a slot."""

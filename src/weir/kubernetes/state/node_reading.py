@@ -88,3 +88,11 @@ def _taints(node: KubeNode) -> tuple[Taint, ...]:
 
 def _is_cordon(taint: Taint) -> bool:
     return taint.key == CORDONED.key and taint.effect == CORDONED.effect
+
+
+def differ(node: Node, other: Node) -> bool:
+    """Return True if two states of a node differ in its labels or in the resources that it has any of."""
+    if node.labels != other.labels:
+        return True
+    first, second = ({name for name, amount in each.capacity.items() if amount} for each in (node, other))
+    return first != second

@@ -100,23 +100,28 @@ def _is_gone(key: GangKey, owners: Owners) -> bool:
     return is_watched and owners.body(key.namespace, key.uid) is None
 
 
-def see_owner(gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool) -> None:
-    """Find out whether a workload without pods is over."""
+def see_owner(
+    gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool, has_object: bool
+) -> None:
+    """Find out whether a workload without pods is over.
+
+    While the kind of its owner can't be read, its `Workload` says so: it is deleted with the owner.
+    """
     if gang.empty_since_s == NEVER_WAS_S:
         gang.left = True
         return
     key, is_gone = maker_of(gang), groups.is_gone(gang.key.uid)
-    fate = None
-    if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":
-        fate = owner_fate(key, owners.body(key.namespace, key.uid), owners.kinds, owners.below)
+    fate, body = None, owners.body(key.namespace, key.uid)
+    if key.kind != "Pod" and (body is not None or owners.is_watched(key.api_version, key.kind)):
+        fate = owner_fate(key, body, owners.kinds, owners.below)
     if fate is None:
         suspended = gang.head is not None and gang.head.derived.suspended
-        gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not suspended)
+        waits = suspended or (has_object and owners.is_unread(key.api_version, key.kind))
+        gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not waits)
         return
     if gang.head is not None and fate.exists:
         derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended, restarts=fate.restarts)
         gang.head = replace(gang.head, derived=derived)
     waits = fate.exists and (fate.expects_pods or fate.suspended)
     gang.left = gang.newer or is_gone or not fate.exists or (is_late and not waits)
-    body = owners.body(key.namespace, key.uid)
     gang.awaits = gang.backoff.sentence(body, gang.needed) if fate.expects_pods else ""

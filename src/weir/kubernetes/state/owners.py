@@ -52,7 +52,8 @@ class Owners:
         self._missing: dict[Lowest, OwnerReference] = {}  # the first unknown one of a chain, by its lowest
         self._pods: dict[Lowest, set[str]] = {}
         self._lowest: dict[str, Lowest] = {}
-        self._unreadable: Mapping[tuple[str, str], str] = {}
+        self.unreadable: Mapping[tuple[str, str], str] = {}  # kinds that can't be read, and why
+        self.absent: frozenset[tuple[str, str]] = frozenset()  # of these kinds, those without any objects
         self._references: dict[tuple[str, ...], OwnerReference] = {}
         self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
         self.marked: dict[str, Body] = {}  # suspended by Weir to restart them, or once so
@@ -108,7 +109,11 @@ class Owners:
 
     def is_watched(self, api_version: str, kind: str) -> bool:
         """Return True if objects of a kind are known as soon as they are there."""
-        return (api_version, kind) not in self._unreadable and self.kinds.knows(api_version, kind)
+        return self.kinds.knows(api_version, kind) and not self.is_unread(api_version, kind)
+
+    def is_unread(self, api_version: str, kind: str) -> bool:
+        """Return True if objects of a kind may be there that can't be read."""
+        return (api_version, kind) in self.unreadable and (api_version, kind) not in self.absent
 
     def _unlink(self, uid: str) -> None:
         pod_owner = self._makers.get(uid)
@@ -130,16 +135,18 @@ class Owners:
             pod_owner = self._makers.get(at)
             at = None if pod_owner is None or pod_owner.above is None else pod_owner.above.uid
 
-    def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> set[str]:
-        """Set the kinds that can't be read, and why; return the pods to read again."""
-        if kinds == self._unreadable:
-            return set()
+    def set_unreadable(
+        self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]]
+    ) -> set[str]:
+        """Set the kinds that can't be read, and why; return the pods to read again.
+
+        `absent` are those of which there is no object.
+        """
+        self.absent = absent
         changed = {
-            key
-            for key in kinds.keys() | self._unreadable.keys()
-            if kinds.get(key) != self._unreadable.get(key)
+            key for key in kinds.keys() | self.unreadable.keys() if kinds.get(key) != self.unreadable.get(key)
         }
-        self._unreadable = dict(kinds)
+        self.unreadable = dict(kinds)
         stale: set[str] = set()
         for lowest, missing in self._missing.items():
             if (missing.api_version, missing.kind) in changed:
@@ -149,7 +156,7 @@ class Owners:
 
     def why_missing(self, reference: OwnerReference) -> str:
         """Return why an owner isn't known, in a sentence without a full stop."""
-        why = self._unreadable.get((reference.api_version, reference.kind))
+        why = self.unreadable.get((reference.api_version, reference.kind))
         if why is None:
             return f"its {reference.kind} {reference.name} isn't there"
         return f"its {reference.kind} {reference.name} can't be read: {why}"

@@ -1,6 +1,6 @@
 """A pod as it was read from its spec, its owners and its namespace, and the key of its workload."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.kinds import DerivedWorkload
@@ -10,10 +10,10 @@ from weir.model.workloads import Request
 
 @dataclass(frozen=True, slots=True)
 class GangKey:
-    """Identity of a workload: its owner, and the gang where an owner has several."""
+    """Identity of a workload: its owner, in any version of the API, and which of its gangs."""
 
     namespace: str
-    api_version: str
+    api_version: str = field(compare=False)
     kind: str
     name: str
     uid: str

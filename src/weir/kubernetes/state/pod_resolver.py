@@ -8,12 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from weir.kubernetes.api.object_numbers import seconds_of
-from weir.kubernetes.api.objects import (
-    KubePod,
-    Namespace,
-    OwnerReference,
-    PriorityClass,
-)
+from weir.kubernetes.api.objects import KubePod, Namespace, OwnerReference, PriorityClass
 from weir.kubernetes.api.volume_objects import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
 from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
@@ -300,9 +295,13 @@ class PodResolver:
             if before or self.resource_claims.uses(key):
                 self.stale.add(key)
 
-    def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
-        """Set the kinds of owners, by apiVersion and kind, that can't be read, and why."""
-        self._read_again(self.owners.set_unreadable(kinds))
+    def set_unreadable(
+        self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]] = frozenset()
+    ) -> bool:
+        """Set the kinds of owners that can't be read, and those without objects; return True for news."""
+        is_news = (kinds, absent) != (self.owners.unreadable, self.owners.absent)
+        self._read_again(self.owners.set_unreadable(kinds, absent))
+        return is_news
 
     def _all_with_claims(self) -> None:
         for keys in self._users.values():
