@@ -6,7 +6,6 @@ step.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +14,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from weir.local import pod_files
 from weir.local.output import read_on, size_of, tail_of
+from weir.local.server.log_positions import LogPosition, read_positions
 from weir.local.server.problem_details import RequestRefused
 from weir.local.state_dir import StateDir
 from weir.model.workloads import Workload
@@ -26,7 +26,6 @@ NUMBER_MOST = 10**9
 TAIL_MOST = 1_000_000
 ALL_PODS = "all"
 THREADS = 4
-_POSITION = re.compile(r"-|([0-9]{1,9}):([0-9]{1,18})")
 _threads = ThreadPoolExecutor(THREADS, "weir-logs")
 Words = ParamSpec("Words")
 Found = TypeVar("Found")
@@ -77,16 +76,6 @@ class LogPiece(NamedTuple):
 
     text: bytes
     position: str
-
-
-class LogPosition(NamedTuple):
-    """Start of a pod and offset in its output, written as START:OFFSET; `-` before the first start."""
-
-    start: int | None
-    offset: int
-
-    def __str__(self) -> str:
-        return "-" if self.start is None else f"{self.start}:{self.offset}"
 
 
 class PodLog:
@@ -150,28 +139,6 @@ class PodLog:
                 if over:
                     return
                 await asyncio.sleep(FOLLOW_S)
-
-
-def read_positions(written: str | None, uid: int, pods: int) -> list[LogPosition]:
-    """Return the positions that a client sends, one for each pod; none if it sends none.
-
-    They are written as UID/POSITION,POSITION: a name may have become another workload's meanwhile.
-
-    Raises:
-        RequestRefused: the text isn't that, or is of another workload.
-    """
-    if not written:
-        return []
-    owner, _, positions = written.partition("/")
-    if owner.isdigit() and owner != str(uid):
-        raise RequestRefused(409, "The output that was followed is that of an earlier workload of this name.")
-    found = [_POSITION.fullmatch(word) for word in positions.split(",", pods)]
-    if len(found) != pods or None in found:
-        message = "Last-Event-ID: is no position of this output; leave it out to read from the beginning"
-        raise RequestRefused(422, message, [{"field": "Last-Event-ID", "message": message}])
-    return [
-        LogPosition(int(each[1]), int(each[2])) if each[1] else LogPosition(None, 0) for each in found if each
-    ]
 
 
 def starts_by_pod(home: StateDir, uid: int) -> dict[tuple[int, int], list[int]]:

@@ -5,15 +5,14 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from weir.local.server.log_positions import LogPosition, read_positions, write_positions
 from weir.local.server.pod_logs import (
     FOLLOW_S,
     LogFollower,
     LogPiece,
-    LogPosition,
     LogStep,
     PodLog,
     in_log_thread,
-    read_positions,
     starts_by_pod,
 )
 from weir.local.state_dir import StateDir
@@ -72,14 +71,14 @@ class WorkloadLog:
             steps = await in_log_thread(self._steps, followed)
             text = b"".join(each.lines_of(step) for each, step in zip(followed, steps, strict=True))
             if text or is_first:
-                yield LogPiece(text, ",".join(str(each.position) for each in followed))
+                yield LogPiece(text, write_positions(each.position for each in followed))
             is_first = False
             if not any(step.more for step in steps):
                 if over:
                     break
                 await asyncio.sleep(FOLLOW_S)
         rest = b"".join(each.lines.rest() for each in followed)
-        yield LogPiece(rest, ",".join(str(each.follower.position) for each in followed))
+        yield LogPiece(rest, write_positions(each.follower.position for each in followed))
 
     def _steps(self, followed: "list[_FollowedPod]") -> list[LogStep]:
         begun = starts_by_pod(self._home, self._uid)
