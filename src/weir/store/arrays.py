@@ -85,6 +85,12 @@ class ArrayTable:
         at_s: float | None = self._database.value(query)
         return at_s
 
+    def index_runs_s(self, uid: int) -> float:
+        """Return the wall time of all runs of an array's indices together."""
+        query = select(func.sum(_columns.wall_s)).where(_columns.array_uid == uid, _columns.uid != uid)
+        ran_s: float | None = self._database.value(query)
+        return ran_s or 0.0
+
     def with_state(self, uid: int, state: str) -> list[int]:
         """Return the indices of an array whose workload ended so."""
         query = select(_columns.array_index).where(*_queued(uid), _columns.state == state)

@@ -98,6 +98,16 @@ def test_waiting_for_the_end(
     assert answer.err.endswith(f"train-4k2p {status} after running for 1m{why}\n")
 
 
+def test_end_of_an_array_is_that_of_all_its_indices(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    said = "train-4k2p succeeded after 2h, in which its indices ran for 8h in all: all 5 indices."
+    ended = {"ended_s": 1_000_120.0, "ran_s": 60.0, "reason": {"why": "succeeded", "sentence": said}}
+    ended["array"] = {"written": "0-4", "size": 5, "succeeded": 5}
+    fake.on("GET", "/workloads/train-4k2p", row("train-4k2p", status="succeeded", **ended))
+    assert main(["submit", "-p", "vision", "--wait", "--array", "0-4", "--", "true"]) == 0
+    assert capsys.readouterr().err.endswith(f"{said}\n")
+
+
 def test_following_gives_the_jobs_exit_code_although_the_connection_breaks(
     fake: Fake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

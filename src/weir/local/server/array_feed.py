@@ -16,7 +16,7 @@ from weir.local.server.array_view import ArrayFact, ArrayView
 from weir.local.server.pool_state import PoolState
 from weir.model.array_indices import index_name
 from weir.model.reasons import ReasonCode, suspension_reason
-from weir.model.resources import end_clause
+from weir.model.resources import end_clause, span
 from weir.state.events import WorkloadChanged, WorkloadOutcome
 from weir.store import ArrayEnd, NoSuchWorkload, WorkloadOver
 
@@ -169,10 +169,7 @@ class ArrayFeed:
         how, at_s = outcome(counts, stopped=view.stopped is not None), pool.clock()
         first_s = view.first_started_s
         ran_s = 0.0 if first_s is None else max(0.0, at_s - first_s)
-        clause = end_clause(
-            view.name, how.value, at_s - record.submitted_at_s, None if first_s is None else ran_s
-        )
-        sentence = f"{clause}: {_indices(how, counts)}."
+        sentence = f"{self._end_clause(view, how, at_s)}: {_indices(how, counts)}."
         if how is WorkloadOutcome.STOPPED and view.stopped:
             sentence = f"{sentence} {view.stopped}"
         end = ArrayEnd(how, at_s, sentence, counts, ran_s)
@@ -192,6 +189,14 @@ class ArrayFeed:
         pool.view.arrays.remove(view)
         pool.stream.send([("workload", row, None)])
         self._on_control(row)
+
+    def _end_clause(self, view: ArrayView, how: WorkloadOutcome, at_s: float) -> str:
+        """Return how an array ended, with its time since the submission and the run time of all indices."""
+        total_s = at_s - view.record.record.submitted_at_s
+        if view.first_started_s is None:
+            return end_clause(view.name, how.value, total_s, None)
+        runs = span(self._pool.store.arrays.index_runs_s(view.record.uid))
+        return f"{view.name} {how.value} after {span(total_s)}, in which its indices ran for {runs} in all"
 
 
 def outcome(counts: ArrayCounts, *, stopped: bool) -> WorkloadOutcome:

@@ -5,7 +5,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from weir.local.server.array_feed import PENDING_MAX
+from weir.store.arrays import ArrayTable
 
 from .in_process_server import Standing, reconnect, standing
 
@@ -51,7 +54,7 @@ async def test_each_index_runs_once_with_its_variables_and_its_own_log(stands: S
     assert made["array"]["size"] == 5
     row = await over(stands, "sweep")
     assert (row["status"], row["array"]["succeeded"]) == ("succeeded", 5)
-    assert row["reason"]["sentence"].startswith("sweep succeeded after running for ")
+    assert row["reason"]["sentence"].startswith("sweep succeeded after ")
     assert 0 < row["ran_s"] <= row["ended_s"] - row["submitted_s"]
     (listed,) = (await stands.get("workloads", all=True))["items"]
     assert (listed["pods_running"], listed["pods"], row["pods"]) == (0, 5, 5)
@@ -90,6 +93,24 @@ async def test_large_array_has_few_indices_in_the_engine_and_one_class(stands: S
     await act(stands, "huge/stop")
     row = await over(stands, "huge")
     assert (row["status"], row["array"]["stopped"]) == ("stopped", 10000)
+
+
+async def test_end_of_an_array_says_how_long_all_its_indices_ran(
+    stands: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stands.submit("sleep", "3600", name="sweep", array="0-3")
+    await running(stands, "sweep", 4)
+    monkeypatch.setattr(ArrayTable, "index_runs_s", lambda _table, _uid: 4 * 3600.0)
+    await act(stands, "sweep/stop")
+    row = await over(stands, "sweep")
+    assert ", in which its indices ran for 4h in all: 4 stopped." in row["reason"]["sentence"]
+
+
+async def test_runs_of_all_indices_count(stands: Standing) -> None:
+    await stands.submit("sleep", "0.2", name="sweep", array="0-3%1")
+    row = await over(stands, "sweep")
+    ran_s = sum(each["ran_s"] for each in (await indices(stands, "sweep")).values())
+    assert stands.pool.store.arrays.index_runs_s(row["uid"]) == pytest.approx(ran_s)
 
 
 async def test_failed_indices_are_retried_and_run_again(stands: Standing, tmp_path: Path) -> None:
