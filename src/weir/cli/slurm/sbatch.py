@@ -33,6 +33,7 @@ app = App(
 _NAMES_TRIED_MOST = 8
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 _SUFFIX_LENGTH = 4
+_PROJECTS_SHOWN = 8
 _TAKEN = 409
 _OPTIONS = {
     "project": "account",
@@ -124,7 +125,7 @@ def _for_machine(pool: "Pool", script: "BatchScript") -> _Prepared:
         models=_models(pool, script),
         best_effort=script.best_effort,
     )
-    project = _project(script, job)
+    project = _project(pool, script, job)
     return _Prepared(job, project, _renamed(_body(script, job, project)))
 
 
@@ -133,7 +134,7 @@ def _for_cluster(jobs: "ClusterJobs", script: "BatchScript") -> _Prepared:
     from weir.cli.slurm.site_table import site_names
 
     job = map_cluster_job(script, site_names(), _models(jobs.pool, script))
-    project = _project(script, job)
+    project = _project(jobs.pool, script, job)
     for kind in ("after", "after_ok", "after_not_ok", "after_any"):
         if kind in job.fields:
             job.fields[kind] = [jobs.name_of(number, project) for number in job.fields[kind]]
@@ -183,17 +184,23 @@ def _models(pool: "Pool", script: "BatchScript") -> Sequence[str]:
     return sorted({model for model in found if model is not None})
 
 
-def _project(script: "BatchScript", job: "MappedScript") -> str:
+def _project(pool: "Pool", script: "BatchScript", job: "MappedScript") -> str:
     """Return the project of a job.
 
     Raises:
         SlurmError: no project is named.
     """
     project = script.project or job.fields.get("project") or os.environ.get("WEIR_PROJECT")
-    if not project:
-        right = "write --project=NAME or --account=NAME; `weir project list` shows which there are"
-        raise SlurmError(f"no project is named: {right}")
-    return str(project)
+    if project:
+        return str(project)
+    names = [row.name for row in pool.projects()]
+    partition = script.request.text("partition") if script.request.has("partition") else ""
+    if partition in names:
+        right = f"--partition={partition} is a partition of Slurm; write --project={partition}"
+    else:
+        more = f" and {len(names) - _PROJECTS_SHOWN} more" if len(names) > _PROJECTS_SHOWN else ""
+        right = f"write --project=NAME; the projects are {', '.join(names[:_PROJECTS_SHOWN])}{more}"
+    raise SlurmError(f"no project is named: {right if names else 'an administrator creates one first'}")
 
 
 def _body(script: "BatchScript", job: "MappedScript", project: str) -> dict[str, Any]:
