@@ -70,6 +70,11 @@ def test_a_second_command_attaches_and_keeps_the_options(person: Person) -> None
     assert person.server.get("/api/v1/workloads/dev")["devices"] == 1
 
 
+def test_a_shell_runs_a_command_in_place_of_itself(person: Person) -> None:
+    done = person.weir("shell", "dev", "--", "sh", "-c", 'echo "$WEIR_WORKLOAD $0"; exit 3', "two words")
+    assert (done.stdout, done.returncode) == ("dev two words\n", 3)
+
+
 def test_keys_are_for_their_owner_alone(person: Person) -> None:
     directory, client = session_of(person, "dev"), client_files(person, "dev")
     private = [client / "client_key", directory / "host_key", directory / "sshd_config"]

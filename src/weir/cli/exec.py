@@ -29,6 +29,9 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     """
     from weir.client.address import find
 
+    if not name:
+        print("weir: no workload is named: write it before --: weir exec NAME -- COMMAND.", file=sys.stderr)
+        return 2
     if not command:
         print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
         return 2

@@ -19,7 +19,7 @@ _MANY = {
     "sweep": "-- COMMAND...",
     "schedule": "-- COMMAND...",
     "exec": "-- COMMAND...",
-    "ssh": "[NAME] [-- COMMAND...]",
+    **dict.fromkeys(("shell", "ssh"), "[NAME] [-- COMMAND...]"),
     "jupyter": "[NAME] [-- OPTIONS...]",
     "code": "[NAME] [-- OPTIONS...]",
     "sbatch": "[OPTIONS] [SCRIPT [ARGUMENTS...]]",

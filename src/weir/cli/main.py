@@ -10,18 +10,22 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir import __version__
 from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
 from weir.cli.option_mistakes import WrongOption
 from weir.client.errors import PoolError, Refused, Unreachable
 
+if TYPE_CHECKING:
+    from cyclopts import App
+
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 GARBAGE_AFTER = 200_000
 """New objects after which Python's collector runs."""
 _UNUSED = re.compile(r"Unused Tokens: \[(.*)\]\.")
-_TAKE_COMMANDS = ("submit", "exec", "ssh", "jupyter", "code")
+_NAME_AND_COMMAND = ("exec", "shell", "ssh", "jupyter", "code")
+_TAKE_COMMANDS = ("submit", *_NAME_AND_COMMAND)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -92,6 +96,7 @@ def _carried_out(words: list[str]) -> int:
     for command in COMMANDS:
         app.command(command.target, name=command.name)
     try:
+        words = _with_name(app, words)
         done = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
         _complain(_misunderstood(words, str(error)))
@@ -112,6 +117,15 @@ def _carried_out(words: list[str]) -> int:
         _complain(f"{how_to_install(words[0], extra)}.")
         return FAILED
     return done if isinstance(done, int) else 0
+
+
+def _with_name(app: "App", words: list[str]) -> list[str]:
+    """Return the words with an empty name before -- if there is no name: a word after it is never one."""
+    if words[0] not in _NAME_AND_COMMAND or "--" not in words:
+        return words
+    at = words.index("--")
+    _, bound, _ = app.parse_args([*words[:at], "--", ""], print_error=False, exit_on_error=False)
+    return words if bound.args[:1] != ("",) else [*words[: at + 1], "", *words[at + 1 :]]
 
 
 def _complain(text: str) -> None:

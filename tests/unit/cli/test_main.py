@@ -99,7 +99,7 @@ def test_help_is_two_columns_that_fit(
     ("command", "usage"),
     [
         ("sweep", "weir sweep [OPTIONS] -- COMMAND..."),
-        ("shell", "weir shell [OPTIONS] [NAME]"),
+        ("shell", "weir shell [OPTIONS] [NAME] [-- COMMAND...]"),
         ("ssh", "weir ssh [OPTIONS] [NAME] [-- COMMAND...]"),
         ("sbatch", "weir sbatch [OPTIONS] [SCRIPT [ARGUMENTS...]]"),
         ("stop", "weir stop [OPTIONS] NAME..."),

@@ -2,6 +2,7 @@
 
 import grp
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,6 +98,36 @@ def test_a_session_without_a_project_is_refused_in_one_sentence(
     fake.on("GET", "/workloads/dev", problem(404, "There is no workload dev."))
     assert main(["shell", "dev"]) == 2
     assert "no project is named: write -p PROJECT" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["shell", "--", "true"], "shell-ada"),
+        (["shell", "dev", "--", "true"], "dev"),
+        (["ssh", "--gpus", "1", "--", "true"], "shell-ada"),
+        (["jupyter", "--", "--collaborative"], "jupyter-ada"),
+        (["code", "--gpus", "1", "dev", "--", "--locale"], "dev"),
+    ],
+)
+def test_a_word_after_the_dashes_is_no_name(
+    words: list[str],
+    name: str,
+    fake: Fake,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake.on("GET", "/whoami", {"user": "ada", "signed_in_by": "token", "is_admin": False})
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+    assert main(words) == 2
+    assert [each.path for each in fake.asked if "/workloads/" in each.path] == [f"/workloads/{name}"]
+    assert "no project is named" in capsys.readouterr().err
+
+
+def test_a_command_beside_no_workload_is_refused(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["exec", "--", "true"]) == 2
+    assert not fake.asked
+    assert "write it before --: weir exec NAME -- COMMAND" in capsys.readouterr().err
 
 
 class _Answers:

@@ -41,7 +41,7 @@ app.command(pipe)
 def shell(
     name: str | None = None,
     /,
-    *,
+    *command: str,
     project: ProjectOption = None,
     request: RequestOptions = RequestOptions(),
     rules: RuleOptions = RuleOptions(),
@@ -57,6 +57,8 @@ def shell(
     ----------
     name
         The workload; shell-USER if left out.
+    command
+        Command to run there in place of a shell: everything after --.
     project
         Project whose quota a new workload uses; $WEIR_PROJECT if left out.
     """
@@ -64,16 +66,19 @@ def shell(
     if find().is_cluster:
         from weir.cli.cluster.sessions import cluster_shell
 
-        return refusals_said(lambda: cluster_shell.shell(name, options, environment, placement.namespace))
+        return refusals_said(
+            lambda: cluster_shell.shell(name, command, options, environment, placement.namespace)
+        )
 
     def enter_shell(pool: "Pool", detail: "WorkloadDetail") -> int:
         if pool.address.ssh is not None:
             directory = shlex.quote(detail.directory or ".")
-            return _become_ssh(pool, detail, "-t", f'cd {directory}; exec "${{SHELL:-/bin/sh}}"')
+            run = shlex.join(command) or '"${SHELL:-/bin/sh}"'
+            return _become_ssh(pool, detail, "-t", f"cd {directory}; exec {run}")
         leader = enter(pool, detail)
         if detail.image:
-            return run_beside(leader, _SHELL_IN_CONTAINER, first_process(leader, awaited=True))
-        return run_beside(leader, [leader.environment.get("SHELL") or "/bin/sh"], None)
+            return run_beside(leader, command or _SHELL_IN_CONTAINER, first_process(leader, awaited=True))
+        return run_beside(leader, command or [leader.environment.get("SHELL") or "/bin/sh"], None)
 
     return in_session("shell", name, options, environment, placement.namespace, enter_shell)
 

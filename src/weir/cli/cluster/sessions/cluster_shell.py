@@ -39,9 +39,13 @@ T = TypeVar("T")
 
 
 def shell(
-    name: str | None, options: Mapping[str, Any], environment: "EnvironmentOptions", namespace: str | None
+    name: str | None,
+    command: Sequence[str],
+    options: Mapping[str, Any],
+    environment: "EnvironmentOptions",
+    namespace: str | None,
 ) -> int:
-    """Enter the session of a name by a shell; queue it before if there is none. Return the exit code.
+    """Run a command, by default a shell, in the session of a name; queue it before if there is none.
 
     Raises:
         EntryRefused: it can't be entered.
@@ -49,7 +53,7 @@ def shell(
     with cluster_pool(namespace) as cluster:
         detail, address = cluster.session(name or cluster.default_name("shell"), options, environment)
         _say_stop(detail)
-        return _run(cluster, detail, address, _SHELL, terminal=has_terminal())
+        return _run(cluster, detail, address, command or _SHELL, terminal=has_terminal())
 
 
 def execute(name: str, command: Sequence[str], pod: str | None) -> int:
