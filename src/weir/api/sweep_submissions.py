@@ -1,11 +1,12 @@
 """Requests for hyper-parameter sweeps."""
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from math import inf
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from weir.api.submissions import Submission
 from weir.api.sweeps import SamplerName, SweepDetail, TrialRow, rung_rows
@@ -19,7 +20,14 @@ COMMAND_LENGTH_MAX = 1 << 20
 """Length of the command of a trial with its values."""
 STEP_MAX = 10**15
 ParameterRange = Annotated[str, Field(max_length=65_536)]
+_METRIC = re.compile(r"[A-Za-z_]\w*")
 Rung = Annotated[int, Field(ge=1, le=STEP_MAX)]
+
+
+def _metric(text: str) -> str:
+    if not _METRIC.fullmatch(text):
+        raise ValueError(f"{text!r} is no name of a value: write letters, digits and _, such as loss")
+    return text
 
 
 class SweepSubmission(Entry):
@@ -34,7 +42,7 @@ class SweepSubmission(Entry):
     trials: Annotated[int, Field(ge=1, le=TRIALS_MAX)] | None = None
     rungs: Annotated[list[Rung], Field(min_length=1, max_length=RUNGS_MAX)]
     eta: Annotated[int, Field(ge=2, le=1000)] = 4
-    metric: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_]\w*$")] = "loss"
+    metric: Annotated[str, Field(max_length=64), AfterValidator(_metric)] = "loss"
     mode: Literal["min", "max"] = "min"
     sampler: SamplerName = "tpe"
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0

@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
 from weir.cli.columns import Column
 from weir.cli.connect import connect
+from weir.cli.number_options import whole_number
 from weir.cli.outputs import DocumentedOutput, show
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ def audit(
     user: str | None = None,
     outcome: Literal["allowed", "refused", "failed"] | None = None,
     path: str | None = None,
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 50,
+    limit: Annotated[int, whole_number(1, 1000)] = 50,
     output: DocumentedOutput = "table",
 ) -> int:
     """Show changes and refused requests, newest first; for administrators.

@@ -210,7 +210,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("tail", "output"), "logs"),
     **dict.fromkeys(("requeue", "retry", "restart"), "rerun"),
     **dict.fromkeys(("renice", "nice"), "priority"),
-    **dict.fromkeys(("top", "nvidia-smi", "gpus", "gpu"), "nodes"),
+    **dict.fromkeys(("nvidia-smi", "gpus", "gpu"), "nodes"),
     **dict.fromkeys(("sacctmgr", "quota", "quotas", "projects"), "project"),
 }
 """Names of commands of other tools with a similar meaning, each with the command of Weir to try."""

@@ -4,16 +4,16 @@ import sys
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from weir.cli.connect import connect
+from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import WrongOption
 
 
 def dashboard(
     *,
     open_: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
-    port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
+    port: Annotated[int | None, whole_number(0, 65535)] = None,
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None,
 ) -> int:
     """Print a link to the dashboard, and open it in a browser.

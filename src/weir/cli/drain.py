@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, resource
+from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import WrongOption, option_mistakes
 from weir.cli.outputs import OutputOption, show
 from weir.cli.start_conditions import local_time_s
@@ -33,14 +34,14 @@ _OPTIONS = {
     "until_s": "--until",
 }
 _FIELD = re.compile(rf"(?:(?<=^)|(?<=; ))(?:{'|'.join(_OPTIONS)})(?=:)")
-Gpus = Annotated[Sequence[int], Parameter(name="--gpu", negative=())]
+Gpus = Annotated[Sequence[int], Parameter(name="--gpu", negative=()), whole_number(0)]
 
 
 def drain(
     name: str | None = None,
     /,
     *,
-    gpu: int | None = None,
+    gpu: Annotated[int | None, whole_number(0)] = None,
     at: str | None = None,
     in_: Annotated[str | None, Parameter(name="--in")] = None,
     running: Running | None = None,
@@ -91,7 +92,7 @@ def drain(
     return 0
 
 
-def undrain(name: str | None = None, /, *, gpu: int | None = None) -> int:
+def undrain(name: str | None = None, /, *, gpu: Annotated[int | None, whole_number(0)] = None) -> int:
     """Let workloads start on a drained node or GPU again, and withdraw an announced drain.
 
     Parameters

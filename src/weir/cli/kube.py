@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from weir import __version__
 from weir.cli import kube_options as check
 from weir.cli.bundle_options import BundleDetails
 from weir.cli.dashboard_options import DashboardServerOptions
 from weir.cli.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
+from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import option_mistakes
 
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
@@ -33,7 +33,7 @@ def manifests(
     monitoring: Annotated[bool, _SWITCH] = False,
     query_api: bool = True,
     job_messages: bool = True,
-    shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    shared_nodes: Annotated[int, whole_number(0)] = 0,
     overcommit_grace: str = "5m",
 ) -> int:
     """Print all objects of an installation, for kubectl.

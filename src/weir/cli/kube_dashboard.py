@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
+
+from weir.cli.number_options import whole_number
 
 if TYPE_CHECKING:
     from weir.dashboard.oidc.settings import OidcSettings
@@ -54,9 +55,9 @@ class ServerPodOptions:
     """URL of the API server; that of the pod by default."""
     api_authority: Path = Path("/etc/weir/cluster/ca.crt")
     """PEM file with the authority of the API server's certificate."""
-    memory_bytes: Annotated[
-        int, Parameter(env_var="WEIR_MEMORY_BYTES", validator=Number(gte=64 << 20, lte=1 << 40))
-    ] = 512 << 20
+    memory_bytes: Annotated[int, Parameter(env_var="WEIR_MEMORY_BYTES"), whole_number(64 << 20, 1 << 40)] = (
+        512 << 20
+    )
     """Memory of the process. The lists of all open pages together stay within it."""
     trusted_proxies: str = ""
     """Address ranges of proxies whose X-Forwarded-For counts, separated by commas, such as 10.0.0.0/28."""
@@ -69,7 +70,7 @@ def dashboard_server(
     tls_key: Path = Path("/etc/weir/tls/tls.key"),
     provider: ProviderOptions,
     host: str = "::",
-    port: Annotated[int, Parameter(validator=Number(gte=1, lte=65_535))] = 8443,
+    port: Annotated[int, whole_number(1, 65_535)] = 8443,
     inside: ServerPodOptions = ServerPodOptions(),
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> int:

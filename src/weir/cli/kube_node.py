@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
+
+from weir.cli.number_options import whole_number
 
 if TYPE_CHECKING:
     from weir.kubernetes.node.gpu_holders import WholeGpu
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from weir.kubernetes.node.report_sender import ReportSender
     from weir.local.devices import DeviceActivity, Nvml
 
-_PORT = Parameter(validator=Number(gte=1, lte=65_535))
+_PORT = whole_number(1, 65_535)
 
 
 class DriverGpus:
@@ -134,7 +135,7 @@ def node(
     token: Path = Path("/var/run/secrets/weir.dev/token"),
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
     metrics: KubeletOptions = KubeletOptions(),
-    interval: Annotated[float, Parameter(validator=Number(gte=1, lte=60))] = 30.0,
+    interval: Annotated[int, whole_number(1, 60)] = 30,
     memory: MemoryOptions = MemoryOptions(),
 ) -> int:
     """Report the use of a cluster node's GPUs to Weir. The DaemonSet weir-node runs it.

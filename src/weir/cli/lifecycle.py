@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
+from weir.cli.number_options import number_or_name
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import IndexOption
 from weir.cli.selection import Selection
@@ -62,7 +63,7 @@ def resume(*names: str, selection: Selection = _NAMED) -> int:
     return _each(names, selection, lambda pool, name: pool.resume(name), _queued, "resume")
 
 
-def priority(name: str, priority: int | str, /) -> int:
+def priority(name: str, priority: Annotated[int | str, number_or_name()], /) -> int:
     """Change the priority of a workload that isn't over. Its preemptibility stays.
 
     Parameters

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from weir.cli.connect import connect
+from weir.cli.number_options import whole_number
 from weir.cli.outputs import IndexOption
 from weir.cli.terminal import plain, screen
 from weir.client.errors import Unreachable
@@ -27,7 +27,7 @@ FAILED: Final = 1
 STOPPED: Final = 143
 """A person or a limit stopped the workload for good. The number is that of a process ended by SIGTERM."""
 CODE_MAX: Final = 255
-TailOption = Annotated[int | None, Parameter(name=("--tail", "-n"), validator=Number(gte=0, lte=1_000_000))]
+TailOption = Annotated[int | None, Parameter(name=("--tail", "-n")), whole_number(0, 1_000_000)]
 
 
 def logs(
@@ -36,7 +36,7 @@ def logs(
     *,
     follow: Annotated[bool, Parameter(name=("--follow", "-f"), negative=())] = False,
     pod: str | None = None,
-    start: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    start: Annotated[int | None, whole_number(1)] = None,
     tail: TailOption = None,
     index: IndexOption = None,
     raw: Annotated[bool, Parameter(negative=())] = False,

@@ -7,7 +7,6 @@ everything else.
 
 import gc
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,11 @@ from weir.cli.option_mistakes import WrongOption
 from weir.client.errors import PoolError, Refused, Unreachable
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, CycloptsError
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 GARBAGE_AFTER = 200_000
 """New objects after which Python's collector runs."""
-_UNUSED = re.compile(r"Unused Tokens: \[(.*)\]\.")
 _NAME_AND_COMMAND = ("exec", "shell", "ssh", "jupyter", "code")
 _TAKE_COMMANDS = ("submit", *_NAME_AND_COMMAND)
 
@@ -99,7 +97,7 @@ def _carried_out(words: list[str]) -> int:
         words = _with_name(app, words)
         done = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
-        _complain(_misunderstood(words, str(error)))
+        _complain(_misunderstood(words, error))
         return WRONG_REQUEST
     except WrongOption as error:
         _complain(f"{error}.")
@@ -136,18 +134,16 @@ def _complain(text: str) -> None:
     print(f"weir: {plain(text)}", file=sys.stderr)
 
 
-def _misunderstood(words: Sequence[str], text: str) -> str:
-    text = " ".join(text.split())
-    if words[0] in _TAKE_COMMANDS and "--" not in words:
-        text = text.partition(" Did you mean")[0]  # it may well be an option of that command
-        return f"{text} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
+def _misunderstood(words: Sequence[str], error: "CycloptsError") -> str:
     if words[0] in OTHER_NAMES:
         other = OTHER_NAMES[words[0]]
         return f"Weir has no command {words[0]!r}: try weir {other}, see weir {other} --help."
-    if found := _UNUSED.fullmatch(text):
-        text = f"Unknown argument {found[1]}."
+    from weir.cli.usage_errors import unknown_word, usage_error
+
+    if words[0] in _TAKE_COMMANDS and "--" not in words and (unknown := unknown_word(error)):
+        return f"{unknown} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
     named = words[0] if any(words[0] == command.name for command in COMMANDS) else ""
-    return f"{text} See weir {named + ' ' if named else ''}--help."
+    return usage_error(error, f"weir {named}".rstrip())
 
 
 if __name__ == "__main__":

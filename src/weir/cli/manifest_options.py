@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from weir import __version__
 from weir.cli import kube_options as check
+from weir.cli.number_options import whole_number
 
 if TYPE_CHECKING:
     from weir.kubernetes.install.admission_policies import OptionalPolicies
@@ -31,7 +31,7 @@ class WeirOptions:
     """Namespace of Weir."""
     image: str | None = None
     """Container image, preferably as NAME@sha256:DIGEST; weir:VERSION by default."""
-    replicas: Annotated[int, Parameter(validator=Number(gte=1, lte=9))] = 2
+    replicas: Annotated[int, whole_number(1, 9)] = 2
     """Number of replicas; one leads, the others stand by."""
     scheduler: str = "weir"
     """The schedulerName of pods that Weir schedules."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
+
+from weir.cli.number_options import whole_number
 
 _UID_MOST = 4_294_967_294
 
@@ -19,7 +20,7 @@ def node(
     home: Path = Path("/var/lib/weir"),
     socket: Path = Path("/run/weir/weir.sock"),
     allow_group: str = "",
-    uid_min: Annotated[int, Parameter(validator=Number(gte=1, lte=_UID_MOST))] = 1000,
+    uid_min: Annotated[int, whole_number(1, _UID_MOST)] = 1000,
     new_privileges: bool = False,
     gpu_file: Annotated[Sequence[str], Parameter(negative=())] = (),
 ) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from weir.cli.columns import Column, table
+from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import WrongOption
 from weir.cli.terminal import screen
 
@@ -29,8 +29,8 @@ NamespaceOption = Annotated[
         help="On a cluster: its namespace; the project's namespace if it has only one.",
     ),
 ]
-IndexOption = Annotated[int | None, Parameter(negative=(), validator=Number(gte=0))]
-LimitOption = Annotated[int, Parameter(validator=Number(gte=0))]
+IndexOption = Annotated[int | None, Parameter(negative=()), whole_number(0)]
+LimitOption = Annotated[int, whole_number(0, 1_000_000)]
 """Maximum number of rows; 0 for all."""
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from weir.cli.number_options import number_or_name, whole_number
+
 PERSON_LIMITS = ("gpus", "running", "sessions", "pending", "max_runtime")
 _CLASS = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
 DEFAULTS = ("type", "priority", "preemptible", "gpus", "max_runtime", "grace")
@@ -26,7 +28,7 @@ class QuotaOptions:
     """Upper bound on a resource, in the same form; gpu=unlimited for none."""
     weight: Amounts = ()
     """Share of idle capacity relative to its siblings; 0 for none."""
-    priority: int | None = None
+    priority: Annotated[int | None, whole_number()] = None
     """Order in which siblings get idle capacity: higher first."""
 
 
@@ -35,7 +37,7 @@ class QuotaOptions:
 class LimitOptions:
     """Limits of the workloads of a project."""
 
-    max_priority: int | str | None = None
+    max_priority: Annotated[int | str | None, number_or_name()] = None
     """Highest priority that a member may give to a workload, such as 75 or high; 125 if not set."""
     max_priority_of: Amounts = ()
     """Highest priority for one person, such as mia=60. Repeat it for more people."""

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App, Parameter
-from cyclopts.validators import Number
+from cyclopts import App
 
+from weir.cli.number_options import whole_number
 from weir.cli.tables import table, terminal_width
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ app = App(name="scenario", help="Play scenario files, and check their expected o
 @app.command
 def run(
     *files: Path,
-    cycles: Annotated[int | None, Parameter(validator=Number(gte=1, lte=10_000))] = None,
+    cycles: Annotated[int | None, whole_number(1, 10_000)] = None,
     output: Output = "text",
 ) -> int:
     """Run each file, and print the state of every pod.

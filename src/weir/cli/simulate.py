@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
+from weir.cli.number_options import whole_number
 from weir.cli.replay_progress import progress_bar
 from weir.cli.simulate_alternatives import compare_alternatives
 from weir.cli.tables import table, terminal_width
@@ -36,7 +36,7 @@ def simulate(
     compare: Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())] = (),
     add_nodes: Annotated[Sequence[str], Parameter(negative=())] = (),
     what_if: Annotated[Sequence[str], Parameter(negative=())] = (),
-    seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=20))] = 3,
+    seeds: Annotated[int, whole_number(1, 20)] = 3,
     report: Path | None = None,
     output: Literal["text", "json", "progress"] = "text",
 ) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from weir.cli.number_options import number_or_name, whole_number
 from weir.cli.start_conditions import begin_time
 
 INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -26,13 +27,13 @@ class RequestOptions:
 
     gpus: Annotated[str | None, Parameter(name=("--gpus", "-g"))] = None
     """GPUs of each pod: a whole number, or a fraction below 1 such as 0.5."""
-    workers: int | None = None
+    workers: Annotated[int | None, whole_number(1)] = None
     """Number of pods, which start together as one gang; 1 by default."""
     elastic: str | None = None
     """Minimum and maximum number of pods, such as 2:8. The workload starts with the minimum and grows."""
     gpu_memory: str | None = None
     """GPU memory of each pod in place of --gpus, such as 10Gi."""
-    devices: int | None = None
+    devices: Annotated[int | None, whole_number(1)] = None
     """Number of GPUs that a fraction or memory is taken from; 1 by default."""
     gpu_model: Annotated[Sequence[str], Parameter(negative=())] = ()
     """Model of the GPUs. Repeat it to allow several models."""
@@ -51,7 +52,7 @@ class RuleOptions:
 
     type_: Annotated[Literal["train", "build", "inference"] | None, Parameter(name="--type")] = None
     """train, build (interactive) or inference: sets the default priority and preemptibility."""
-    priority: int | str | None = None
+    priority: Annotated[int | str | None, number_or_name()] = None
     """Order inside the project: a number, higher first, or low (25), normal (50), high (75), urgent (99)
     or another class of the pool (`weir priorities`)."""
     preemptible: bool | None = None
@@ -62,7 +63,7 @@ class RuleOptions:
     """End the workload, after a warning, when its GPUs were idle for this time."""
     grace: str | None = None
     """Time to stop after notice, such as 30s."""
-    retries: int | None = None
+    retries: Annotated[int | None, whole_number(0)] = None
     """Number of restarts after a failure."""
     array: str | None = None
     """Run the command once for each index: 0-499, 1-100:5 or 1,3,7; with %20 at the end 20 at the same time.

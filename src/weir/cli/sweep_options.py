@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from weir.cli.number_options import whole_number
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +17,11 @@ class SweepOptions:
     param: Annotated[Sequence[str], Parameter(negative=())] = ()
     """Parameter as NAME=RANGE: lr=log:1e-5..1e-1, x=float:0..1, layers=int:1..8, width=logint:16..1024 or
     opt=choice:adam,sgd. A step makes a grid: x=float:0..1:0.25. Repeat it for more parameters."""
-    trials: int | None = None
+    trials: Annotated[int | None, whole_number(1)] = None
     """Number of trials; a grid without it tries each point once."""
     rungs: str | None = None
     """Steps, between commas, at which trials are compared, such as 1,3,9,27; the last is a full training."""
-    eta: int | None = None
+    eta: Annotated[int | None, whole_number(2)] = None
     """Reduction factor: the best 1/eta of the trials at a rung go on; 4 by default."""
     metric: str | None = None
     """Name of the value in `weir.report(step=..., loss=...)` that compares trials; loss by default."""
@@ -27,9 +29,9 @@ class SweepOptions:
     """min if smaller values of the metric are better (the default), or max."""
     sampler: Literal["tpe", "gp", "cmaes", "random", "grid"] | None = None
     """Choice of parameters: tpe (the default), gp or cmaes by Optuna, random, or grid."""
-    seed: int | None = None
+    seed: Annotated[int | None, whole_number(0)] = None
     """Seed of the sampler; 0 by default."""
-    parallel: int | None = None
+    parallel: Annotated[int | None, whole_number(1)] = None
     """Maximum number of trials that run at a time; without it, as many as the pool has GPUs for."""
     checkpoint_claim: str | None = None
     """On a cluster: PersistentVolumeClaim for the checkpoints of the trials, with a directory for each."""

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
+from weir.cli.number_options import whole_number
 from weir.cli.outputs import OutputOption, print_plain, show
 
 if TYPE_CHECKING:
@@ -91,7 +92,13 @@ def _print(made: "TokenMade", output: str) -> int:
 
 
 @app.command
-def rotate(number: int | None = None, /, *, expires: str | None = None, output: MadeOutput = "token") -> int:
+def rotate(
+    number: Annotated[int | None, whole_number(1)] = None,
+    /,
+    *,
+    expires: str | None = None,
+    output: MadeOutput = "token",
+) -> int:
     """Replace the text of a token, and print it. The old text becomes invalid.
 
     Parameters
@@ -118,7 +125,7 @@ def list_(*, output: OutputOption = "table") -> int:
 
 
 @app.command
-def revoke(number: int, /) -> int:
+def revoke(number: Annotated[int, whole_number(1)], /) -> int:
     """Revoke a token: it becomes invalid at once.
 
     Parameters

@@ -6,9 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
+from weir.cli.number_options import whole_number
 from weir.cli.remote_options import RemoteOptions, remote_access
 from weir.cli.up_options import (
     ClusterOptions,
@@ -27,7 +25,7 @@ def up(
     without: NoProjectOptions = NoProjectOptions(),
     leader_election: bool = True,
     host: str | None = None,
-    port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
+    port: Annotated[int | None, whole_number(0, 65535)] = None,
     policy: Path | None = None,
     state: StateOptions = StateOptions(),
     pool: PoolOptions = PoolOptions(),

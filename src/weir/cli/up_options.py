@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
+
+from weir.cli.number_options import whole_number
 
 if TYPE_CHECKING:
     from weir.kubernetes.history.options import HistoryOptions
@@ -39,7 +40,7 @@ class ClusterOptions:
     device as that part of a GPU in quotas."""
     overcommit_grace: str = "5m"
     """Time before preemptible pods are stopped on a node whose GPUs are overcommitted."""
-    shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    shared_nodes: Annotated[int, whole_number(0)] = 0
     """Maximum number of nodes that Weir reserves for GPU fractions while they need them."""
     workload_kinds: Path | None = None
     """File with further workload kinds: objects that create pods."""
@@ -69,11 +70,11 @@ class NoProjectOptions:
 class StateOptions:
     """Options of the devices, limits and database of a machine's pool."""
 
-    virtual_gpus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=1024))] = None
+    virtual_gpus: Annotated[int | None, whole_number(0, 1024)] = None
     """Number of virtual GPUs to use instead of real ones, for trying Weir out."""
-    sessions_port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
+    sessions_port: Annotated[int | None, whole_number(0, 65535)] = None
     """Port of sessions in a browser, such as Jupyter; by default the one after --port."""
-    session_headroom: Annotated[int, Parameter(validator=Number(gte=0, lte=1024))] = 0
+    session_headroom: Annotated[int, whole_number(0, 1024)] = 0
     """Maximum number of GPUs to keep free of work over quota, at the hours at which sessions began in past
     weeks. With 0 nothing is learned."""
     limits: Path | None = None
@@ -100,7 +101,7 @@ class PoolOptions:
     """Time to keep the output of workloads that are over, such as 30d. Checkpoints stay."""
     keep_checkpoints: str | None = None
     """Time to keep checkpoint directories of workloads that are over, such as 90d; unlimited by default."""
-    pids_max: Annotated[int, Parameter(validator=Number(gte=0, lte=4_194_304))] = 16_384
+    pids_max: Annotated[int, whole_number(0, 4_194_304)] = 16_384
     """Maximum number of processes and threads of a pod, if the kernel lets Weir limit them; 0 for no
     limit."""
     keep_details: str = "30d"

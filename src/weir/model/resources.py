@@ -111,7 +111,7 @@ def amount(resource: str, written: str | int | float) -> int:
     if exact < 0:
         raise ValueError(f"{_shown(written)} is negative: write 0 or more")
     if exact > UNLIMITED // 1024:
-        raise ValueError(f'{_shown(written)} is more than can be counted: write "unlimited"')
+        raise ValueError(f"{_shown(written)} is more than can be counted: write less")
     return -int(-exact // 1)
 
 

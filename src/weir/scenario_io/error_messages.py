@@ -33,11 +33,11 @@ def add_errors(error: ValidationError, model: type[BaseModel], at: Path, mistake
 def parameter_error(detail: Mapping[str, Any], name: str) -> str:
     """Return the error of a parameter of a request, which is a text even where it is a number."""
     kind, written, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    if kind == "string_too_long":
-        return f"{name}: {shown(written)} is too long; write at most {context['max_length']} characters"
     if kind in _BOUNDS and isinstance(written, str):
-        number = float(written)
-        written = int(number) if number.is_integer() else number
+        try:
+            written = int(written)
+        except ValueError:
+            written = float(written)
     if kind in _SAID:
         return f"{name}: {_SAID[kind](written, context)}"
     return f"{name}: {shown(written)} can't be used; {str(detail['msg']).lower()}"
@@ -166,6 +166,20 @@ def _not_boolean(written: Any, _: Any) -> str:
     return f"{shown(written)} is neither true nor false; write true or false"
 
 
+def _too_short(written: Any, ctx: Any) -> str:
+    if not written:
+        return "is empty; write a text, or leave it out"
+    return f"{shown(written)} is too short; write at least {ctx['min_length']} characters"
+
+
+def _too_long(written: Any, ctx: Any) -> str:
+    return f"{shown(written)} is too long; write at most {ctx['max_length']} characters"
+
+
+def _no_match(written: Any, ctx: Any) -> str:
+    return f"{shown(written)} has another form; write a text that matches {ctx['pattern']}"
+
+
 def _not_list(written: Any, _: Any) -> str:
     return f"{shown(written)} is not a list; write [...], or one entry a line after a dash"
 
@@ -188,6 +202,9 @@ def _most(written: Any, ctx: Any) -> str:
 _BOUNDS = ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
 _SAID: dict[str, Callable[[Any, Any], str]] = {
     "string_type": _not_text,
+    "string_too_short": _too_short,
+    "string_too_long": _too_long,
+    "string_pattern_mismatch": _no_match,
     "literal_error": _choice,
     "enum": _choice,
     "int_type": _not_whole,
@@ -204,6 +221,9 @@ _SAID: dict[str, Callable[[Any, Any], str]] = {
     "dict_type": _not_mapping,
     "model_type": _not_mapping,
     "model_attributes_type": _not_mapping,
+    "too_long": lambda _, ctx: (
+        f"is a list of {ctx['actual_length']:,} entries; write at most {ctx['max_length']:,}"
+    ),
     "too_short": lambda *_: "is an empty list; write at least one entry, or leave the key out",
     "greater_than_equal": _least,
     "greater_than": _least,

@@ -190,7 +190,7 @@ def test_a_negative_limit_names_the_option_and_its_least_value(
     command: str, fake: Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command.split(), "--limit", "-1"]) == 2
-    assert 'Invalid value "-1" for --limit. Must be >= 0.' in capsys.readouterr().err
+    assert "--limit: -1 is too small; write 0 to 1000000." in capsys.readouterr().err
     assert fake.asked == []
 
 
@@ -200,7 +200,7 @@ def test_numbers_of_logs_are_checked_before_the_pool_is_asked(
 ) -> None:
     assert main(["logs", "a", *option.split()]) == 2
     name, value = option.split()
-    assert f'Invalid value "{value}" for {name}. Must be' in capsys.readouterr().err
+    assert f"{name}: {value} is too " in capsys.readouterr().err
     assert fake.asked == []
 
 

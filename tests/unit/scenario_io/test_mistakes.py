@@ -78,6 +78,7 @@ tik: 5s
         ("gpus: many", "gpus: 'many' is not a quantity; write a number or one such as 500m, 1.5 or 40Gi"),
         ("cpu: -500m", "cpu: '-500m' is negative; write 0 or more"),
         ("memory: .nan", "memory: is not a finite number; write"),
+        ("memory: 1e99", "memory: 1e+99 is more than can be counted; write less"),
         ("memory: unlimited", "memory: is unlimited, which only quota and limit can be; write an amount"),
         ("count: '2'", "count: '2' is not a whole number; write one such as 4"),
         ("count: 0", "count: 0 is too small; write 1 or more"),

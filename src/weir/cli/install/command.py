@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from weir.cli.formatting import counted
 from weir.cli.install import plan
@@ -21,6 +20,7 @@ from weir.cli.install.server_status import wait_for_pool
 from weir.cli.install.settings import InstallSettings, chosen, recorded
 from weir.cli.install.steps import Step
 from weir.cli.install.unit import has_failed, is_running, last_lines, unit_text
+from weir.cli.number_options import whole_number
 from weir.cli.terminal import plain
 from weir.client.errors import PoolError
 
@@ -33,7 +33,7 @@ def install(
     user: str | None = None,
     home: Path | None = None,
     allow_group: str | None = None,
-    uid_min: Annotated[int | None, Parameter(validator=Number(gte=1, lte=_UID_MOST))] = None,
+    uid_min: Annotated[int | None, whole_number(1, _UID_MOST)] = None,
     new_privileges: bool | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:

@@ -15,6 +15,8 @@ from .in_process_server import Standing
         ("workloads?all=perhaps", "all: 'perhaps' is neither true nor false; write true or false"),
         ("audit?outcome=odd", "outcome: 'odd' isn't known; write allowed, refused or failed"),
         ("events?kind=" + "k" * 65, "is too long; write at most 64 characters"),
+        (f"workloads?limit={'9' * 20}", "limit: 99999999999999999999 is too large; write at most 1000"),
+        ("workloads/a/why?wait=1e99", "wait: 1e+99 is too large; write at most 10"),
         ("history?by=moon", "by: 'moon' isn't known; write "),
     ],
 )

@@ -303,6 +303,9 @@ async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Pa
         ),
         ({"sampler": "gp"}, "sampler", "needs torch"),
         ({"name": "n" * 60}, "name", "write a shorter one"),
+        ({"metric": "1e99"}, "metric", "metric: '1e99' is no name of a value; write letters, digits and _"),
+        ({"metric": ""}, "metric", "metric: '' is no name of a value; write letters, digits and _"),
+        ({"metric": "x" * 65}, "metric", "is too long; write at most 64 characters"),
     ],
 )
 async def test_bad_request_is_refused_with_what_to_write(
