@@ -46,11 +46,22 @@ class ListFilter:
 
     def holds(self, row: "WorkloadRow") -> bool:
         """Return True if a workload matches. One that just ended matches, so that its end is printed."""
+        texts = (row.name.lower(), row.project.lower(), row.user.lower())
         return (
-            self.project in (None, row.project)
+            _holds(self.project, row.project)
             and (not self.status or row.status in self.status)
-            and self.type in (None, row.type)
-            and self.user in (None, row.user)
-            and (self.search or "") in row.name
+            and _holds(self.type, row.type)
+            and _holds(self.user, row.user)
+            and any((self.search or "").lower() in text for text in texts)
             and row.submitted_s >= (self.since_s or 0.0)
         )
+
+
+def words_of(text: str | None) -> list[str]:
+    """Return the words between commas, as the pool reads them."""
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _holds(text: str | None, word: str) -> bool:
+    words = words_of(text)
+    return not words or word in words

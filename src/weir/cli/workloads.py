@@ -13,7 +13,7 @@ from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
-from weir.cli.list_filter import ListFilter
+from weir.cli.list_filter import ListFilter, words_of
 from weir.cli.list_order import Order, ordered, since_s, summary
 from weir.cli.outputs import (
     DocumentedOutput,
@@ -66,7 +66,7 @@ def list_(
     indices
         List the indices of an array, which is one line otherwise.
     project
-        Only workloads of this project.
+        Only workloads of this project, or of several between commas.
     all_
         Include workloads that are over.
     status
@@ -110,9 +110,8 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
             return append(_changes(pool, list_filter, limit), columns_of(output), output)
         rows, page = list_filter.all(pool, limit)
         total = max(page.total, len(rows))
-        project = list_filter.project
-        if project and not rows and all(row.name != project for row in pool.projects()):
-            message = f"there is no project {project}; `weir project list` shows which there are"
+        if not rows and (missing := _missing_project(pool, list_filter.project)):
+            message = f"there is no project {missing}; `weir project list` shows which there are"
             print(f"weir: --project: {message}.", file=sys.stderr)
             return 2
     none = (
@@ -131,6 +130,13 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
     if page.note:
         print(page.note, file=sys.stderr)
     return 0
+
+
+def _missing_project(pool: "Pool", project: str | None) -> str | None:
+    """Return the first of the projects of an option that the pool doesn't have."""
+    words = words_of(project)
+    names = {row.name for row in pool.projects()} if words else set()
+    return next((word for word in words if word not in names), None)
 
 
 def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[WorkloadRow]":

@@ -6,8 +6,9 @@ import re
 
 import pytest
 from tests.unit.cli.samples import NODE, fill
-from tests.unit.client.fake import Asked, Fake, Said, page, row
+from tests.unit.client.fake import Asked, Fake, Said, page, queue, row
 
+from weir.api.workload_list import WorkloadRow
 from weir.cli import watch
 from weir.cli.columns import Column, Lines, table
 from weir.cli.completion import complete
@@ -94,6 +95,35 @@ def test_watching_a_list_elsewhere_appends_what_changes(
             if len(seen) == 3:
                 break
     assert seen == ["a pending", "a running", "a succeeded"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"project": "vision, speech"},
+        {"type": "build,train"},
+        {"user": "ada,mia"},
+        {"search": "VISI"},
+        {"search": "Ada"},
+        {"project": ""},
+    ],
+)
+def test_a_watched_list_has_the_workloads_of_the_list(words: dict[str, str]) -> None:
+    """The pool takes several words between commas, and searches names, projects and users in any case."""
+    from weir.cli.workloads import ListFilter
+
+    shown = WorkloadRow.model_validate(row("train-1", project="vision", user="ada", type="train"))
+    other = WorkloadRow.model_validate(row("x", project="other", user="bo", type="inference"))
+    assert ListFilter(**words).holds(shown)
+    assert ListFilter(**words).holds(other) == (words == {"project": ""})
+
+
+def test_a_missing_project_among_several_is_named(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.on("GET", "/workloads", page())
+    fake.on("GET", "/projects", page(queue("vision"), queue("speech")))
+    assert main(["list", "-p", "vision,speech"]) == 0
+    assert main(["list", "-p", "vision,nobody"]) == 2
+    assert "there is no project nobody" in capsys.readouterr().err
 
 
 def test_rows_that_come_one_by_one_stay_aligned(still: float) -> None:
