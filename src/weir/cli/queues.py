@@ -91,7 +91,14 @@ def create_project(
     department
         Parent department.
     """
-    return put("project", name, department, lambda: quota_fields(quota) | limit_fields(limits), new=True)
+    return put(
+        "project",
+        name,
+        department,
+        lambda: quota_fields(quota) | limit_fields(limits),
+        new=True,
+        gpus=quota.gpus is not None,
+    )
 
 
 @project.command(name="set")
@@ -112,7 +119,14 @@ def set_project(
     department
         Parent department; an empty string for none.
     """
-    return put("project", name, department, lambda: quota_fields(quota) | limit_fields(limits), new=False)
+    return put(
+        "project",
+        name,
+        department,
+        lambda: quota_fields(quota) | limit_fields(limits),
+        new=False,
+        gpus=quota.gpus is not None,
+    )
 
 
 @department.command(name="create")
@@ -132,7 +146,7 @@ def create_department(
     parent
         Parent department.
     """
-    return put("department", name, parent, lambda: quota_fields(quota), new=True)
+    return put("department", name, parent, lambda: quota_fields(quota), new=True, gpus=quota.gpus is not None)
 
 
 @department.command(name="set")
@@ -152,7 +166,9 @@ def set_department(
     parent
         Parent department; an empty string for none.
     """
-    return put("department", name, parent, lambda: quota_fields(quota), new=False)
+    return put(
+        "department", name, parent, lambda: quota_fields(quota), new=False, gpus=quota.gpus is not None
+    )
 
 
 @project.command(name="list")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weir.cli.connect import connect
 from weir.cli.formatting import number
 from weir.cli.option_mistakes import option_mistakes
+from weir.cli.refused_options import queue_options
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in after.items() if value not in ({}, "")}
 
 
-def put(kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, Any]], *, new: bool) -> int:
-    """Create a new queue, or change an existing one."""
+def put(
+    kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, Any]], *, new: bool, gpus: bool
+) -> int:
+    """Create a new queue, or change an existing one. `gpus`: its quota has GPUs by --gpus."""
     with option_mistakes():
         fields = read()
     if above is not None:
@@ -57,7 +60,7 @@ def put(kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, A
             file=sys.stderr,
         )
         return 2
-    with connect() as pool:
+    with connect() as pool, queue_options(gpus=gpus):
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )

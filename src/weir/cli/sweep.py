@@ -13,6 +13,7 @@ from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, moment, sentence, since
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
+from weir.cli.refused_options import sweep_options
 from weir.cli.submit import in_options
 from weir.cli.submit_options import (
     EnvironmentOptions,
@@ -80,7 +81,7 @@ def begin(
         print(f"weir: {plain(str(error))}.", file=sys.stderr)
         return 2
     except Refused as refused:
-        print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
+        print(f"weir: {plain(in_options(sweep_options(str(refused))))}", file=sys.stderr)
         return 2 if refused.is_ours else 1
     except InvalidFile as refused:
         print(*refused.mistakes, sep="\n", file=sys.stderr)

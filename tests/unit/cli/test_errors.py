@@ -75,7 +75,7 @@ def test_mistake_of_the_whole_request_is_said_without_a_field(
     fake.on("POST", "/sweeps", problem(422, "The sweep: ...", error))
     words = "sweep -p vision --param lr=float:0..1 --trials 2 --rungs 2,1 -- a"
     assert main(words.split()) == 2
-    assert _one_sentence(capsys) == f"weir: {error['message']}."
+    assert _one_sentence(capsys) == f"weir: --{error['message']}."
 
 
 @pytest.mark.parametrize(
