@@ -240,10 +240,9 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = _SAID.get(error.status_code, str(error.detail))
-    if error.status_code == _NOT_FOUND and request.url.path.startswith(_WORKLOADS):
-        sentence = (
-            "There is no such workload: no name has a slash. An index of an array is NAME[2], in quotes."
-        )
+    if error.status_code == _NOT_FOUND:
+        path = request.url.path
+        sentence = next((text for begin, text in _NO_SLASH.items() if path.startswith(begin)), sentence)
     refused = RequestRefused(error.status_code, sentence)
     found = answer(refused)
     found.headers.update(error.headers or {})
@@ -251,7 +250,12 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 _NOT_FOUND = 404
-_WORKLOADS = "/api/v1/workloads/"
+_NO_SLASH = {
+    "/api/v1/workloads/": "There is no such workload: no name has a slash. "
+    "An index of an array is NAME[2], in quotes.",
+    "/api/v1/projects/": "There is no such project: no name has a slash.",
+    "/api/v1/departments/": "There is no such department: no name has a slash.",
+}
 _SAID = {
     _NOT_FOUND: "Unknown path; /api/v1/openapi.json lists all paths.",
     405: "The path doesn't support this method; /api/v1/openapi.json lists its methods.",

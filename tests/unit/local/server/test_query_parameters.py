@@ -27,6 +27,15 @@ async def test_a_wrong_parameter_is_corrected(stands: Standing, query: str, mess
     assert message in answer.json()["errors"][0]["message"]
 
 
+@pytest.mark.parametrize("kind", ["project", "department"])
+async def test_a_name_with_a_slash_is_no_unknown_path(stands: Standing, kind: str) -> None:
+    answer = await stands.admin.put(f"/api/v1/{kind}s/x%2Fy", json={"name": "x/y"})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404,
+        f"There is no such {kind}: no name has a slash.",
+    )
+
+
 async def test_a_refusal_for_a_missing_token_says_where_it_belongs(stands: Standing) -> None:
     for headers in ({"Authorization": ""}, {"Authorization": "Bearer wrong"}):
         answer = await stands.admin.get("/api/v1/status", headers=headers)
