@@ -265,7 +265,7 @@ def _training() -> list[KubePod]:
 
 def test_a_kind_that_comes_after_its_pods_leaves_no_empty_group() -> None:
     reported = node_states()
-    reported.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
+    reported.cluster_state.resolver.set_unreadable({("kubeflow.org", "PyTorchJob"): "it is away"})
     reported.see("pods", *_training())
     reported.step()
     assert why(reported, "pytorchjob-train") is not None
@@ -284,7 +284,7 @@ def test_a_kind_that_comes_after_its_pods_leaves_no_empty_group() -> None:
 def test_what_runs_when_its_owner_becomes_known_is_counted_once() -> None:
     """Weir is started while the kind can't be read, and the pods run already."""
     reported = node_states()
-    reported.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
+    reported.cluster_state.resolver.set_unreadable({("kubeflow.org", "PyTorchJob"): "it is away"})
     made = _training()
     for at, each in enumerate(made):
         each.spec.node_name, each.status.phase = "n1", "Running"

@@ -233,7 +233,7 @@ def test_a_workload_that_was_forgotten_meanwhile_is_resumed_when_its_owner_can_b
     known = WorkloadObject(metadata, WorkloadSpec(owner=owner, project="team"))
     site = Site(job("other", "j9"), known)
     site.backend.unreadable(
-        {("kubeflow.org/v1", "MPIJob"): "the list of all MPIJob objects failed"}, frozenset()
+        {("kubeflow.org", "MPIJob"): "the list of all MPIJob objects failed"}, frozenset()
     )
     for _ in range(3):
         assert not suspensions(site.step(61.0))

@@ -87,7 +87,7 @@ def test_an_owner_that_is_not_there_is_waited_for_also_where_its_kind_cannot_be_
     assert resolver.read("team/train-0", bound=False).wait == "Its Job train isn't there."
     assert resolver.read("team/train-0", bound=True).wait == ""
     resolver.stale.clear()
-    resolver.set_unreadable({("batch/v1", "Job"): not_served("batch/v1", "Job")})
+    resolver.set_unreadable({("batch", "Job"): not_served(["batch/v1"], "Job")})
     assert resolver.stale == {"team/train-0"}
     reading = resolver.read("team/train-0", bound=False)
     why = "the API server doesn't have the kind Job of batch/v1"

@@ -9,7 +9,7 @@ from weir.control.port import PodExited, WorkloadFinished
 from .small_world import WatchProgress, job, maker, node, pod, project, reference
 from .test_adoption import paused, read
 
-JOB = ("batch/v1", "Job")
+JOB = ("batch", "Job")
 WHY = {JOB: "the API server doesn't have the kind Job of batch/v1"}
 NAME = "team/job-train"
 RAY = "team/raycluster-ray"
@@ -41,8 +41,14 @@ def test_running_work_goes_on_when_its_owner_is_read_in_another_version() -> Non
     assert gang.key.api_version == "ray.io/v1alpha1"
 
 
-def test_a_workload_without_pods_waits_while_the_kind_of_its_owner_is_unread() -> None:
-    reported, body = paused()
+@pytest.mark.parametrize("version", ["batch/v1", "batch/v9"])
+def test_a_workload_without_pods_waits_while_the_kind_of_its_owner_is_unread(version: str) -> None:
+    """Its pods may have named a version that the table doesn't have."""
+    _, body = paused()
+    body["spec"]["owner"]["apiVersion"] = version
+    reported = WatchProgress()
+    reported.see("nodes", node("n1"))
+    reported.see("projects", project("team"))
     reported.see("workloads", read(body))
     reported.cluster_state.set_unreadable(WHY, frozenset())
     for _ in range(3):

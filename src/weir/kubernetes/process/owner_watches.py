@@ -6,7 +6,7 @@ API server says that it serves none.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -81,15 +81,12 @@ class OwnerWatch:
         if self._read.absent:
             self._looked_for.set()
 
-    def unreadable(self) -> Mapping[tuple[str, str], str]:
-        """Return why the kind can't be read, by apiVersion and kind; empty if it can."""
-        reader, kind = self._read, self._watched.kind
-        if not reader.absent and reader.synced.is_set():
-            return {}
-        return {
-            (version, kind): not_served(version, kind) if reader.absent else not_listed(kind, reader.failure)
-            for version in self._watched.api_versions
-        }
+    def unreadable(self) -> str:
+        """Return why the kind can't be read; an empty text if it can."""
+        reader, watched = self._read, self._watched
+        if reader.absent:
+            return not_served(watched.api_versions, watched.kind)
+        return "" if reader.synced.is_set() else not_listed(watched.kind, reader.failure)
 
     @property
     def is_gone(self) -> bool:
@@ -110,9 +107,8 @@ class OwnerWatches:
         self._kinds, self._see, self._take = kinds, see, take
         self.watches = [OwnerWatch(api, each, self._taker(each.kind)) for each in kinds.watched]
         self._of = {
-            (version, watched.kind): watch
+            (group_of(watched.api_versions[0]), watched.kind): watch
             for watched, watch in zip(kinds.watched, self.watches, strict=True)
-            for version in watched.api_versions
         }
 
     async def known(self) -> None:
@@ -121,16 +117,16 @@ class OwnerWatches:
 
     def look_again(self, api_version: str, kind: str) -> None:
         """Look at once for a kind that the API server didn't have."""
-        watch = self._of.get((api_version, kind))
+        watch = self._of.get((group_of(api_version), kind))
         if watch is not None:
             watch.look_again()
 
     def unreadable(self) -> dict[tuple[str, str], str]:
-        """Return why kinds can't be read, by apiVersion and kind."""
-        return {key: why for each in self.watches for key, why in each.unreadable().items()}
+        """Return why kinds can't be read, by group and kind: pods may name any version of them."""
+        return {key: why for key, watch in self._of.items() if (why := watch.unreadable())}
 
     def absent(self) -> frozenset[tuple[str, str]]:
-        """Return the kinds, by apiVersion and kind, of which there is certainly no object."""
+        """Return the groups and kinds of which there is certainly no object."""
         return frozenset(key for key, watch in self._of.items() if watch.is_gone)
 
     def _taker(self, kind: str) -> Callable[[str], Deliver]:

@@ -354,5 +354,5 @@ class SchedulerProcess:
         """Tell the backend which kinds can't be read, and retry those that pods name."""
         unreadable = self.owners.unreadable()
         self.backend.unreadable(unreadable, self.owners.absent())
-        for key in self.backend.awaited_kinds() & unreadable.keys() if unreadable else ():
+        for key in self.backend.awaited_kinds() if unreadable else ():
             self.owners.look_again(*key)

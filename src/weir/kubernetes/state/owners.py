@@ -8,6 +8,7 @@ from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
 from weir.kubernetes.state.owner_chain import NO_OWNER, Body, OwnerChain, TrackedOwner
 from weir.kubernetes.state.stated_owner import read_stated
 from weir.kubernetes.translate.annotations import POD_ANNOTATIONS
+from weir.kubernetes.translate.kind_table import group_of
 from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds
 from weir.kubernetes.translate.owner_suspensions import is_marked
 
@@ -19,9 +20,9 @@ _REFERENCES_KEPT_MAX = 50_000
 _POD = "Pod"
 
 
-def not_served(api_version: str, kind: str) -> str:
-    """Return why owners of a kind can't be read that the API server doesn't have."""
-    return f"the API server doesn't have the kind {kind} of {api_version}"
+def not_served(api_versions: Sequence[str], kind: str) -> str:
+    """Return why owners of a kind can't be read that the API server doesn't have in these versions."""
+    return f"the API server doesn't have the kind {kind} of {' or '.join(api_versions)}"
 
 
 def not_listed(kind: str, failure: str) -> str:
@@ -52,7 +53,7 @@ class Owners:
         self._missing: dict[Lowest, OwnerReference] = {}  # the first unknown one of a chain, by its lowest
         self._pods: dict[Lowest, set[str]] = {}
         self._lowest: dict[str, Lowest] = {}
-        self.unreadable: Mapping[tuple[str, str], str] = {}  # kinds that can't be read, and why
+        self.unreadable: Mapping[tuple[str, str], str] = {}  # groups and kinds that can't be read, and why
         self.absent: frozenset[tuple[str, str]] = frozenset()  # of these kinds, those without any objects
         self._references: dict[tuple[str, ...], OwnerReference] = {}
         self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
@@ -112,8 +113,9 @@ class Owners:
         return self.kinds.knows(api_version, kind) and not self.is_unread(api_version, kind)
 
     def is_unread(self, api_version: str, kind: str) -> bool:
-        """Return True if objects of a kind may be there that can't be read."""
-        return (api_version, kind) in self.unreadable and (api_version, kind) not in self.absent
+        """Return True if objects of a kind may be there that can't be read, in whatever version."""
+        key = group_of(api_version), kind
+        return key in self.unreadable and key not in self.absent
 
     def _unlink(self, uid: str) -> None:
         pod_owner = self._makers.get(uid)
@@ -138,7 +140,7 @@ class Owners:
     def set_unreadable(
         self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]]
     ) -> set[str]:
-        """Set the kinds that can't be read, and why; return the pods to read again.
+        """Set the kinds, by group and kind, that can't be read, and why; return the pods to read again.
 
         `absent` are those of which there is no object.
         """
@@ -149,14 +151,14 @@ class Owners:
         self.unreadable = dict(kinds)
         stale: set[str] = set()
         for lowest, missing in self._missing.items():
-            if (missing.api_version, missing.kind) in changed:
+            if (group_of(missing.api_version), missing.kind) in changed:
                 self._chains[lowest].readings.clear()
                 stale |= self._pods.get(lowest, set())
         return stale
 
     def why_missing(self, reference: OwnerReference) -> str:
         """Return why an owner isn't known, in a sentence without a full stop."""
-        why = self.unreadable.get((reference.api_version, reference.kind))
+        why = self.unreadable.get((group_of(reference.api_version), reference.kind))
         if why is None:
             return f"its {reference.kind} {reference.name} isn't there"
         return f"its {reference.kind} {reference.name} can't be read: {why}"
