@@ -41,6 +41,18 @@ def test_running_work_goes_on_when_its_owner_is_read_in_another_version() -> Non
     assert gang.key.api_version == "ray.io/v1alpha1"
 
 
+def test_a_workload_without_pods_waits_for_an_owner_that_was_read_before_as_long_as_its_object() -> None:
+    reported, body = paused()
+    reported.see("workloads", read(body))
+    reported.cluster_state.set_unreadable(WHY, frozenset())
+    for _ in range(3):
+        reported.step(61.0)
+    assert is_known(reported)
+    reported.gone("workloads", NAME)
+    reported.step()
+    assert not is_known(reported)
+
+
 @pytest.mark.parametrize("version", ["batch/v1", "batch/v9"])
 def test_a_workload_without_pods_waits_while_the_kind_of_its_owner_is_unread(version: str) -> None:
     """Its pods may have named a version that the table doesn't have."""

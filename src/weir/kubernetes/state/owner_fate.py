@@ -111,17 +111,18 @@ def see_owner(
         gang.left = True
         return
     key, is_gone = maker_of(gang), groups.is_gone(gang.key.uid)
+    is_unread = owners.is_unread(key.api_version, key.kind)
     fate, body = None, owners.body(key.namespace, key.uid)
     if key.kind != "Pod" and (body is not None or owners.is_watched(key.api_version, key.kind)):
         fate = owner_fate(key, body, owners.kinds, owners.below)
     if fate is None:
         suspended = gang.head is not None and gang.head.derived.suspended
-        waits = suspended or (has_object and owners.is_unread(key.api_version, key.kind))
+        waits = has_object if is_unread else suspended
         gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not waits)
         return
     if gang.head is not None and fate.exists:
         derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended, restarts=fate.restarts)
         gang.head = replace(gang.head, derived=derived)
-    waits = fate.exists and (fate.expects_pods or fate.suspended)
+    waits = fate.exists and (fate.expects_pods or fate.suspended) and (has_object or not is_unread)
     gang.left = gang.newer or is_gone or not fate.exists or (is_late and not waits)
     gang.awaits = gang.backoff.sentence(body, gang.needed) if fate.expects_pods else ""
