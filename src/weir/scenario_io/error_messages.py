@@ -188,6 +188,18 @@ def _not_mapping(written: Any, _: Any) -> str:
     return f"{shown(written)} is not a mapping; write keys and values such as name: a"
 
 
+def _too_many(written: Any, ctx: Any) -> str:
+    return f"is a {_collection(written)} of {len(written):,} entries; write at most {ctx['max_length']:,}"
+
+
+def _too_few(written: Any, _: Any) -> str:
+    return f"is an empty {_collection(written)}; write at least one entry, or leave the key out"
+
+
+def _collection(written: Any) -> str:
+    return "mapping" if isinstance(written, dict) else "list"
+
+
 def _least(written: Any, ctx: Any) -> str:
     low = "negative" if isinstance(written, int | float) and written < 0 else "too small"
     right = f"{ctx['ge']:g} or more" if "ge" in ctx else f"more than {ctx['gt']:g}"
@@ -221,10 +233,8 @@ _SAID: dict[str, Callable[[Any, Any], str]] = {
     "dict_type": _not_mapping,
     "model_type": _not_mapping,
     "model_attributes_type": _not_mapping,
-    "too_long": lambda _, ctx: (
-        f"is a list of {ctx['actual_length']:,} entries; write at most {ctx['max_length']:,}"
-    ),
-    "too_short": lambda *_: "is an empty list; write at least one entry, or leave the key out",
+    "too_long": _too_many,
+    "too_short": _too_few,
     "greater_than_equal": _least,
     "greater_than": _least,
     "less_than_equal": _most,
