@@ -4,6 +4,7 @@ import grp
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,10 +13,12 @@ from tests.unit.client.fake import Fake, problem
 
 from weir.cli.main import main
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, first_process
-from weir.cli.sessions import pipe, ssh_config, ssh_files
+from weir.cli.sessions import commands, pipe, ssh_config, ssh_files
 from weir.cli.sessions.commands import refusals_said
 from weir.local import pod_files
 from weir.local.containers import enter
+
+TAR = ("--", "tar", "c", "a b")
 
 
 def test_variables_reach_sshd_as_they_are(tmp_path: Path) -> None:
@@ -122,6 +125,32 @@ def test_a_word_after_the_dashes_is_no_name(
     assert main(words) == 2
     assert [each.path for each in fake.asked if "/workloads/" in each.path] == [f"/workloads/{name}"]
     assert "no project is named" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "seen", "option"),
+    [
+        (["dev"], True, False, "-t"),
+        (["dev", *TAR], True, True, "-t"),
+        (["dev", *TAR], True, False, ""),
+        (["dev", *TAR], False, True, ""),
+    ],
+)
+def test_a_command_whose_output_goes_on_has_no_terminal(
+    words: list[str], typed: bool, seen: bool, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal would change the ends of its lines."""
+    pool = SimpleNamespace(address=SimpleNamespace(ssh="pool"))
+    detail = SimpleNamespace(directory="/work", name="dev", image=None)
+    run: list[tuple[str, ...]] = []
+    monkeypatch.setattr(commands, "find", lambda: SimpleNamespace(is_cluster=False))
+    monkeypatch.setattr(commands, "in_session", lambda *asked: asked[-1](pool, detail))
+    monkeypatch.setattr(commands, "_become_ssh", lambda _pool, _detail, *rest: run.append(rest) or 0)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: typed))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: seen, flush=lambda: None))
+    assert main(["shell", *words]) == 0
+    exec_ = "tar c 'a b'" if len(words) > 1 else '"${SHELL:-/bin/sh}"'
+    assert run == [(option, f"cd /work; exec {exec_}")]
 
 
 def test_a_command_beside_no_workload_is_refused(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,8 @@ def shell(
         if pool.address.ssh is not None:
             directory = shlex.quote(detail.directory or ".")
             run = shlex.join(command) or '"${SHELL:-/bin/sh}"'
-            return _become_ssh(pool, detail, "-t", f"cd {directory}; exec {run}")
+            terminal = not command or (sys.stdin.isatty() and sys.stdout.isatty())
+            return _become_ssh(pool, detail, "-t" if terminal else "", f"cd {directory}; exec {run}")
         leader = enter(pool, detail)
         if detail.image:
             return run_beside(leader, command or _SHELL_IN_CONTAINER, first_process(leader, awaited=True))
