@@ -123,7 +123,7 @@ def _with_name(app: "App", words: list[str]) -> list[str]:
         return words
     at = words.index("--")
     _, bound, _ = app.parse_args([*words[:at], "--", ""], print_error=False, exit_on_error=False)
-    return words if bound.args[:1] != ("",) else [*words[: at + 1], "", *words[at + 1 :]]
+    return words if bound.args != ("",) else [*words[: at + 1], "", *words[at + 1 :]]
 
 
 def _complain(text: str) -> None:

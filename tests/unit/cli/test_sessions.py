@@ -133,7 +133,7 @@ def test_a_word_after_the_dashes_is_no_name(
         (["dev"], True, False, "-t"),
         (["dev", *TAR], True, True, "-t"),
         (["dev", *TAR], True, False, ""),
-        (["dev", *TAR], False, True, ""),
+        (["", *TAR], False, True, ""),
     ],
 )
 def test_a_command_whose_output_goes_on_has_no_terminal(
