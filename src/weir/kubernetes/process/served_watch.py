@@ -1,6 +1,8 @@
 """Watch of a resource that releases of Kubernetes serve in different versions, or not at all.
 
-The API server says which versions it serves: of several, the newest one that Weir knows is read.
+The API server says which versions it serves: of several, the newest one that Weir knows is read. The objects
+of a version that isn't there any more count as they were last, until another version has them or the API
+server says that it serves none.
 """
 
 import asyncio
@@ -105,6 +107,7 @@ class ServedWatch:
         self._api, self._form = api, form
         self._deliver, self._note = deliver, note
         self._failure = ""
+        self._last: Reflector[Any] | None = None
 
     async def run(self) -> None:
         """Watch for ever, in whatever version is served."""
@@ -113,6 +116,8 @@ class ServedWatch:
             try:
                 api_version = await self._served()
                 why = "" if api_version else f"the API server doesn't serve {form.resource} of {form.group}"
+                if not api_version and self._last is not None:
+                    self._last.forget_all()
             except ApiError as error:
                 api_version, why = "", self._failed(error)
             self._note(why)
@@ -141,9 +146,12 @@ class ServedWatch:
         """Watch one version until the API server doesn't serve it any more."""
         path = path_of(api_version, self._form.resource)
         reflector = Reflector(self._api, path, self._form.of, self._deliver(api_version))
-        task = asyncio.create_task(reflector.run())
+        if self._last is not None:
+            reflector.take_over(self._last.hand_over())
+        self._last = reflector
+        task = asyncio.create_task(reflector.run(until_absent=True))
         try:
-            while not reflector.absent:
+            while not task.done():
                 if reflector.synced.is_set():
                     self._note("")
                     self.known.set()

@@ -147,8 +147,15 @@ async def test_another_version_is_read_after_an_upgrade_of_the_api_server() -> N
         await until(lambda: bool(receiver.seen))
         api.versions = ["v1beta1"]
         await until(lambda: ("podgroups", "scheduling.k8s.io/v1beta1") in receiver.seen)
-    assert receiver.seen == [
-        ("podgroups", "scheduling.k8s.io/v1alpha2"),
-        ("podgroups", "gone"),
-        ("podgroups", "scheduling.k8s.io/v1beta1"),
-    ]
+    versions = ["scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"]
+    assert receiver.seen == [("podgroups", each) for each in versions], "its group was never gone"
+
+
+async def test_groups_are_gone_once_no_version_is_served() -> None:
+    api, receiver = Api("v1alpha2"), Receiver()
+    receiver.kinds.add("PodGroup")
+    async with watching(api, receiver):
+        await until(lambda: bool(receiver.seen))
+        api.versions.clear()
+        await until(lambda: ("podgroups", "gone") in receiver.seen)
+        assert "PodGroup" in receiver.unserved
