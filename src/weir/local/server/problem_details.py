@@ -253,8 +253,8 @@ _NOT_FOUND = 404
 _NO_SLASH = {
     "/api/v1/workloads/": "There is no such workload: no name has a slash. "
     "An index of an array is NAME[2], in quotes.",
-    "/api/v1/projects/": "There is no such project: no name has a slash.",
-    "/api/v1/departments/": "There is no such department: no name has a slash.",
+    "/api/v1/projects/": "There is no such project or path: no name has a slash.",
+    "/api/v1/departments/": "There is no such department or path: no name has a slash.",
 }
 _SAID = {
     _NOT_FOUND: "Unknown path; /api/v1/openapi.json lists all paths.",

@@ -32,7 +32,7 @@ async def test_a_name_with_a_slash_is_no_unknown_path(stands: Standing, kind: st
     answer = await stands.admin.put(f"/api/v1/{kind}s/x%2Fy", json={"name": "x/y"})
     assert (answer.status_code, answer.json()["detail"]) == (
         404,
-        f"There is no such {kind}: no name has a slash.",
+        f"There is no such {kind} or path: no name has a slash.",
     )
 
 
