@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from tests.properties.budget import EFFORT
 
-from weir.service.shutdown_deadline import FAILED
-
 from .shared_pool import LIMIT_S, ROOT, SharedPool, until
 
 People = list[pwd.struct_passwd]
@@ -238,7 +236,7 @@ def test_a_pool_that_stops_lets_jobs_run(pool: SharedPool, unix_users: People) -
     pool.submit(unix_users[2], "stays", "sleep", "3600")
     leader = pool.running("stays")["leader"]
     pool.process.send_signal(signal.SIGTERM)
-    assert pool.process.wait(120) in (0, FAILED), "FAILED, if its time to stop was over"
+    assert pool.process.wait(120) == 0
     assert pool_state(leader) != "Z"
     pool.begin()
     pool.wait("stays", "running")
