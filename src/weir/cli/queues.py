@@ -10,7 +10,7 @@ from weir.cli.connect import connect
 from weir.cli.formatting import amount, lasting, number
 from weir.cli.members import members_app
 from weir.cli.outputs import DocumentedOutput, WatchOption, show
-from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
+from weir.cli.queue_options import LimitOptions, QuotaOptions
 from weir.cli.quotas import Kind, put
 from weir.cli.watch import append, changed, is_terminal, repaint
 
@@ -91,14 +91,7 @@ def create_project(
     department
         Parent department.
     """
-    return put(
-        "project",
-        name,
-        department,
-        lambda: quota_fields(quota) | limit_fields(limits),
-        new=True,
-        gpus=quota.gpus is not None,
-    )
+    return put("project", name, department, quota, limits, new=True)
 
 
 @project.command(name="set")
@@ -119,14 +112,7 @@ def set_project(
     department
         Parent department; an empty string for none.
     """
-    return put(
-        "project",
-        name,
-        department,
-        lambda: quota_fields(quota) | limit_fields(limits),
-        new=False,
-        gpus=quota.gpus is not None,
-    )
+    return put("project", name, department, quota, limits, new=False)
 
 
 @department.command(name="create")
@@ -146,7 +132,7 @@ def create_department(
     parent
         Parent department.
     """
-    return put("department", name, parent, lambda: quota_fields(quota), new=True, gpus=quota.gpus is not None)
+    return put("department", name, parent, quota, new=True)
 
 
 @department.command(name="set")
@@ -166,9 +152,7 @@ def set_department(
     parent
         Parent department; an empty string for none.
     """
-    return put(
-        "department", name, parent, lambda: quota_fields(quota), new=False, gpus=quota.gpus is not None
-    )
+    return put("department", name, parent, quota, new=False)
 
 
 @project.command(name="list")

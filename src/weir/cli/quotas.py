@@ -1,12 +1,12 @@
 """Create and change projects and departments."""
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from weir.cli.connect import connect
 from weir.cli.formatting import number
 from weir.cli.option_mistakes import option_mistakes
+from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
 from weir.cli.refused_options import queue_options
 from weir.client.errors import Refused
 
@@ -47,11 +47,17 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
 
 
 def put(
-    kind: Kind, name: str, above: str | None, read: Callable[[], dict[str, Any]], *, new: bool, gpus: bool
+    kind: Kind,
+    name: str,
+    above: str | None,
+    quota: QuotaOptions,
+    limits: LimitOptions | None = None,
+    *,
+    new: bool,
 ) -> int:
-    """Create a new queue, or change an existing one. `gpus`: its quota has GPUs by --gpus."""
+    """Create a new queue, or change an existing one. `above` is the queue that it is in."""
     with option_mistakes():
-        fields = read()
+        fields = quota_fields(quota) | ({} if limits is None else limit_fields(limits))
     if above is not None:
         fields["department" if kind == "project" else "parent"] = above
     if not new and not fields:
@@ -60,7 +66,7 @@ def put(
             file=sys.stderr,
         )
         return 2
-    with connect() as pool, queue_options(gpus=gpus):
+    with connect() as pool, queue_options(gpus=quota.gpus is not None):
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )
