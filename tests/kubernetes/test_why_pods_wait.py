@@ -113,7 +113,7 @@ def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, we
     team.wait_with("half", "GangIncomplete", "1 of 2 pods exist")
     team.wait_with("huge", "OverQuota", "a pod asks for 9 GPUs; the largest node offers 8")
     entitled.wait_with("large", "Unschedulable", "a pod asks for 9 GPUs; the largest node offers 8")
-    capped.wait_with("capped", "LimitExceeded", "would pass its limit")
+    capped.wait_with("capped", "LimitExceeded", "would exceed its limit")
     team.wait_with("gated", "SchedulingGated")
     team.wait_with("unbound", "VolumeNotReady", "volume claim data, which doesn't exist")
     uid = team.workload("job-late")["metadata"]["uid"]
@@ -156,7 +156,7 @@ def test_a_pod_that_replaces_one_of_a_running_gang_says_why(
     )
     first = next(each for each in cluster.running(team.name) if each.startswith("gang-"))
     cluster.api.delete(f"/api/v1/namespaces/{team.name}/pods/{first}", grace_s=0)
-    team.wait_with("gang", "LimitExceeded", "would pass its limit")
+    team.wait_with("gang", "LimitExceeded", "would exceed its limit")
     team.reports("job-gang", "Running", "1/2", "over_limit")
     weir.check()
 

@@ -108,7 +108,7 @@ def passes_gates(cluster: Cluster, job: Job, wanted: Sequence[Request], without:
 
 
 def over_limit(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
-    """Return True if a queue above a job would pass its limit with these pods."""
+    """Return True if a queue above a job would exceed its limit with these pods."""
     amounts = held(cluster, fixed=False, without=without)
     return any(
         want and amounts[name, resource] + want > most
@@ -119,7 +119,7 @@ def over_limit(cluster: Cluster, job: Job, wanted: Sequence[Request], without: S
 
 
 def over_quota(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
-    """Return True if non-preemptible work of a queue above a job would pass its quota with these pods."""
+    """Return True if non-preemptible work of a queue above a job would exceed its quota with these pods."""
     amounts = held(cluster, fixed=True, without=without)
     return not job.spec.preemptible and any(
         want and amounts[name, resource] + want > most

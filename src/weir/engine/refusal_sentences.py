@@ -83,7 +83,7 @@ class RefusalSentences:
         amounts = {"have": refusal.have, "want": refusal.want, "most": refusal.most}
         have, want, most = [written(resource, amount) for amount in amounts.values()]
         sentence = (
-            f"{'project' if queue.is_project else 'department'} {queue.name} would pass its {what}: "
+            f"{'project' if queue.is_project else 'department'} {queue.name} would exceed its {what}: "
             f"it holds {have} of {most} {_noun(resource)} and this asks for {want} more"
         )
         numbers: Numbers = {"queue": queue.name, "resource": resource}

@@ -9,11 +9,11 @@ from weir.service.what_if import WhatIfOutcome
 
 
 def when(outcome: WhatIfOutcome) -> str:
-    """Return when it starts: now, or after the work that has to stop, by owner and project."""
+    """Return the time of the start: now, or after evictions, with the names of the victims."""
     if not outcome.stops:
         return "now"
-    owners, has = names_phrase(list(outcome.owners), "and"), "has" if len(outcome.stops) == 1 else "have"
-    return f"as soon as {owners} {has} stopped"
+    owners, are = names_phrase(list(outcome.owners), "and"), "is" if len(outcome.stops) == 1 else "are"
+    return f"once {owners} {are} evicted"
 
 
 def starts(outcome: WhatIfOutcome) -> str:
@@ -22,17 +22,17 @@ def starts(outcome: WhatIfOutcome) -> str:
 
 
 def then(outcome: WhatIfOutcome) -> str:
-    """Return when it starts after a time was named."""
+    """Return the time of the start, for a sentence that has named a time."""
     return "then" if not outcome.stops else when(outcome)
 
 
 def suggestion(sentence: str, change: Mapping[str, object], outcome: WhatIfOutcome) -> Suggestion:
-    """Return a suggestion with its cost for the work that has to stop."""
+    """Return a suggestion, with the cost of its evictions."""
     return Suggestion(sentence=f"{sentence}{_cost(outcome)}", change=dict(change))
 
 
 def _cost(outcome: WhatIfOutcome) -> str:
-    """Return the loss of the stopped work, as a sentence; empty if nothing stops."""
+    """Return the work that the evictions lose, as a sentence; empty without evictions."""
     if not outcome.stops:
         return ""
     return f" That costs {cost_phrase(outcome.lost, outcome.restarts, len(outcome.stops))}."

@@ -156,7 +156,7 @@ class Waiting:
 
     @property
     def passes_quota(self) -> bool:
-        """Return True if its work isn't preemptible and would pass a quota for such work."""
+        """Return True if its work isn't preemptible and would exceed a quota for such work."""
         if self.gang.preemptible and may_be_evicted(self.snapshot, self.gang):
             return False
         asked = asks(self.next)
@@ -257,9 +257,9 @@ def _unschedulable(waiting: Waiting, pod: PodView) -> str:
     if not waiting.is_ready or pod.uid not in {each.uid for each in waiting.next}:
         return ""
     if waiting.passes_limit and waiting.could_ever_fit():
-        return "it would pass a limit"
+        return "it would exceed a limit"
     if waiting.passes_quota and waiting.could_ever_fit():
-        return "it would pass a quota for work that isn't preemptible"
+        return "it would exceed a quota for work that isn't preemptible"
     found = waiting.fits_now()
     return f"it fits: {found}" if found else ""
 

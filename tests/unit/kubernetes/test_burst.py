@@ -136,7 +136,7 @@ def test_another_reason_is_written_at_once_though_many_wait() -> None:
     names = whys(here, 1)
     for after_s in (1.0, 1.0, 1.0):
         tell(here, after_s)
-    limit = Explanation(why="over_limit", sentence="It would pass a limit.", numbers={})
+    limit = Explanation(why="over_limit", sentence="It would exceed a limit.", numbers={})
     here.backend.reasons.update(dict.fromkeys(names, limit))
     here.backend.statuses.reasons_changed(names)
     assert len(tell(here, 1.0)) == MANY

@@ -99,9 +99,9 @@ def test_a_reason_is_written_once_and_its_sentence_at_a_modest_rate() -> None:
     assert waits.take(other, 2.0) == []
     assert waits.pending.next_s == SENTENCE_EVERY_S
     assert waits.take(other, SENTENCE_EVERY_S) == ["Unschedulable: insufficient capacity: less"]
-    limit = Explanation(why="over_limit", sentence="it would pass its limit")
+    limit = Explanation(why="over_limit", sentence="it would exceed its limit")
     at_s = SENTENCE_EVERY_S + REASON_EVERY_S
-    assert waits.take(limit, at_s) == ["LimitExceeded: it would pass its limit", "event"]
+    assert waits.take(limit, at_s) == ["LimitExceeded: it would exceed its limit", "event"]
 
 
 def test_an_event_is_said_again_before_the_api_server_has_forgotten_it() -> None:

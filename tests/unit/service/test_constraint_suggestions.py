@@ -74,6 +74,6 @@ def test_what_others_lose_is_said() -> None:
     waits = work("waits", Request(devices=4))
     found = suggested([node("n0")], waits, holds="n0")
     assert found["priority"] == (
-        "With priority 51 instead of 50 it starts as soon as holds of mia in p has stopped. "
+        "With priority 51 instead of 50 it starts once holds of mia in p is evicted. "
         "That costs 4.56 GPU-hours: 4.00 of work since the last checkpoint, and 0.56 for the restart."
     )

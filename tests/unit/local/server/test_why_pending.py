@@ -141,7 +141,7 @@ async def test_priority_before_those_of_its_project(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="high", gpus=4, priority=50)
     change = (await suggested(stands, "high"))["priority"]
     assert change["change"] == {"priority": 61, "preemptible": True}
-    assert f"as soon as low of {getuser()} in default has stopped" in change["sentence"]
+    assert f"once low of {getuser()} in default is evicted" in change["sentence"]
 
 
 async def refused(stands: Standing, **more: Any) -> str:
