@@ -42,7 +42,7 @@ class _Flow:
     __slots__ = ("_parts", "_sum", "_time_s")
 
     def __init__(self) -> None:
-        self._parts: deque[tuple[float, float, float]] = deque()  # end, length, amount
+        self._parts: deque[tuple[float, float, float]] = deque()  # end, length and amount of each part
         self._sum = 0.0
         self._time_s = 0.0
 
@@ -85,8 +85,8 @@ class ActivityWindow:
     def _restart(self) -> None:
         """Forget all evidence: nothing is known of the time before."""
         self._cores, self._disk, self._network = _Flow(), _Flow(), _Flow()
-        self._used_s: dict[str, float] = {}  # by device: when it was last used
-        self._weak_s: dict[str, float] = {}  # by device: the last weak use in an idle state
+        self._used_s: dict[str, float] = {}  # last use by device
+        self._weak_s: dict[str, float] = {}  # last weak use in an idle state, by device
         self._blocked_s: float | None = None
         self._begun_s: float | None = None
         self._last_s: float | None = None
@@ -143,7 +143,7 @@ class ActivityWindow:
             quiet = [each.name for each in sample.devices if self._used_s.get(each.name, begun_s) <= since_s]
             return ActivityReading(Activity.WORKING, quiet_devices=tuple(quiet) if covered else ())
         if not sample.devices or any(device.use is None for device in sample.devices):
-            self._begun_s = at_s  # what isn't measured is no evidence
+            self._begun_s = at_s  # the time without measurements is no evidence
             return ActivityReading(Activity.UNKNOWN)
         signals = self._signals(sample, since_s)
         if signals:

@@ -85,7 +85,7 @@ class IdleTracker:
 
     def __init__(self) -> None:
         self.progress = IdleProgress()
-        self.saved = IdleProgress()  # as it was last stored
+        self.saved = IdleProgress()  # the progress that was last stored
         self.seen_s: float | None = None
 
     def restore(self, progress: IdleProgress) -> None:

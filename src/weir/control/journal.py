@@ -45,19 +45,19 @@ class ContainerLaunch:
 class LaunchSpec:
     """Command, environment and limits of a workload's processes, the same for every pod."""
 
-    uid: int  # of the workload: never reused; 0 until it is stored
+    uid: int  # uid of the workload, never reused; 0 until it is stored
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
-    directory: str = ""  # where it runs; the home of the pool where empty
+    directory: str = ""  # working directory; empty: the home of the pool
     grace_s: float = 30.0
-    secrets: tuple[tuple[str, str], ...] = ()  # variables, each with the secret its value comes from
-    container: ContainerLaunch | None = None  # None: its commands run as processes of the machine
+    secrets: tuple[tuple[str, str], ...] = ()  # environment variables, each with the name of its secret
+    container: ContainerLaunch | None = None  # None: commands run as processes of the machine
 
 
 class DependencyCondition(StrEnum):
     """State that a workload has to reach before one that depends on it may start."""
 
-    STARTED = "started"  # or ended, in any way
+    STARTED = "started"  # or ended, with any outcome
     SUCCEEDED = "succeeded"
     FAILED = "failed"  # or was stopped
     ENDED = "ended"
@@ -123,14 +123,14 @@ class WorkloadRecord:
     status: WorkloadProgress = _NO_STATUS
     nomination: Nominated | None = None
     saved_s: float | None = None  # time of its last checkpoint
-    suspended: str | None = None  # why a person suspended it
+    suspended: str | None = None  # reason of the person who suspended it
     withdrawn_s: float | None = None
-    devices: float = 0.0  # requested by all its pods
+    devices: float = 0.0  # devices of all its pods
     conditions: StartConditions = NO_CONDITIONS
-    array: ArrayPlan | None = None  # of an array; its indices become workloads of their own
-    member: ArrayMember | None = None  # of such an index
-    sweep: str | None = None  # the sweep that it is a trial of
-    trial: TrialPlan | None = None  # of a new trial
+    array: ArrayPlan | None = None  # set on an array; its indices become workloads of their own
+    member: ArrayMember | None = None  # set on an index of an array
+    sweep: str | None = None  # name of the sweep of a trial
+    trial: TrialPlan | None = None  # set on a new trial
 
 
 class Journal(Protocol):

@@ -171,7 +171,7 @@ class WorkloadLifecycle:
         life.starts += 1
         life.start_of[pod] = life.starts
         life.alive.add(pod)
-        life.done.discard(pod)  # it released its capacity and runs again with its gang
+        life.done.discard(pod)  # a gang that released its capacity runs again, with this pod
         self._out.happen(assigned)
         self._begun(self._jobs[pod.workload], life)
         return life.starts
@@ -182,7 +182,7 @@ class WorkloadLifecycle:
         if life is None or job is None or fact.pod not in life.alive:
             return
         if job.pods[fact.pod.group][fact.pod.index].phase is not Phase.STOPPING:
-            return  # an old answer: capacity may be nominated by a newer plan since
+            return  # an outdated answer: a newer plan may have nominated the capacity
         beneficiary = None if fact.by is None else self._jobs.get(fact.by)
         for name in dict.fromkeys((job.name, fact.by)):
             if name is not None:
@@ -195,7 +195,7 @@ class WorkloadLifecycle:
         if cause is not None:
             self._transitions.stop(fact.pod, cause, self.now_s)
 
-    # What facts do
+    # Effects of facts
 
     def _submitted(self, fact: WorkloadSubmitted) -> None:
         if fact.workload.name not in self._lives:
@@ -233,7 +233,7 @@ class WorkloadLifecycle:
             return
         life.found(status)
         self._idle.restored(job, life, self.now_s)
-        if status.retry_at_s is not None:  # on another machine's clock, perhaps: no pause is longer than this
+        if status.retry_at_s is not None:  # bounded: another machine's clock may be wrong
             self._transitions.pause(job, life, min(status.retry_at_s, self.now_s + self.rules.pause_most))
 
     def _runs(self, fact: PodRunning) -> None:

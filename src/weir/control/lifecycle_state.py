@@ -63,21 +63,22 @@ class LifecycleState:
         self.starts = 0
         self.settled = 0
         self.failures = 0
-        self.losses = 0  # short runs in a row that were lost
-        self.lost = False  # a pod of its present run was lost
+        self.losses = 0  # consecutive short runs that ended by a loss
+        self.lost = False  # True if a pod of the present run was lost
         self.restarts = 0
         self.start_of: dict[PodKey, int] = {}
         self.alive: set[PodKey] = set()
         self.done: set[PodKey] = set()
         self.stop_anyway: dict[
             PodKey, LifecycleCause
-        ] = {}  # being evicted: if that is refused, they stop too
-        self.holds: dict[SuspendReason, tuple[str, float | None]] = {}  # a sentence, and until when
+        ] = {}  # pods under eviction: if it is refused, they stop too
+        # By reason: a sentence, and the time of the end
+        self.holds: dict[SuspendReason, tuple[str, float | None]] = {}
         self.ending: LifecycleCause | None = None
-        self.failed = ""  # how it failed last
-        self.exit_code: int | None = None  # of the pod that failed first, when it failed last
+        self.failed = ""  # sentence of its last failure
+        self.exit_code: int | None = None  # exit code of the first pod that failed in its last failure
         self.final = False  # another run would fail the same way
-        self.wall_s = 0.0  # wall time of its runs that are over
+        self.wall_s = 0.0  # wall time of its ended runs
         self.first_started_s: float | None = None
         self.watch = LimitTracker()
         self.idle = IdleTracker()

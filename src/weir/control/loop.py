@@ -60,7 +60,7 @@ class Control:
         self._out = Outbox(self.cluster, readers)
         self._lives = WorkloadLifecycle(self._out, policy.life, suspension_refusal=suspension_refusal)
         self._plan_wakes_s: float | None = None
-        self._refusals: ClassRefusals | None = None  # of the last plan
+        self._refusals: ClassRefusals | None = None  # refusals of the last plan
         self._rules_changed = False
 
     @property
@@ -77,7 +77,7 @@ class Control:
     def step(self) -> None:
         """Run one turn: apply facts, decide, and carry the plan out."""
         lives, facts = self._lives, self._backend.events()
-        now_s = self._clock()  # after the facts: none of them is of the future
+        now_s = self._clock()  # read after the facts, so that no fact has a later time
         lives.take_in(facts, now_s)
         if self._rules_changed:
             self._rules_changed = False
@@ -92,7 +92,7 @@ class Control:
             self._plan_wakes_s, self._refusals = plan.wake_s, plan.refusals
             if plan.acts:
                 self._carry_out(plan, now_s)
-                lives.due(now_s)  # what was started may have no time left
+                lives.due(now_s)  # a started workload may already exceed its time limit
         else:
             self._plan_wakes_s = None
         effects = self._out.take()
@@ -111,7 +111,7 @@ class Control:
             except Exception as error:
                 if not self._isolates_faults:
                     raise
-                self.cache = EngineCache()  # a search may have been broken off in the middle
+                self.cache = EngineCache()  # the exception may have left the cache inconsistent
                 name = faulty_workload(self.cluster, self._policy, now_s, self._decide)
                 if name is None:
                     raise

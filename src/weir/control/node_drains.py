@@ -31,7 +31,7 @@ class NodeDrains:
         self._transitions = transitions
         self._states = states
         self._longest_run_s = longest_run_s
-        self._looks_s: dict[str, float] = {}  # by node with outages: the time of its timer
+        self._looks_s: dict[str, float] = {}  # time of its timer, by node with outages
 
     def drained(self, fact: NodeDrained, now_s: float) -> None:
         """Release the nominations on a drained node or GPU, and stop its workloads, which wait again."""

@@ -53,8 +53,8 @@ class PodExit(StrEnum):
 
     DONE = "done"  # by itself, successfully
     FAILED = "failed"  # by itself, not successfully
-    STOPPED = "stopped"  # on request, with whatever exit code
-    LOST = "lost"  # its node is gone, or it could not be started there
+    STOPPED = "stopped"  # on request, with any exit code
+    LOST = "lost"  # its node was lost, or the start failed there
 
 
 class LifecycleRule(StrEnum):
@@ -107,18 +107,18 @@ class WorkloadProgress:
     Exits of starts up to `settled` are accounted for here and needn't be reported again.
     """
 
-    starts: int = 0  # number of the last start of any of its pods
+    starts: int = 0  # number of the last start of any pod
     settled: int = 0
-    failures: int = 0  # since it last saved its state
-    ran_s: float = 0.0  # run it keeps
-    retry_at_s: float | None = None  # not to be started before
-    restarts: int = 0  # of its gang: how often it has run before its next run, or the one it is in
-    wall_s: float = 0.0  # wall time of its runs that are over
+    failures: int = 0  # consecutive failures since its last checkpoint
+    ran_s: float = 0.0  # run time that it keeps
+    retry_at_s: float | None = None  # no start before this time
+    restarts: int = 0  # number of runs of its gang before the present or next one
+    wall_s: float = 0.0  # wall time of its ended runs
     first_started_s: float | None = None
     idle: IdleProgress = NOT_IDLE
 
 
-# Facts only the port knows; the others are events of the cluster
+# Facts of the port; other facts are events of the cluster
 
 
 @record()
@@ -152,7 +152,7 @@ class PodExited:
     start: int
     how: PodExit
     at_s: float
-    sentence: str = ""  # how it ended, in a sentence, where the backend knows more than `how`
+    sentence: str = ""  # cause of the end in a sentence, if the backend knows more than `how`
     code: int | None = None
     final: bool = False
     own_loss: bool = False
@@ -218,7 +218,7 @@ class GateChanged:
     gated: bool
     reason: str = ""
     gate: Gate = Gate.SCHEDULING
-    until_s: float | None = None  # it opens by itself then
+    until_s: float | None = None  # it opens automatically then
 
 
 @record()
@@ -343,7 +343,7 @@ class EndWorkload:
     sentence: str = ""
     ran_s: float = 0.0
     started_s: float | None = None
-    cause: LifecycleCause | None = None  # where it didn't end by itself
+    cause: LifecycleCause | None = None  # None: it ended by itself
     wall_s: float = 0.0
     first_started_s: float | None = None
     exit_code: int | None = None

@@ -102,7 +102,8 @@ def _together(starts: Sequence[SessionStart]) -> int:
 
 def with_headroom(policy: Policy, devices: int, total: int) -> Policy:
     """Return the policy that keeps this number of all devices free, if it is more than its own."""
-    part = (devices + 0.5) / max(1, total) if devices else 0.0  # rounded down to whole devices
+    # Half a device more, because it is rounded down to whole devices
+    part = (devices + 0.5) / max(1, total) if devices else 0.0
     fraction = min(1.0, max(policy.reserve_fraction, part))
     return policy.model_copy(update={"reserve_fraction": fraction})
 

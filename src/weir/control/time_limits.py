@@ -73,7 +73,7 @@ class LimitTracker:
 
     def __init__(self) -> None:
         self.started_s: float | None = None
-        self.looks_s: float | None = None  # when a timer comes up for it
+        self.looks_s: float | None = None  # time of its next timer
         self.lifetime_warned = False
 
     def begin(self, started_s: float) -> None:
@@ -86,8 +86,8 @@ class LimitTracker:
 class LimitTimes(NamedTuple):
     """Times at which run time and lifetime limits act. Timers and checks use the same numbers."""
 
-    out_s: float | None  # it has run for as long as it may
-    warns_s: float | None  # its session has been open for so long that people are told
+    out_s: float | None  # end of its maximum run time
+    warns_s: float | None  # time of the warning of a session's end
     closes_s: float | None
 
 

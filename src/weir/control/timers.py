@@ -8,9 +8,9 @@ class TimerKind(IntEnum):
     """Purposes of timers."""
 
     RETRY = 0  # a workload that backs off may start again
-    FAULT = 2  # a workload that was set aside is tried again
-    OUTAGE = 3  # a node goes out of service or comes back, or work on it has to be told; named by its node
-    LIMIT = 1  # a workload may have run for as long as it may, or has to be warned of it
+    FAULT = 2  # a workload that was set aside after a fault is tried again
+    OUTAGE = 3  # a node's outage begins or ends, or its workloads get a warning; named by its node
+    LIMIT = 1  # a workload reaches a time limit or its warning
 
 
 class Timers:

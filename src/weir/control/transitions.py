@@ -131,7 +131,7 @@ class LifecycleTransitions:
             self.finish(job, life, WorkloadOutcome.STOPPED, at_s, life.ending)
         else:
             for pod in sorted(life.done):
-                self.release_pod(job, pod, at_s)  # without effect on one that released its capacity before
+                self.release_pod(job, pod, at_s)  # no effect on a pod that has released its capacity
             life.done.clear()
             life.restarts += life.starts > life.settled
             losses = life.count_losses(at_s, self.rules.pause_most)
@@ -194,7 +194,7 @@ class LifecycleTransitions:
         """End a workload: its pods are gone."""
         name, since_s = job.name, job.started_s
         if since_s is None and how is WorkloadOutcome.SUCCEEDED:
-            since_s = life.watch.started_s  # its pods released their capacity as they ended
+            since_s = life.watch.started_s  # its pods released their capacity when they ended
         ran_s = job.ran_s + (at_s - since_s if since_s is not None else 0.0)
         life.run_over(at_s)
         code = (

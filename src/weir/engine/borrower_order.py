@@ -27,10 +27,10 @@ class BorrowerOrder:
     ) -> None:
         self._order = order
         self._heap: list[tuple[RuntimeKeyOrder, int, Candidate, KeyedLine | None]] = []
-        self._count = 0  # of candidates that were ever in the heap, to break ties
-        self._in_line: Counter[int] = Counter()  # candidates in the heap or new, by project
-        self._level: dict[int, float] = {}  # highest priority of each project, negative, as line keys begin
-        self._behind: dict[int, list[Candidate]] = {}  # those of lower priority
+        self._count = 0  # sequence number of the last heap entry, to break ties
+        self._in_line: Counter[int] = Counter()  # number of candidates in the heap or new, by project
+        self._level: dict[int, float] = {}  # highest priority by project, negated as in line keys
+        self._behind: dict[int, list[Candidate]] = {}  # candidates of lower priority, by project
         self._new: list[Candidate] = []
         candidates = list(candidates)
         for each in candidates:

@@ -32,9 +32,9 @@ class EngineCache:
         """Forget all results. The cache still belongs to its cluster."""
         self.preemption = PreemptionCache()
         self.refusals = KeptRefusals()
-        # Valid while nothing but checkpoints happens: pending classes with their reservations
+        # Valid until an event other than a checkpoint: pending classes with their reservations
         self.reserved: tuple[list[EquivalenceClass], list[Reservation]] | None = None
-        self.awaited: dict[str, Pod] = {}  # by nominated workload: a pod whose capacity was being freed
+        self.awaited: dict[str, Pod] = {}  # by nominated workload: a pod whose capacity isn't free yet
         self._policy: Policy | None = None
         self._static_version = -1
         self._capacity: Capacity | None = None
@@ -164,7 +164,7 @@ class EngineCache:
         """Keep a plan without actions until time alone could change it."""
         wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         self._unchanged = None if plan.acts else (cluster.changes, wake_s)
-        if plan.acts:  # reclaims failed beside these actions
+        if plan.acts:  # the reclaims failed with these actions in the plan
             self.preemption.forget_reclaims()
 
 

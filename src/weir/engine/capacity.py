@@ -48,7 +48,8 @@ class CapacityTotals:
     __slots__ = ("_free_on", "_nodes_with", "free_gpu_milli", "idle_devices")
 
     def __init__(self, free_gpu: Ints, idle: Ints) -> None:
-        self._free_on: list[int] = np.maximum(free_gpu, 0).tolist()  # more may be held than there is
+        # Negative if more is allocated than the node has
+        self._free_on: list[int] = np.maximum(free_gpu, 0).tolist()
         self._nodes_with: list[int] = np.bincount(idle, minlength=1).tolist()
         self.free_gpu_milli: int = sum(self._free_on)
         self.idle_devices: int = int(idle.sum())
@@ -142,7 +143,7 @@ class Capacity:
             columns.memory[at] += cluster.releasing.memory[at]
             columns.marks[:, at] += cluster.releasing.marks[:, at]
         after = Capacity(columns, self.device_memory)
-        if (known := self.state_ids) is not None:  # only these nodes are in other states than here
+        if (known := self.state_ids) is not None:  # only nodes with stopping pods differ from this capacity
             after.log += [*self.log[known.log_position :], *cluster.releasing_on]
             after.state_ids = known.moved_to(0)
         return after

@@ -41,7 +41,8 @@ class CapacityRefusals:
         self._shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
         self._outage_s = self._outages.next_s() if self._outages else INFINITE
         self._any_in_service = not self._outages or self._outages.any_node_in_service()
-        self._reserve_s: float | None = None  # the next time at which a wait may earn a reservation
+        # The next time at which a pending workload may get a reservation
+        self._reserve_s: float | None = None
         self._any_reserved = False
 
     def refusal(self, kept: KeptRefusal) -> tuple[Refusal, float]:
@@ -96,7 +97,8 @@ class CapacityRefusals:
     def _shortage(self, candidate: Candidate) -> Shortage:
         """Return the capacity that a workload lacks; the same object as before if it is equal."""
         job = candidate.job
-        if any(shape.pod_rules for shape in job.shapes):  # it is of this workload alone
+        # Pod affinity makes the shortage specific to this workload
+        if any(shape.pod_rules for shape in job.shapes):
             return self.context.shortage(candidate)
         key = candidate.of.wants, self.context.feasibility.affinity(job)
         found = self._shortages.get(key)
@@ -109,9 +111,10 @@ class CapacityRefusals:
 
     def _cause(self, candidate: Candidate, claim: KeptClaim, shortage: Shortage) -> tuple[NoVictims, float]:
         """Return why no eviction helps, and until when."""
-        can_help = bool(shortage.helped) or not shortage.nodes  # else a cause remains that no eviction ends
+        # False: evictions alone can't end the shortage
+        can_help = bool(shortage.helped) or not shortage.nodes
         if claim.denied is not None:
-            # Older claims don't matter to a shortage that no eviction ends
+            # Older claims are no cause if evictions can't end the shortage
             is_cause = can_help or isinstance(claim.denied, NoClaim)
             return claim.denied if is_cause else NoClaim(may_preempt=True, shortfall=None), INFINITE
         if not can_help:
@@ -168,7 +171,7 @@ class CapacityRefusals:
         if not self._outages:
             return self._reserve_s
         if self._any_reserved:
-            return math.nextafter(context.now_s, INFINITE)  # outages end the reservations of work they bar
+            return math.nextafter(context.now_s, INFINITE)  # an outage may end a reservation at any time
         return min(self._reserve_s, self._outages.changes_s(candidate.job))
 
     def _headroom(self, want: int) -> QuotaRefusal | None:

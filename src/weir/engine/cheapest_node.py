@@ -47,11 +47,11 @@ class CheapestNode:
         self._shape = shape
         self._open = open_
         self.bounds = NodeBounds(placer.capacity, victim_candidates, shape, open_)
-        self.gave_up = False  # there were more sets of victims than were tried
+        self.gave_up = False  # True if a bound ended the search before all sets of victims
         self._version = 0
         self.found: dict[int, Going] = {}  # victims by node
         self._heaps: dict[Family, list[Entry]] = {}
-        self._unknown = self.bounds.unknown.copy()  # nodes without a bound
+        self._unknown = self.bounds.unknown.copy()  # nodes without a price bound
         self._removable: frozenset[int] = victim_candidates.marks() if shape.pod_rules else frozenset()
         for tier, least, node in self.bounds.entries:
             family, rest = split(tier)
@@ -71,7 +71,8 @@ class CheapestNode:
         """
         if not self._shape.pod_rules:
             return self._best(accept, steps_most, None, [])
-        shut: list[tuple[Family, Entry]] = []  # nodes whose turn it isn't: it may be, after other pods
+        # Nodes closed to this pod by pod affinity; later pods may open them
+        shut: list[tuple[Family, Entry]] = []
         columns = self._capacity.columns
         closed = self._rules.closed(columns, self._shape, self._removable)
         self._unknown = [node for node in self._unknown if not closed[node]]

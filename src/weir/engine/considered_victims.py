@@ -25,9 +25,9 @@ class ConsideredVictim:
     workload: str
     project: str
     gpus: float
-    lost: float  # by its eviction: work since its checkpoint and a restart, in device seconds
+    lost: float  # work since its checkpoint and a restart, in device seconds
     price: float | None = None  # `lost` less a credit for size, to compare victims; None if it is protected
-    rule: EvictionRule | None = None  # by which it may be evicted
+    rule: EvictionRule | None = None  # rule that allows its eviction
     protected: str = ""  # reason for its protection; empty if it may be evicted
 
 

@@ -58,7 +58,7 @@ class ConsolidationBounds:
                 self._failed[moves] = self._failure(moves)
         return found
 
-    # Since it was last asked
+    # Changes since the last call
 
     def _failure(self, moves: ConsolidationKey) -> FailedConsolidation:
         saves, at = self._cluster.saves, len(self._capacity.log)

@@ -38,7 +38,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -
     try:
         return Cycle(cluster, policy, now_s, cache).run()
     except BaseException:
-        cache.clear()  # a step may have been interrupted between capacity and accounting
+        cache.clear()  # an exception may have separated capacity from accounting
         raise
 
 
@@ -80,7 +80,7 @@ class Cycle:
         self._swap()  # 5
         self._repack()  # 6
         self._gangs.stop(self._plan, self._accounting)  # 7
-        if self._plan.drops:  # these workloads are pending from now on
+        if self._plan.drops:  # released nominations: their workloads are pending from now on
             return self._continued_at_once()
         self._plan.wake_s = self._cache.wake_s() if unchanged else self._wakes_s()
         self._cache.keep(self._cluster, self._plan)
@@ -100,7 +100,7 @@ class Cycle:
         if before == len(self._plan.nominations):
             self._plan.nominations.append(NominatedPods(name, places, freed_by))
             return
-        first = self._plan.nominations[before]  # a service that grows by several replicas
+        first = self._plan.nominations[before]  # an elastic workload grows by several pods in one plan
         freed_by = tuple(dict.fromkeys((*first.freed_by, *freed_by)))
         self._plan.nominations[before] = NominatedPods(name, (*first.places, *places), freed_by)
 

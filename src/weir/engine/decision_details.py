@@ -29,8 +29,8 @@ class RankedNode:
 
     node: str
     free_gpus: float
-    preference: int  # sum of the affinity weights; higher is better and is compared first
-    fragmentation: float | None  # loss of capacity for the usual requests, in devices; None: not compared
+    preference: int  # sum of the affinity weights; higher is better, and is compared first
+    fragmentation: float | None  # loss of capacity for usual requests, in devices; None: not compared
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class EligibleVictims:
                     others.remove(project)
                     jobs = self._of_project(project)
                     found += jobs
-                    for job in jobs:  # in a deep tree, evicting them may make other projects eligible
+                    for job in jobs:  # in a deep tree, these evictions may make other projects eligible
                         self._accounting.release(self._context.running(job))
         return found
 

@@ -47,7 +47,7 @@ def cheap_to_move(jobs: Iterable[Job], most: float, policy: PricePolicy, now_s: 
 
 def price_of_move(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float) -> float:
     """Return the price of moving these pods; a broken gang restarts completely."""
-    is_all = len(pods) == len(job.running_pods())  # the usual case
+    is_all = len(pods) == len(job.running_pods())  # the usual case: all running pods move
     devices = job.devices_held()[0] if is_all or _breaks(job, pods) else devices_of(pods)
     return lost_work(job, devices, policy, now_s)
 

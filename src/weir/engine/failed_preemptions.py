@@ -22,7 +22,7 @@ class FailedPreemptions:
         self._policy = allocator.policy
         self._cache = allocator.cache.preemption
         self._bounds = bounds
-        # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
+        # Failed consolidations since capacity was last freed; True if only a checkpoint could help
         self.consolidations: dict[ConsolidationAttempt, bool] = {}
 
     def consolidation_key(self, rules: PreemptionRules) -> ConsolidationAttempt | None:

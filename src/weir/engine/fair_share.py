@@ -128,9 +128,10 @@ def _rounded(exact: Sequence[float], ages: Sequence[tuple[float, int]]) -> list[
     if not sum(parts):
         return list(exact)
     floors = [amount // WHOLE_MILLI for amount in exact]
-    # A remainder within a millionth of a device of the next whole is arithmetic, not a claim.
+    # A remainder within a millionth of a device is a rounding error.
     spare = int((sum(exact) + 1e-3) // WHOLE_MILLI - sum(floors))
-    near = {part: -round(part, 3) for part in set(parts)}  # few: most are whole, or at one level
+    # Few distinct values: most amounts are whole or equal
+    near = {part: -round(part, 3) for part in set(parts)}
     largest = sorted([(near[part], age, at) for at, (part, age) in enumerate(zip(parts, ages, strict=True))])
     for _, _, at in largest[:spare]:
         floors[at] += 1

@@ -29,15 +29,17 @@ class FairShareTree:
         """Begin a tree; without lines of queues unless `filled`."""
         rows, queues = len(ledger.weightless), range(len(ledger.queues) if filled else 0)
         self._ledger = ledger
-        self._quota = ledger.quota  # the list itself: new rows make a new one
+        self._quota = ledger.quota  # the list object itself: a change of rows replaces it
         self._touched = versions_of(len(queues), _UNKNOWN)
         self._excess: Excess = NO_EXCESS
         self.demand = [[0] * rows for _ in queues]
         self.share: FairShares = [[0.0] * rows for _ in queues]
-        self.versions = versions_of(len(queues))  # how often the share of each queue has changed
-        self._sums = [[0] * rows for _ in (*queues, _TOP)]  # of children's demands; the top's last
-        self._have: dict[int, list[float]] = {}  # what each parent had when it was divided
-        self._short = [[False] * rows for _ in (*queues, _TOP)]  # rows divided, by parent
+        self.versions = versions_of(len(queues))  # number of changes of each queue's share
+        # Sums of the children's demands; the last entry is the top's
+        self._sums = [[0] * rows for _ in (*queues, _TOP)]
+        self._have: dict[int, list[float]] = {}  # amounts that each parent divided the last time
+        # Rows in which a parent's share is below the demand
+        self._short = [[False] * rows for _ in (*queues, _TOP)]
 
     def is_of(self, ledger: QuotaUsage) -> bool:
         """Return True if the tree belongs to these queues with their present rows."""
@@ -103,7 +105,7 @@ class FairShareTree:
         ledger = self._ledger
         by_parent = self._update_demand(excess)
         if usage_k:
-            self._have.clear()  # the surplus is divided by past usage, which changes with time
+            self._have.clear()  # past usage, which changes with time, affects the division
         top = Siblings(ledger, ledger.top, ledger.top_tiers, usage, usage_k)
         self._divide(_TOP, top, list(map(float, total)), by_parent.get(_TOP, ()))
         for queue in ledger.parents:
@@ -121,7 +123,7 @@ class FairShareTree:
         short = self._short[parent] = self._short[parent].copy()
         changed = queues if had is None else changed
         for queue in changed:
-            share[queue] = list(map(float, demand[queue]))  # all it wants, where there is enough
+            share[queue] = list(map(float, demand[queue]))  # enough for all: each gets its demand
             self.versions[queue] += 1
         for row, amount in enumerate(have):
             weightless = ledger.weightless[row]

@@ -36,9 +36,9 @@ class FeasibilityCache:
         self._levels: dict[str, list[TopologyLevel]] = {}
         self._pod_rules: PodAffinityRules | None = None
         self._could_run: dict[tuple[object, ...], bool] = {}
-        self._of_class: dict[EquivalenceClass, bool] = {}  # the same by class
-        self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # of gangs, by all that it depends on
-        self.one_domain: dict[tuple[object, ...], bool] = {}  # of gangs that prefer a topology level
+        self._of_class: dict[EquivalenceClass, bool] = {}  # feasibility by class
+        self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # reasons by all that they depend on
+        self.one_domain: dict[tuple[object, ...], bool] = {}  # gangs with a preferred level
         self._never_runs = NeverRuns()
         self._gpus: Ints | None = None
         self._without: dict[frozenset[str], Bools] = {}
@@ -51,7 +51,7 @@ class FeasibilityCache:
         copy._allowed, copy._levels = self._allowed.copy(), self._levels.copy()
         copy._could_run = self._could_run.copy()
         copy._gpus, copy._empty, copy._without = self._gpus, self._empty, self._without.copy()
-        if same_quotas:  # otherwise projects may have other positions and departments
+        if same_quotas:  # else projects may have other positions and departments
             copy._affinity = self._affinity.copy()
             copy.infeasible, copy.one_domain = self.infeasible.copy(), self.one_domain.copy()
             copy._owners = self._owners.copy()
@@ -189,7 +189,7 @@ def _owners(
         if not _covers(left, request) or not could_run(of):
             continue
         more = 1
-        if not line:  # there is no other class: all members that still fit at once
+        if not line:  # last class: take all members that still fit at once
             most = [left[row] // amount for row, amount in request if amount and row in left]
             more = min([len(of.members) - at, *most])
         for row, amount in request:

@@ -26,7 +26,7 @@ def first_under_limit(
                 key = (*victim.tier, victim.price, victim.younger)
                 if (
                     rule is not None
-                    and not victim.moves  # what is moved goes on counting
+                    and not victim.moves  # a moved workload stays under the limit
                     and (best is None or key < best[0])
                     and any(row == over.row for pod in victim.pods for row, _ in pod.amounts)
                 ):

@@ -62,7 +62,7 @@ class FittingClasses:
             ):
                 fitting = 0
             else:
-                key = shape_id, affinity, pods > 1  # one pod is a quicker question than several
+                key = shape_id, affinity, pods > 1  # one pod is a quicker check than several
                 known = self._fitting.get(key)
                 if known is None:
                     count = self._placer.capacity_for if pods > 1 else self._placer.has_capacity

@@ -17,7 +17,7 @@ TIE_BITS = 20
 COST_BITS = 32
 _TIE_MOST = (1 << TIE_BITS) - 1
 _COST_MIDDLE = 1 << (COST_BITS - 1)
-_COST_STEPS = 256.0  # a cost counts in steps of this part of a thousandth of a device, if it can
+_COST_STEPS = 256.0  # costs are rounded to this fraction of a thousandth of a device, if possible
 _CHUNK = 512
 NO_DEVICE = -1
 

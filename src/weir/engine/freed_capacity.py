@@ -47,14 +47,15 @@ def max_pods(
     most = int((together // each)[open_].sum())
     if together.max(initial=0) >= 2 * each:
         return most
-    needed = each - (together[node] - given)  # from this project, if the node is to fit the pod
+    needed = each - (together[node] - given)  # devices this project has to free there, for the pod to fit
     spans = np.zeros(len(over), np.bool_)
-    spans[victims.project[victims.of_job > victims.milli]] = True  # a last one of these frees several nodes
+    # The last victim of such a project frees devices on several nodes
+    spans[victims.project[victims.of_job > victims.milli]] = True
     enough = open_ & (together >= each)
     at = np.flatnonzero(enough[node] & (needed > 0) & np.isfinite(before_last) & ~spans[project])
     if not len(at):
         return most
-    at = at[np.lexsort((needed[at], project[at]))]  # by project, those that need least of it first
+    at = at[np.lexsort((needed[at], project[at]))]  # by project, the smallest need first
     first = np.searchsorted(project[at], project[at])
     total = np.cumsum(needed[at])
     within = total - (total - needed[at])[first] <= before_last[at]

@@ -26,7 +26,8 @@ class BacktrackingSearch:
         self._shapes = [job.shapes[group] for group in pods]
         open_nodes = {group: int((self._ranks(job.shapes[group]) != INFEASIBLE).sum()) for group in pods}
         turns = sorted(pods, key=lambda group: (not open_nodes[group], open_nodes[group], group))
-        self._pods = [pod for group in turns for pod in pods[group]]  # who follows others comes after them
+        # Groups without own nodes follow the others
+        self._pods = [pod for group in turns for pod in pods[group]]
         labels = {rule.topology for shape in self._shapes for rule, _ in shape.pod_rules}
         self._levels = [placer.rules.level(label) for label in sorted(labels)]
 
@@ -43,7 +44,7 @@ class BacktrackingSearch:
         if at == len(self._pods):
             return True
         pod = self._pods[at]
-        rank = self._ranks(pod.shape).copy()  # it follows what is tried further down
+        rank = self._ranks(pod.shape).copy()  # a copy: placements further down change the ranks
         tried: set[tuple[object, ...]] = set()
         for node in np.argsort(rank, kind="stable")[: self._steps_left].tolist():
             if rank[node] == INFEASIBLE or self._steps_left <= 0:

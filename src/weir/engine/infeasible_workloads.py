@@ -153,7 +153,7 @@ def _apart(allocator: Allocator, idle: Capacity, need: Need, affinity: AffinityR
     if not own or any(rule.kind == "affinity" for rule in hard):
         return None
     if len(own) > 1 and any(rule.kind == "spread" for rule in own):
-        return None  # filling in turn proves nothing where rules of both kinds meet
+        return None  # this fill is no proof if anti-affinity and spread rules are combined
     scores_of, rules = allocator.cache.scores.over(idle).of, allocator.feasibility.pod_rules()
     placer = Placer(allocator.cluster, idle, scores_of, allocator.policy.search_steps, rules)
     fitting = placer.fill(shape, affinity, pods)

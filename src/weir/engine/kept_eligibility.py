@@ -54,7 +54,7 @@ class KeptEligibility:
     """Eligibility of each project, and the versions of usage that it was found for."""
 
     def __init__(self, queues: int) -> None:
-        self._of: dict[int, Eligibility] = {}  # by project, of those with pending workloads
+        self._of: dict[int, Eligibility] = {}  # by project with pending workloads
         self._touched = versions_of(queues, _UNKNOWN)
         self._since_s: Floats = np.full(queues, _NEVER_S)
         self._gang_since_s: Floats = np.full(queues, _NEVER_S)

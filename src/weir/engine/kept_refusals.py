@@ -35,7 +35,7 @@ class StateVersions(NamedTuple):
 class QuotaAnswer(NamedTuple):
     """Result of the checks that don't ask for free capacity."""
 
-    final: Refusal | None  # a refusal that free capacity doesn't change
+    final: Refusal | None  # a refusal that free capacity can't change
     in_quota: bool  # quotas cover the request
     any_model_shut: bool  # the limit of a GPU model may exclude nodes
 
@@ -47,7 +47,7 @@ class KeptClaim(NamedTuple):
     """
 
     denied: NoClaim | OlderClaims | None
-    versions: tuple[int, bool]  # of the project's fair share; True if there is idle work without protection
+    versions: tuple[int, bool]  # version of the project's fair share; True if unprotected idle work exists
     until_s: float
 
 
@@ -55,13 +55,13 @@ class KeptClaim(NamedTuple):
 class KeptRefusal:
     """Refusal of a class of pending workloads: it holds for these versions, until a time."""
 
-    candidate: Candidate  # the workload that was asked for
-    nodes: Reason | None  # why nodes could never take it, however idle; None if they may
+    candidate: Candidate  # the workload that the refusal was computed for
+    nodes: Reason | None  # reason if no node could take it even when idle; None if one could
     groups: Groups
     quota: QuotaAnswer
     versions: StateVersions
-    claim: KeptClaim | None = None  # None before any capacity was short
-    refusal: Refusal | None = None  # None before it is asked for
+    claim: KeptClaim | None = None  # None until capacity is short
+    refusal: Refusal | None = None  # None until the first check
     until_s: float = float("inf")
 
 

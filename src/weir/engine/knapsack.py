@@ -53,8 +53,9 @@ def cheapest_by_place(need: Ints, victims: VictimColumns) -> list[tuple[int, flo
     here, first, index = np.unique(place, return_index=True, return_inverse=True)
     last, lack = np.append(first[1:], len(place)) - 1, need[here]
     total = np.cumsum(amount)
-    reached = total - (total - amount)[first][index]  # of those of a place, up to each
-    lowest = first + np.bincount(index, reached == 0).astype(np.int64)  # that frees any
+    reached = total - (total - amount)[first][index]  # cumulative amount of a place, up to each victim
+    # First victim of each place that frees anything
+    lowest = first + np.bincount(index, reached == 0).astype(np.int64)
     enough = first + np.bincount(index, reached < lack[index]).astype(np.int64)
     rank = np.where(enough <= last, tier[np.minimum(enough, last)], -1)
     rank[lack <= 0] = 0

@@ -24,7 +24,7 @@ class LegalOrder:
         self._rules = rules
         self._most = way.most
         self._overrides = way.kind is PreemptionKind.OVERRIDE
-        self._tried = 0  # victims that were ordered once more
+        self._tried = 0  # number of victims that were reordered
         self.gave_up = False
 
     def may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:

@@ -117,10 +117,10 @@ class MixWorth:
         self._milli = np.array([shape.share_milli or WHOLE_MILLI // 2 for shape, _ in kinds], np.int64)
         self._size = self._devices * self._milli
         self._whole = int((self._milli == WHOLE_MILLI).sum())  # kinds of whole devices come first
-        mask = np.array([allowed(shape) for shape, _ in kinds])  # kind by node
+        mask = np.array([allowed(shape) for shape, _ in kinds])  # allowed nodes by kind
         distinct, class_of = np.unique(mask, axis=1, return_inverse=True)
         self.class_of = class_of.astype(np.int64)
-        self._allowed = distinct.T  # class of nodes by kind
+        self._allowed = distinct.T  # allowed kinds by class of nodes
         weight = count / np.sqrt(self._size / WHOLE_MILLI)
         weight /= weight.sum()
         packable = np.array(
@@ -135,7 +135,7 @@ class MixWorth:
         self._rest = REST_WEIGHT * likely_use(count * self._devices, self._milli)
         parts, self._part = np.unique(self._milli[self._whole :], return_inverse=True)
         left = np.arange(WHOLE_MILLI + 1)[:, None]
-        self._copies_in = left // np.maximum(parts, 1)  # by thousandths free on a device, by size of a part
+        self._copies_in = left // np.maximum(parts, 1)  # copies of each part by free thousandths of a device
         self._free_in = np.where(left >= parts, left, 0)
 
     def of(self, free: FreeCapacity) -> Floats:
@@ -188,7 +188,7 @@ class MixWorth:
             elif shape.devices:
                 after.share = _on_fullest(share, shape.devices, milli[:, None], open_)
             return base - self.of(after), at
-        tried = open_.copy()  # of equal devices side by side one will do
+        tried = open_.copy()  # of equal adjacent devices, one is enough
         tried[:, 1:] &= ~(open_[:, :-1] & (share[:, 1:] == share[:, :-1]))
         node, column = np.nonzero(tried)
         before = share[node, column]

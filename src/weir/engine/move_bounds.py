@@ -72,7 +72,7 @@ class MoveBounds:
             return True
         budget = self._policy.topology.budget
         if job.is_running or not self._bound_anywhere(wants, budget, spares):
-            return job.is_running  # near those that run already: not asked here
+            return job.is_running  # pods beside running ones aren't bounded here
         levels = self._cluster.topologies[asked.name].levels
         depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
         return self._bound_in_one(self._feasibility.levels(asked.name)[depth], wants, budget, spares)
@@ -112,7 +112,7 @@ class MoveBounds:
         prices = least_move_prices(
             self._capacity, devices, self._cluster.running_pods, rows[small], price[small]
         )[~free]
-        # Where gangs move as one, clearing one node may free others
+        # If gangs move as a whole, clearing one node may clear others
         least = np.sort(prices)[: 1 if self._cluster.topologies else missing]
         return float(least.sum()) <= budget or not self._fills(shape, free)
 
@@ -137,7 +137,7 @@ class MoveBounds:
             order = np.lexsort((prices, level.of))
             order = order[np.isfinite(prices[order])]
             of, needed = level.of[order], self._nodes_for(devices, lack)
-            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # the cheapest nodes of each domain
             total = np.bincount(of[first], prices[order][first], level.count)
             enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
         return bool(enough.any())

@@ -19,7 +19,7 @@ class NeverRuns:
 
     def __init__(self) -> None:
         self._classes: dict[EquivalenceClass, None] = {}
-        self._asked = 0  # classes made by the last time
+        self._asked = 0  # number of classes that existed at the last call
 
     def branch(self, branched: Cluster) -> "NeverRuns":
         """Return a copy for a branch of the cluster, which has some of the classes as its own."""
@@ -33,7 +33,7 @@ class NeverRuns:
         """Return the requests of these workloads now."""
         for of in reversed(cluster.waiting.values()):
             if of.number < self._asked:
-                break  # classes stand in the order in which they were made
+                break  # classes are in order of creation
             if not could_run(of):
                 self._classes[of] = None
         self._asked = cluster.classes_made
@@ -44,7 +44,7 @@ class NeverRuns:
                 continue
             job = of.first
             if job.is_running:
-                continue  # a part of it does
+                continue  # some of its pods run
             line = excess.setdefault(of.project, {})
             for request, pending in zip(job.requests, job.pending, strict=True):
                 for row, amount in request:

@@ -29,9 +29,9 @@ class NodeBounds:
         self._open = open_
         self.entries: list[tuple[Tier, Tier, int]] = []
         self.unknown: list[int] = []
-        self._least: list[float] = []  # prices of the entries
-        self._pods_most = 0  # pods that fit without all candidates
-        self._to_move: Ints | None = None  # least devices to move for one pod, by usable node
+        self._least: list[float] = []  # least prices of the entries
+        self._pods_most = 0  # number of pods that would fit without all possible victims
+        self._to_move: Ints | None = None  # by usable node: devices to move for one pod
         if shape.whole:
             self._bound_whole(candidates.takeable(), candidates.price_most)
         self._least.sort()
@@ -62,7 +62,7 @@ class NodeBounds:
         taken = np.bincount(takeable.by_node.place, takeable.by_node.amount, len(whole))
         together = whole + taken.astype(np.int64)
         self._pods_most = int((together // devices)[self._open].sum())
-        # One pod a node, and what it takes leaves no free blocks
+        # A node takes one pod at most, and no victim frees several nodes
         if not takeable.spans and 2 * devices > together.max(initial=0):
             moved = min_devices_to_move(whole, devices, takeable.by_node, takeable.moves)[self._open]
             self._to_move = np.sort(moved[moved >= 0])
@@ -72,7 +72,7 @@ class NodeBounds:
                 self.entries.append((takeable.tiers[rank], key, node))
                 self._least.append(price)
         bare = takeable.bare.difference(takeable.by_node.place.tolist()) if takeable.bare else ()
-        # Devices there are, and something else that is short
+        # Nodes with enough devices that lack another resource
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
 
     def _cheapest(self, takeable: VictimEntries) -> list[tuple[int, float, int]]:
@@ -82,7 +82,7 @@ class NodeBounds:
         """
         shape, victims, key = self._shape, takeable.by_node, (self._shape.devices, -1)
         if victims.price.min(initial=0.0) < 0.0:
-            # Where more than devices is short, a set may need more victims, which makes it cheaper
+            # If another resource is short, a larger set of victims may be cheaper
             short = np.full(len(self._capacity.whole), bool(shape.pod_rules))
             for row, amount in shape.needs:
                 short |= self._capacity.columns.free[row] < amount

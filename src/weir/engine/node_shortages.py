@@ -34,9 +34,7 @@ def node_shortages(allocator: Allocator, shape: RequestShape, affinity: Affinity
     capacity, names = allocator.capacity, allocator.cluster.rows.names
     mask, _ = allocator.feasibility.feasible_nodes(shape, affinity)
     count = pods_that_fit(capacity, shape)
-    if (
-        shape.devices > 1 and not shape.whole
-    ):  # a bound: parts of one device may have been counted for several
+    if shape.devices > 1 and not shape.whole:  # an upper bound: it may count one device for several parts
         some = np.flatnonzero(mask & (count > 0))
         count[some[~has_devices(capacity, shape, some)]] = 0
     full = np.flatnonzero(mask & (count == 0))
@@ -50,7 +48,7 @@ def node_shortages(allocator: Allocator, shape: RequestShape, affinity: Affinity
             full = full[~short]
 
     for row, amount in shape.needs:
-        if names[row].startswith(CLAIMS_PREFIX):  # it says more than that devices are missing
+        if names[row].startswith(CLAIMS_PREFIX):  # a shortage of claimed devices says more than one of GPUs
             note(names[row], capacity.columns.free[row, full] < amount)
     if shape.devices:
         note(GPU, ~has_devices(capacity, shape, full))

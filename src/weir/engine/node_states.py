@@ -26,7 +26,7 @@ class NodeStateTable:
     def __init__(self, class_of: Ints) -> None:
         self._class_of = class_of
         self._most = max(_MOST_FIRST, _MOST_PER_NODE * len(class_of))
-        self.generation = 0  # numbers of an earlier one are invalid
+        self.generation = 0  # state numbers of an earlier generation are invalid
         self._number: dict[tuple[int, ...], int] = {}
         self._rows: list[tuple[int, ...]] = []
         self._columns: Ints = np.zeros((0, 0), np.int64)

@@ -27,7 +27,8 @@ class Nominations:
         self._rules = allocator.feasibility.pod_rules()
         self._now_s = allocator.now_s
         self._awaited = allocator.cache.awaited
-        self.blocked: dict[str, float | None] = {}  # since when, of workloads of which that changes
+        # Workloads whose blocked state changes: since when, or None
+        self.blocked: dict[str, float | None] = {}
 
     def ended(self) -> Iterator[tuple[str, list[NodePlacement] | None]]:
         """Yield each workload whose nomination ends, with the placements to bind; None to release it."""
@@ -49,7 +50,7 @@ class Nominations:
                     [NodePlacement(pod, *pod.nomination) for pod in pods if pod.nomination is not None],
                 )
             elif not self._allows(pods, self._capacity.after_releases(self._cluster).columns):
-                yield name, None  # pods that started since exclude them
+                yield name, None  # the nominated nodes exclude its pods because of pods started since
 
     def times_s(self) -> list[float]:
         """Return the times at which nominations of absent pods or blocked capacity end."""

@@ -48,7 +48,8 @@ class OutageRules:
             for outage in (node.outages if node is not None else ())
             if not outage.is_over(now_s)
         ]
-        self._known: dict[tuple[float | None, ...], tuple[Bools, float]] = {}  # by the terms of a workload
+        # By the time terms of a workload
+        self._known: dict[tuple[float | None, ...], tuple[Bools, float]] = {}
         self._nodes = np.array([each.node for each in self._outages], np.int64)
         self._from_s = np.array([each.outage.from_s for each in self._outages], np.float64)
         ends_s = [INFINITE if each.outage.until_s is None else each.outage.until_s for each in self._outages]

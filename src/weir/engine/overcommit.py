@@ -39,9 +39,9 @@ class NodeDeviceUsage:
     """Usage of a node's devices."""
 
     gpus: int
-    own_milli: int  # by Weir's workloads
+    own_milli: int  # thousandths of devices of Weir's own workloads
     others: int  # devices of other schedulers' pods
-    needed_milli: int  # so that each pod has what it holds; more than there are: the node is over-committed
+    needed_milli: int  # demand of all pods; above the node's devices it is over-committed
 
     @property
     def excess_milli(self) -> int:
@@ -91,7 +91,7 @@ def node_device_usage(gpus: int, others: int, holdings: Iterable[DeviceHolding])
             continue
         for at in each.devices:
             shared[at] += each.share_milli
-        shared[-1] += (each.count - len(each.devices)) * each.share_milli  # on unknown devices
+        shared[-1] += (each.count - len(each.devices)) * each.share_milli  # pods on unknown devices
     needed = whole * WHOLE_MILLI + sum(max(WHOLE_MILLI, milli) for milli in shared.values() if milli)
     return NodeDeviceUsage(gpus, own_milli, others, needed)
 
@@ -172,7 +172,7 @@ def _victims(
             left, excess = without, less
             chosen.append(job)
             _free(by_job[job], freed)
-    for job in list(chosen):  # the first ones may not be needed any more beside those that came later
+    for job in list(chosen):  # later victims may make earlier ones unnecessary
         more = [*left, *by_job[job]]
         if _use_of(over, more, device_memory).excess_milli <= excess:
             left = more

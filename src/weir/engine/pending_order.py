@@ -33,8 +33,8 @@ class Peers:
     __slots__ = ("_like", "_ran_s", "_samples", "entries", "key", "runtime", "size")
 
     def __init__(self, key: PeerKey, like: RuntimeKey, ran_s: float, runtime: float, size: float) -> None:
-        self.key = key  # what they have in common
-        self.entries: list[Entry] = []  # no two have the same name
+        self.key = key  # the part of the key that all entries share
+        self.entries: list[Entry] = []  # names are unique
         self.runtime, self.size = runtime, size  # ln of the mean remaining run time, and of the devices
         self._like, self._ran_s = like, ran_s
         self._samples = like.ended
@@ -68,10 +68,10 @@ class RequestLine:
 
     def __init__(self) -> None:
         self.classes: dict[int, list[EquivalenceClass]] = {}  # by project
-        self.stale: set[int] = set()  # projects to be entered again
+        self.stale: set[int] = set()  # projects whose classes have to be entered again
         self._peers: dict[PeerKey, Peers] = {}
         self._entered: dict[int, list[tuple[PeerKey, Entry]]] = {}  # by project
-        self._believed = self._learned = _UNKNOWN  # versions of the learned run times
+        self._believed = self._learned = _UNKNOWN  # versions of the learned run times at the last update
 
     def copy(self) -> "RequestLine":
         """Return a copy that may change."""
@@ -123,7 +123,7 @@ class RequestLine:
         return entered
 
     def _peers_of(self, job: Job, order: RuntimeOrder) -> Peers:
-        runtime = order.runtime_term(job.like, job.ran_s)  # finds the samples
+        runtime = order.runtime_term(job.like, job.ran_s)  # also finds the samples, which the next line reads
         like = job.like.names[0] if job.like.ended is None else job.like.ended
         key = job.devices_milli, job.is_elastic, like, job.ran_s
         found = self._peers.get(key)
@@ -143,9 +143,9 @@ class PendingOrder:
         self.claiming: set[int] = set()  # projects whose quota covers some of their pending workloads
         self.ranked: set[int] = set()  # projects whose pending workloads have different priorities
         self._lines_of: dict[int, set[LineKey]] = {}  # by project
-        self._touched = versions_of(0)  # versions of usage and requests
-        self._shared = versions_of(0)  # versions of fair shares
-        self._order: RuntimeOrder | None = None  # by which shares were last compared
+        self._touched = versions_of(0)  # versions of usage and requests at the last update
+        self._shared = versions_of(0)  # versions of fair shares at the last update
+        self._order: RuntimeOrder | None = None  # the order that last compared shares
 
     def branch(self, branched: Cluster, feasibility: FeasibilityCache) -> "PendingOrder":
         """Return the order of a branch of the cluster; projects with classes of its own are entered again."""
@@ -197,7 +197,7 @@ class PendingOrder:
     def _update(self, project: int) -> None:
         classes, before = self._cluster.waiting_of.get(project), self._lines_of.pop(project, set())
         if classes is None and not before:
-            return  # the usual case
+            return  # the usual case: nothing changed
         now = self._by_line(classes or ())
         for key in sorted(before.difference(now), key=itemgetter(0)):
             self._leave(key, project)

@@ -51,7 +51,7 @@ class PendingReasonFinder:
         assert of is not None
         return self._sentences.reason_of(self._refusals.of_member(of, of.position_of(job)))
 
-    # Work that isn't ready, or whose capacity becomes free
+    # Workloads that aren't ready, or whose capacity isn't free yet
 
     def _of_work_not_ready(self, job: Job) -> Reason | None:
         if job.held:

@@ -39,7 +39,7 @@ class PendingRefusals:
         self._cache = cache
         self._allocator = allocator
         self._changes = cluster.changes
-        self._shares = 0  # versions of all fair shares, where they change with time
+        self._shares = 0  # version of all fair shares, if they change with time
         self._capacity: CapacityRefusals | None = None
         self._versions: dict[int, StateVersions] = {}  # by project
 
@@ -100,7 +100,7 @@ class PendingRefusals:
         if refusal is None:
             refusal, until_s = capacity.refusal(kept)
         if refusal != kept.refusal:
-            kept.refusal = refusal  # an equal one stays, and so does its reason
+            kept.refusal = refusal  # an equal refusal is kept, with its reason
         kept.versions, kept.until_s = versions, until_s
         return kept
 
@@ -110,7 +110,7 @@ class PendingRefusals:
         return (
             kept.versions.usage == versions.usage
             and kept.candidate.job is job
-            and not (job.spec.lapsed or job.spec.protected)  # budgets come and go
+            and not (job.spec.lapsed or job.spec.protected)  # disruption budgets change the quota check
         )
 
     def _renewed(
@@ -135,7 +135,8 @@ class PendingRefusals:
         """Return refusals that don't depend on free capacity, and the quota checks of the rest."""
         context, job, request = self._opened().context, candidate.job, candidate.request
         refused = context.allocator.refused.get((candidate.of, candidate.at))
-        if refused is None or refused.kind is RefusalKind.HEADROOM:  # no step asked, or it passed the quotas
+        # No step requested, or the quota checks passed
+        if refused is None or refused.kind is RefusalKind.HEADROOM:
             refused = context.checks.quota_refusal(job, request)
         final: Refusal | None = refused
         if refused is not None and refused.kind is RefusalKind.QUOTA:

@@ -39,7 +39,7 @@ def _changes(cluster: Cluster, plan: Plan) -> dict[int, list[int]]:
             key = place.pod
             job = jobs[key.workload]
             if key.workload in cluster.nominated and job.pods[key.group][key.index].nomination is not None:
-                continue  # it has counted since its nomination
+                continue  # already charged when it was nominated
             shape, change = job.shapes[key.group], changes.setdefault(job.project, [0, 0])
             if shape.devices:
                 change[0] += shape.charge_on(device_memory[node_at[place.node]])

@@ -57,7 +57,7 @@ class RuleCount:
             open_ = self._by_node(self.pods <= self.most(), elsewhere=self.rule.kind == "anti_affinity")
             return open_ if self.selected is None else open_ & self.selected
         if self.is_own and not self.pods.any():
-            return self.level.of >= 0  # the first of them may begin
+            return self.level.of >= 0  # no pod matches yet, so the first may start anywhere
         return self._by_node(self.pods > 0)
 
     def wish(self) -> Ints:
@@ -130,7 +130,7 @@ class PodAffinityRules:
         low = rank & ((1 << shift) - 1)
         return np.where(found == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
 
-    # What would have to go
+    # Pods to remove
 
     def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
         """Return the pods to remove before a shape may come to a node; None if that doesn't help."""
@@ -223,5 +223,5 @@ def rule_phrase(rule: PodAffinityRule) -> str:
         return rule.mark
     what = {"affinity": "pod affinity", "anti_affinity": "pod anti-affinity", "spread": "topology spread"}
     domain = f" by {rule.topology}"
-    mark = rule.mark.removesuffix(domain)  # marks of pods that keep others away name their domain
+    mark = rule.mark.removesuffix(domain)  # the label set of an anti-affinity rule ends with its domain
     return f"{what[rule.kind]} ({mark}{domain})"

@@ -52,9 +52,9 @@ class PodPlacer:
         self.cluster = cluster
         self.capacity = capacity
         self.ranking_of = ranking_of
-        self.steps_most = steps_most  # of a search for a gang
+        self.steps_most = steps_most  # bound of a gang search
         self.rules = rules
-        self._domain_of = domain_of  # by node, where small work should keep domains whole
+        self._domain_of = domain_of  # domain of each node, if small work should keep domains whole
 
     def ranks(self, shape: RequestShape, affinity: AffinityRules) -> Ints:
         """Return the rank of every node for a shape, pod affinity included."""

@@ -32,13 +32,13 @@ class Preemptor:
         self._bounds = ReclaimBounds(allocator)
         self._eligibility = PreemptionEligibility(allocator, self._bounds)
         self._known_attempts: PreemptionAttempts | None = None
-        self._looked_at = 0  # pods, for the plans so far
-        self.stopped_early = False  # other workloads have to wait for the next cycle
+        self._looked_at = 0  # number of pods examined for the plans so far
+        self.stopped_early = False  # True if other workloads have to wait for the next cycle
 
     def gather(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
         scattered = self._allocator.scattered
-        if scattered:  # none of them is moved for another
+        if scattered:  # a scattered gang isn't moved for another one
             self._attempts.context.accounting.expect(candidate.job.name for candidate, _ in scattered)
         for candidate, placements in scattered:
             plan = self._attempts.cleared_or_kept(candidate, placements)
@@ -120,11 +120,11 @@ class Preemptor:
         job, context = candidate.job, self._attempts.context
         leaving = context.accounting.leaving
         if leaving and job.is_running and any(pod in leaving for pod in job.running_pods()):
-            return None  # a workload that is stopped or moved in this plan doesn't grow in it
+            return None  # a workload that this plan evicts or moves can't grow in it
         refusal = self._checks.refusal(candidate, context.placer.capacity)
         if refusal is not None and refusal.kind is RefusalKind.QUOTA:
             return None
-        # Only then is there more capacity than at its allocation
+        # Capacity can have grown since its allocation only in these cases
         if refusal is None and (self._cluster.releasing_on or leaving):
             placements = self._placed_after_releases(candidate)
             if placements is not None:

@@ -63,8 +63,8 @@ class PreemptionAttempts:
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; keep lasting failures, and the end of searches."""
         failed = self._failed.consolidations
-        end: SearchEnd | None = None  # of the searches for work that stops
-        until_s = INFINITE  # until when every way fails
+        end: SearchEnd | None = None  # result of the searches with evictions
+        until_s = INFINITE  # time until which every way fails
         for way in self._ways.of(rules, under_limits):
             failing_until_s = self._failing_until_s(rules, way)
             if failing_until_s is not None:

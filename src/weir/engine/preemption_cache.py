@@ -65,14 +65,14 @@ class PreemptionCache:
     def __init__(self) -> None:
         self.failed_consolidations: dict[ConsolidationKey, FailedConsolidation] = {}
         self.eligibility: KeptEligibility | None = None
-        # Valid while nothing but checkpoints happens
+        # Valid until an event other than a checkpoint
         self.candidate_sets: CandidateSets | None = None
         self.sleeping: dict[Member, Sleeping] = {}
-        self.ends_noted = 0  # number of times that the end of a search was noted and differed
+        self.ends_noted = 0  # number of times that a search ended differently
         self._search_ends: dict[Member, SearchEnd] = {}
-        self._ends_of = -1  # changes of the cluster, when they ended so
+        self._ends_of = -1  # value of `cluster.changes` for `_search_ends`
         self._failed_reclaims: dict[tuple[EquivalenceClass, int, bool], FailedReclaim] = {}
-        self._changes = -1  # of the cluster, when reclaims failed
+        self._changes = -1  # value of `cluster.changes` for `_failed_reclaims`
 
     def branch(self, start: int) -> "PreemptionCache":
         """Return a copy of the parts that outlast changes, for a capacity whose log begins at a position."""

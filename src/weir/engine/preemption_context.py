@@ -35,7 +35,7 @@ class PreemptionContext:
         self.affinity_of = allocator.feasibility.affinity
         self.levels_of = allocator.feasibility.levels
         self.bounds = allocator.cache.bounds
-        self.single_pods: dict[Job, PricedVictim] = {}  # kept as they are found
+        self.single_pods: dict[Job, PricedVictim] = {}  # filled on demand
         self.accounting = allocator.transaction.accounting
         self.accounting.expect(self.cluster.nominated)
         self.protections = VictimProtections(self.policy, self.now_s, self.accounting.disruptions)

@@ -61,7 +61,7 @@ class PreemptionEligibility:
             classes = waiting_of.get(project)
             eligible = None if classes is None else self._new_eligibility(project, classes)
             kept.keep(project, touched[project], eligible)
-        kept.forget(served)  # the plan may not be carried out
+        kept.forget(served)  # the plan may not be carried out, so these projects are outdated
         return kept
 
     def _unserved(self, classes: Collection[EquivalenceClass]) -> list[Member]:

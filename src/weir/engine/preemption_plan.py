@@ -16,7 +16,7 @@ class PreemptionPlan:
     `runner_up` is the next choice of victims for a workload that lacks one pod; None for others.
     """
 
-    kind: PreemptionKind | None  # None: it fits the capacity after releases
+    kind: PreemptionKind | None  # None: no preemption, the workload fits into the capacity after releases
     placements: list[NodePlacement]
     stopped: list[tuple[Pod, EvictionRule]] = field(default_factory=list)
     moved: list[tuple[Job, list[NodePlacement], EvictionRule]] = field(default_factory=list)

@@ -19,8 +19,8 @@ class PreemptionKind(IntEnum):
     CONSOLIDATE = 0
     RECLAIM = 1
     PREEMPT = 2
-    OVERRIDE = 3  # reclaim what only disruption budgets protect
-    IDLE = 4  # take what idle workloads hold that have lost their protection
+    OVERRIDE = 3  # reclaim work that only disruption budgets protect
+    IDLE = 4  # evict idle work without protection
 
 
 class PreemptionWay(NamedTuple):

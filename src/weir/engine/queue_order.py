@@ -86,7 +86,7 @@ class QueueOrder:
         self._overlay = overlay
         self._lines: dict[int, list[tuple[tuple[float, int, float, str], int, Candidate]]] = {}
         self._count = 0
-        self._served: Candidate | None = None  # the one named last
+        self._served: Candidate | None = None  # the last candidate returned
         for candidate in candidates:
             self._push(candidate)
         self._heaps: dict[int, list[tuple[tuple[object, ...], int]]] = {}
@@ -96,7 +96,7 @@ class QueueOrder:
         self._alone = {queue for queue in branches if children[ledger.parent[queue]] == 1}
         for line in self._lines.values():
             heapify(line)
-        for queue in sorted(branches, reverse=True):  # children come after their parents
+        for queue in sorted(branches, reverse=True):  # children before their parents
             key = self._key(queue)
             self._heaps.setdefault(ledger.parent[queue], []).append((key, queue))
             if queue in self._heaps:

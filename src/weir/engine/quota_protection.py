@@ -14,9 +14,9 @@ class QuotaProtection(IntEnum):
     """
 
     NONE = 0  # every queue is over its quota
-    BELOW = 1  # the queue where the paths part is over its quota, one below it isn't
-    PARTING = 2  # that queue is within its quota, all below it are over theirs
-    FULL = 3  # that queue and one below it are within their quotas
+    BELOW = 1  # the queue below the common ancestor is over its quota, a queue below it isn't
+    PARTING = 2  # the queue below the common ancestor is within its quota, all below it are over
+    FULL = 3  # the queue below the common ancestor and a queue below it are within their quotas
 
 
 _PROTECTIONS = tuple(QuotaProtection)  # by value: a look-up costs a fraction of the class's call

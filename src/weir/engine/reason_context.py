@@ -21,7 +21,7 @@ class ReasonContext:
         self.cluster, self.policy, self.now_s = allocator.cluster, allocator.policy, allocator.now_s
         self.cache, self.feasibility = allocator.cache, allocator.feasibility
         self.capacity, self.overlay, self.checks = allocator.capacity, allocator.overlay, allocator.checks
-        self._holdings: dict[bytes, RunningHoldings] = {}  # by the nodes that count
+        self._holdings: dict[bytes, RunningHoldings] = {}  # by the mask of the counted nodes
         self._shortages: dict[tuple[tuple[int, ...], AffinityRules], Shortage] = {}
 
     def rules(self, candidate: Candidate) -> PreemptionRules:

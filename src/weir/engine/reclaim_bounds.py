@@ -53,7 +53,8 @@ class ReclaimBounds:
             running.largest[rows] * WHOLE_MILLI,
             running.project[rows],
         )
-        grain = np.where(np.array(ledger.sharing) > 0, 1, WHOLE_MILLI)  # of what a project gives
+        # Smallest amount that a project can free
+        grain = np.where(np.array(ledger.sharing) > 0, 1, WHOLE_MILLI)
         free = capacity.whole * WHOLE_MILLI + self._most_moved(rules, capacity.whole, over)
         if any(ledger.sharing[queue] for queue in ledger.top):
             free += capacity.partly_free()
@@ -96,7 +97,7 @@ class ReclaimBounds:
         ledger, used = self._cluster.ledger, self._overlay.used
         over = np.full(len(ledger.path), np.inf)
         if len(rules.path) > 1 or self._cluster.weighted_shapes():
-            return over  # what is above a quota says nothing of devices that count as other than a GPU
+            return over  # with weighted devices, the excess over a quota is no number of devices
         own = rules.path[-1]
         others = [row for row, amount in rules.request if amount and row != GPU_ROW]
         for project in self._cluster.running:

@@ -30,7 +30,7 @@ class QuotaRefusal:
     have: int
     want: int
     most: int
-    budgets: tuple[str, ...] = ()  # that make the workload non-preemptible
+    budgets: tuple[str, ...] = ()  # disruption budgets that make the workload non-preemptible
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ class Protection(StrEnum):
     """Causes that keep a running workload from eviction. Of several, the first is given."""
 
     FIXED = "fixed"  # it is non-preemptible
-    PRIORITY = "priority"  # of the same project, and its priority is no lower
+    PRIORITY = "priority"  # same project, and its priority isn't lower
     CLAIM = "claim"  # the requester has no claim on its queue
-    QUEUE = "queue"  # its queue doesn't hold more than it may
-    CYCLE = "cycle"  # the requester was stopped for it a moment ago
+    QUEUE = "queue"  # its queue isn't above its quota or share
+    CYCLE = "cycle"  # the requester was evicted for it a moment ago
     MIN_RUNTIME = "min_runtime"
     REFUSED = "refused"  # its eviction was refused a moment ago
     BUDGETS = "budgets"  # disruption budgets allow no eviction
@@ -108,8 +108,8 @@ class SearchEnd(IntEnum):
 
     SHORT = 0  # all victims together free too little
     NO_SET = 1  # no set of victims that rules and budgets allow frees enough
-    OVERTAKES = 2  # the workload would end above its victims in its share
-    GAVE_UP = 3  # a bound ended it before all sets were tried
+    OVERTAKES = 2  # the requester's share would be above those of its victims
+    GAVE_UP = 3  # a bound ended the search before all sets
 
 
 class FailedSearch(NamedTuple):
@@ -204,7 +204,7 @@ class OutageRefusal:
     node: str
     outage: Outage
     longest_s: float | None
-    may_start_before: bool  # preemptible work that needs no longest run
+    may_start_before: bool  # preemptible without a maximum run time
 
 
 Refusal = (

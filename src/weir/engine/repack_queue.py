@@ -88,7 +88,7 @@ def repack_queues(allocator: Allocator) -> dict[int, RepackQueue]:
         if sum(candidate.lacks) != 1 or job.topology is not None or not of.step.gpu_milli:
             continue
         shape = job.shapes[candidate.lacks.index(1)]
-        if shape.pod_rules:  # its placement depends on other nodes, too
+        if shape.pod_rules:  # its placement depends on other nodes
             continue
         open_, _ = allocator.feasibility.feasible_nodes(shape, allocator.feasibility.affinity(job))
         within = allocator.placement.open_to(candidate)

@@ -35,7 +35,7 @@ class TopologyPlacer:
         self._affinity = affinity
         self._levels = levels
         self._moves = moves
-        self._placed_on = placed_on  # nodes of its pods that this plan starts
+        self._placed_on = placed_on  # nodes of pods that this plan starts
         asked = job.topology
         assert asked is not None
         names = placer.cluster.topologies[asked.name].levels

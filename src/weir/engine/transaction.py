@@ -31,7 +31,7 @@ class Accounting:
         self.leaving: set[Pod] = set()
         self.coming: set[str] = set()
         self._cluster = cluster
-        # To roll back: pods that began to leave (True) or no longer leave, and names added to `coming`
+        # Undo log: pods added to (True) or removed from `leaving`, and names added to `coming`
         self._leaving_log: list[tuple[Pod, bool]] = []
         self._coming_log: list[str] = []
 

@@ -42,11 +42,11 @@ class UsageOverlay:
         self.ledger = cluster.ledger
         self.used = list(cluster.ledger.allocated)
         self.fixed = list(cluster.ledger.fixed)
-        self.charged: set[int] = set()  # queues that something was charged to: their lines are copies
+        self.charged: set[int] = set()  # queues with a charge in this overlay: their rows are copies
         self.log: list[tuple[tuple[int, ...], Amounts, bool, int]] = []  # charges (1) and releases (-1)
         self._totals: list[int] | None = None
         self._scaled: dict[tuple[int, int], bool] = {}
-        self._dominant: dict[int, tuple[float, int]] = {}  # of the usage of each queue, until it changes
+        self._dominant: dict[int, tuple[float, int]] = {}  # dominant share by queue, until its usage changes
 
     @property
     def share(self) -> FairShares:

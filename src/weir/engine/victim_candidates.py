@@ -59,19 +59,20 @@ class VictimCandidates:
         self._now_s = context.now_s
         self._disruptions = context.accounting.disruptions
         self._overrides = way.kind is PreemptionKind.OVERRIDE
-        # Those taken so far by a thorough attempt
+        # Victims chosen so far by an exhaustive attempt
         self.victims: list[tuple[Victim, EvictionRule]] | None = None
-        self.spares_budgets = False  # take what uses up few disruption allowances, before what is cheap
+        self.spares_budgets = False  # True: prefer victims that use few disruption allowances to cheap ones
         self.bounds = context.bounds
         self.rules = rules
         self.way = way
         self.move_budget = move_budget
-        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE  # of one pod
+        # Price limit of one pod
+        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE
         nodes = None if cheapest is None else cheapest.nodes
         self.below = None if cheapest is None else cheapest.below
         self.tiers = VictimTiers(context, rules)
         self.order = LegalOrder(context, rules, way)
-        self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
+        self.nodes_needed = 1  # nodes the requester still lacks; the price of a gang is divided by it
         if found is None:
             jobs = EligibleVictims(context, rules, way, move_budget, nodes).find()
             found = CandidateSet(jobs, len(self._leaving))

@@ -74,7 +74,7 @@ class VictimEntries:
         for pod in here:
             if pod.devices and not pod.shape.whole:
                 self._in_parts.append(len(self._entries))
-                moves = False  # a part needs no whole devices elsewhere
+                moves = False  # a part of a device needs no whole device elsewhere
                 break
         self._entries.append((node, here, devices, price, moves))
 
@@ -125,8 +125,8 @@ class VictimEntries:
         share, memory = capacity.columns.share, capacity.device_memory.tolist()
         width, crowded = share.shape[1], ((share < 0) & (share != NO_DEVICE)).any(axis=1).tolist()
         _, devices, rank, price, loose = self.by_node
-        several: list[int] = []  # devices that a victim of several holds, too
-        alone: list[int] = []  # entries that hold a part of one device, the device, and the part
+        several: list[int] = []  # shared devices of victims that hold several devices
+        alone: list[int] = []  # entries with a part of one device; next, its device and amount
         device_of: list[int] = []
         milli_of: list[int] = []
         for at in self._in_parts:
@@ -150,7 +150,7 @@ class VictimEntries:
         is_freed = share.ravel()[shared] + np.bincount(index, milli_held, len(shared)) >= WHOLE_MILLI
         highest = np.zeros(len(shared), np.int64)
         np.maximum.at(highest, index, rank[sharer])
-        # A victim of a lower tier goes before, whatever it costs
+        # A victim of a lower tier comes first, at any cost
         cost, is_below = price[sharer], rank[sharer] < highest[index]
         together = np.bincount(index, np.where(is_below, np.minimum(cost, 0.0), cost), len(shared))
         price[sharer] = 0.0

@@ -47,7 +47,7 @@ class VictimSearch:
         self._victims: ChosenVictims = []
         self._runner_up: RunnerUp | None = None  # the next choice of victims for its only pod
         self._end = SearchEnd.NO_SET
-        self._is_final = False  # it also fails later, until a checkpoint
+        self._is_final = False  # True if the search fails again until a checkpoint
 
     def run(self) -> PreemptionPlan | FailedSearch:
         """Return placements and victims; else the failure, with capacity and quota usage unchanged."""

@@ -218,7 +218,7 @@ def _grow(
         _grow(space, ordered, gone, at + 1, [*chosen, ordered[at]], found)
         rest = at + 1
         while rest < len(ordered) and space.alike(ordered[at], ordered[rest]):
-            rest += 1  # without this one there is no reason to take one just like it
+            rest += 1  # without this victim, an equal one isn't needed either
         _grow(space, ordered, gone, rest, chosen, found)
 
 
@@ -236,7 +236,7 @@ def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim
     if told is None:
         return None
     need, gains = told
-    best: dict[int, list[Victim]] = {0: []}  # by what a set gives, all that is needed or less
+    best: dict[int, list[Victim]] = {0: []}  # best set by the amount it frees, up to the need
     for victim in sorted(victims, key=lambda victim: (-gains[victim], victim.price, victim.younger)):
         for given, chosen in list(best.items()):
             if gains[victim] and given < need:

@@ -55,7 +55,7 @@ class VictimSettlement:
             self._candidates.way.kind is PreemptionKind.CONSOLIDATE
             and sum(victim.price for victim in victims) > self._candidates.move_budget
         ):
-            return False  # beside evictions, the budget holds for each move alone
+            return False  # the move budget applies to each move if there are evictions too
         with self._transaction.trial():
             for victim in chosen:
                 self._accounting.release(victim.pods)
@@ -76,7 +76,7 @@ class VictimSettlement:
         Those within their quotas first, then the last taken.
         """
         for victim, _ in victims:
-            if victim.moves:  # a moved workload goes on using quota
+            if victim.moves:  # a moved workload keeps its quota usage
                 self._accounting.charge(victim.pods)
         last_first = victims[::-1]
         for victim, rule in sorted(last_first, key=lambda victim: not victim[0].is_protected):
@@ -122,7 +122,7 @@ class VictimSettlement:
         Victims that may only move come first, since they go on using quota; then minima before elastic pods.
         """
         if self._context.checks.placed_refusal(self._candidate.job, plan.placements) is not None:
-            return False  # only some of its pods name the GPU model whose bound they exceed
+            return False  # only some of its pods have the GPU model of the exceeded limit
         self._accounting.start(plan.placements)
         stopped: set[Job] = set()
         for victim, rule in sorted(victims, key=lambda each: (not each[0].moves, not each[0].whole)):

@@ -48,7 +48,7 @@ class WorkloadPlacer:
         self._now_s = now_s
         self.outages = OutageRules(cluster, policy, now_s)
         self.reserved = ReservedNodes(cluster, policy, checks, cache, capacity, self.outages, now_s)
-        self._nodes_of: dict[Job, list[int]] = {}  # of those with a topology that were placed
+        self._nodes_of: dict[Job, list[int]] = {}  # nodes of placed workloads with a topology
 
     def place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
         """Return placements by its topology; a gang waits for its preferred level before it scatters."""
@@ -61,7 +61,7 @@ class WorkloadPlacer:
         job, checks = candidate.job, self._checks
         placements, several = self._place_in_open(candidate, placer), sum(map(bool, candidate.lacks)) > 1
         if placements is not None:
-            # Of several groups one may name a GPU model: its nodes are open to the others, too
+            # Nodes of a GPU model that one group names are open to the other groups, too
             if not several or checks.placed_refusal(job, placements) is None:
                 return placements
             for placement in placements:

@@ -24,7 +24,7 @@ class ArrayIndices:
 
     indices: Sequence[int]
     step: int = 1
-    at_once: int | None = None  # most indices that run at the same time; None: as many as fit
+    at_once: int | None = None  # maximum of indices running at a time; None: no maximum
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -52,7 +52,7 @@ def read_indices(written: str) -> ArrayIndices:
         first, last = int(match[1]), int(match[2] or match[1])
         step = int(match[3] or 1)
         _check_range(first, last, step)
-        count += (last - first) // step + 1  # an index that is written twice costs time, too
+        count += (last - first) // step + 1  # duplicates count: reading them takes time, too
         if count > SIZE_MAX:
             raise ValueError(f"{shown!r} has more than {SIZE_MAX:,} indices: write several arrays")
         found.update(range(first, last + 1, step))

@@ -81,20 +81,20 @@ class LifecyclePolicy(PolicySection):
     A time of 0 means that there is no such rule. Projects may say otherwise, workloads may ask for less.
     """
 
-    failures_most: Annotated[int, Field(ge=0)] = 3  # in a row without a saved state between them
+    failures_most: Annotated[int, Field(ge=0)] = 3  # consecutive failures without a checkpoint
     pause_first: Seconds = 10.0
     pause_most: Seconds = 600.0
     stop_grace: Seconds = 30.0
     stop_grace_most: Seconds = 600.0
     max_runtime: DurationByType = DurationByType()
-    idle_window: Annotated[float, BeforeValidator(seconds), Field(ge=1)] = 300.0  # without a sign of life
+    idle_window: Annotated[float, BeforeValidator(seconds), Field(ge=1)] = 300.0  # time without activity
     idle_notice: DurationByType = DurationByType()
     idle_unprotect: DurationByType = DurationByType()
     idle_suspend: DurationByType = DurationByType()
     idle_limit: DurationByType = DurationByType()
     idle_warning: DurationByType = DurationByType(build=900.0, train=900.0, inference=900.0)
     idle_below: FractionByType = FractionByType(build=0.05, train=0.05, inference=0.05)
-    idle_extend_most: Seconds = 86400.0  # ahead of the present, by one extension
+    idle_extend_most: Seconds = 86400.0  # longest extension, from now
     lifetime: Seconds = 0.0  # of build sessions
     lifetime_warning: Seconds = 900.0
 
@@ -116,7 +116,7 @@ class ConsolidationPolicy(PolicySection):
 
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
-    budget: Annotated[float, Field(ge=0)] = 5000.0  # device seconds all moves for one workload may cost
+    budget: Annotated[float, Field(ge=0)] = 5000.0  # device seconds that all moves for one workload may cost
     protect_in_quota: bool = True  # work of queues within their quota isn't moved for work over quota
 
 
@@ -124,7 +124,7 @@ class RepackPolicy(PolicySection):
     """Stopping a pod for pending ones of its project that use the devices better."""
 
     enabled: bool = False
-    gain: Annotated[float, Field(ge=0)] = 0.1  # devices given out more than before, for each that is stopped
+    gain: Annotated[float, Field(ge=0)] = 0.1  # additional devices in use, for each stopped device
     max_stops: Annotated[int, Field(ge=0)] = 32  # in one cycle
 
 
@@ -179,7 +179,7 @@ class NodePool(PolicySection):
 class PricePolicy(PolicySection):
     """Price of stopping a victim, in device seconds."""
 
-    restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
+    restart: Annotated[float, Field(ge=0)] = 2000.0  # default of workloads without a stated cost
     size_credit: Annotated[float, Field(ge=0)] = 0.0  # times ln of its devices on one node
 
 
@@ -191,12 +191,13 @@ class Policy(PolicySection):
     node_pools: tuple[NodePool, ...] = ()
     affinity: tuple[AffinityPolicy, ...] = ()
     over_quota_order: Literal["fair", "predicted_runtime"] = "predicted_runtime"
-    share_weight: Annotated[float, Field(ge=0)] = 16.0  # in that order, beside the logarithm of the run time
+    # Weight beside the logarithm of the run time in that order
+    share_weight: Annotated[float, Field(ge=0)] = 16.0
     victim_policy: Literal["fair", "lowest_cost"] = "lowest_cost"
-    reclaim_share_after: Seconds = 2 * 86400.0  # how long a borrower waits before it takes from borrowers
+    reclaim_share_after: Seconds = 2 * 86400.0  # wait of a borrower before it reclaims by share
     reserve_fraction: Fraction = 0.003  # of the devices, kept free of over-quota work
     swap_at_checkpoint: bool = True
-    swap_min_gain: Annotated[float, Field(ge=0)] = 0.75  # in the learned key
+    swap_min_gain: Annotated[float, Field(ge=0)] = 0.75  # difference of the learned keys
     oldest_first_in_quota: bool = True
     aging: Annotated[float, Field(ge=0)] = 0.0  # priority gained per hour of waiting
     usage: UsagePolicy = UsagePolicy()

@@ -12,8 +12,8 @@ class QueueTimeLimits:
 
     max_runtime_s: float | None = None
     idle_limit_s: float | None = None
-    lifetime_s: float | None = None  # of build sessions
-    stop_grace_s: float | None = None  # 0 = stopped without notice
+    lifetime_s: float | None = None  # maximum age of build sessions
+    stop_grace_s: float | None = None  # 0: stop without notice
     idle_notice_s: float | None = None
     idle_unprotect_s: float | None = None
     idle_suspend_s: float | None = None
@@ -26,9 +26,9 @@ class PersonLimits:
     `gpus_milli`, `running` and `sessions` bound the work that runs at one time; further work waits.
     """
 
-    gpus_milli: int | None = None  # of whole workloads, with all their pods
+    gpus_milli: int | None = None  # sum over workloads, with all their pods
     running: int | None = None  # workloads
-    sessions: int | None = None  # build workloads
+    sessions: int | None = None  # number of build workloads
     pending: int | None = None  # workloads
     max_runtime_s: float | None = None
 
@@ -80,12 +80,13 @@ class Queue:
     priority: int = 100
     created_s: float = 0.0
     times: QueueTimeLimits = QueueTimeLimits()
-    max_priority: int | None = None  # of its members' workloads; None: the default of the pool
+    max_priority: int | None = None  # limit for workloads of its members; None: the default of the pool
     max_priority_of: Mapping[str, int] = field(default_factory=dict)  # by user, in place of `max_priority`
-    person_limits: PersonLimits = PersonLimits()  # of each person
-    person_limits_of: Mapping[str, PersonLimits] = field(default_factory=dict)  # by user, before the others
+    person_limits: PersonLimits = PersonLimits()  # limits of each person
+    # By user, in place of `person_limits`
+    person_limits_of: Mapping[str, PersonLimits] = field(default_factory=dict)
     defaults: WorkloadDefaults = WorkloadDefaults()
-    follows: bool = False  # a department that states no gpu quota: it is the sum of those below
+    follows: bool = False  # a department without a gpu quota: its quota is the sum of its children's
 
     def limits_of(self, user: str) -> PersonLimits:
         """Return the limits of a person in this project."""

@@ -95,7 +95,7 @@ class Request:
     nodes: tuple[str, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     rules: tuple[NodeAffinityRule, ...] = ()
-    marks: tuple[str, ...] = ()  # what others' pod rules may count it by
+    marks: tuple[str, ...] = ()  # label sets by which rules of other pods count it
     pod_rules: tuple[PodAffinityRule, ...] = ()
     assumed_cpu_milli: int = 0
     assumed_memory: int = 0
@@ -158,14 +158,14 @@ class Workload:
     topology: TopologyRequest | None = None
     user: str = ""
     restart_s: float | None = None  # stated cost of a restart in device seconds; None = unknown
-    idle_limit_s: float | None = None  # None: its project's or the policy's; 0 = none at all
-    grace_s: float | None = None  # how long it may take to stop; None: its project's or the policy's
-    retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
+    idle_limit_s: float | None = None  # None: default of its project or the policy; 0: no limit
+    grace_s: float | None = None  # time to stop; None: default of its project or the policy
+    retries: int | None = None  # consecutive failures with a retry; None: default of the policy
     can_preempt: bool = True  # whether others may be evicted for it
-    overrun: bool = False  # it started itself past its project's quota: it is reclaimed before all others
-    protected: bool = False  # it counts as non-preemptible because of its disruption budgets
-    lapsed: bool = False  # its budgets protect what it holds over quota no more
-    unprotected: bool = False  # it is idle: it gives before all others, to any requester
+    overrun: bool = False  # self-bound pods above its project's quota: reclaimed before all others
+    protected: bool = False  # non-preemptible because of its disruption budgets
+    lapsed: bool = False  # its budgets no longer protect its devices over quota
+    unprotected: bool = False  # idle: any requester may evict it, before all others
 
     @property
     def pods(self) -> int:

@@ -67,7 +67,7 @@ def _copy_of(job: Job) -> Job:
     copy.held_until_s, copy.withheld = job.held_until_s, job.withheld
     copy.nomination_freed_by, copy.stopped_for = job.nomination_freed_by, job.stopped_for.copy()
     copy.blocked_since_s = job.blocked_since_s
-    copy.waiting = job.waiting  # until its class is copied
+    copy.waiting = job.waiting  # replaced when its class is copied
     for pods, originals in zip(copy.pods, job.pods, strict=True):
         for pod, original in zip(pods, originals, strict=True):
             pod.phase, pod.node, pod.devices = original.phase, original.node, original.devices

@@ -27,7 +27,7 @@ class Cluster:
     """Everything the engine decides from. Nodes are rows in the order they were first seen."""
 
     def __init__(self) -> None:
-        self.now_s = 0.0  # the latest time any event named
+        self.now_s = 0.0  # the latest time of any event
         self.rows = RowIndex()
         self.marks = RowIndex(first=())  # those that pods bear or rules count pods by
         self.shapes = ShapeTable(self.rows, self.marks)
@@ -39,35 +39,37 @@ class Cluster:
         self.releasing = CapacityColumns.empty(len(self.rows))  # held by stopping pods
         self.releasing_on: dict[int, int] = {}  # stopping pods by node
         self.device_memory: list[int] = []
-        self.weighted_nodes: dict[int, None] = {}  # whose devices count as other than a GPU each
-        self.outage_nodes: dict[int, None] = {}  # those with present or future outages
+        self.weighted_nodes: dict[int, None] = {}  # nodes whose devices don't count as one GPU each
+        self.outage_nodes: dict[int, None] = {}  # nodes with present or future outages
         self.topologies: dict[str, Topology] = {}
         self.ledger = QuotaUsage((), self.rows)
         self.jobs: dict[str, Job] = {}
-        self.by_memory: dict[str, Job] = {}  # jobs that request device memory: nodes decide their charge
-        self.unprotected: dict[str, Job] = {}  # idle ones that any requester may evict
+        # Jobs that request device memory: their charge depends on the node
+        self.by_memory: dict[str, Job] = {}
+        self.unprotected: dict[str, Job] = {}  # idle jobs that any requester may evict
         self.pods_on: list[dict[Pod, None]] = []
-        self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
+        self.running: dict[int, dict[str, Job]] = {}  # jobs with running pods, by project
         self.running_pods = RunningColumns()
         self.nominated: dict[str, Job] = {}
         self.incomplete: dict[str, Job] = {}  # gangs that run below their minimum
-        self.stopping: dict[str, Job] = {}  # with pending pods, once their own stopping ones are gone
+        self.stopping: dict[str, Job] = {}  # jobs with stopping pods, and pods that are pending after that
         self.priorities: dict[int, dict[int, int]] = {}  # by project: preemptible running jobs by priority
         self.waiting: dict[ClassKey, EquivalenceClass] = {}
         self.waiting_of: dict[int, dict[EquivalenceClass, None]] = {}  # by project
         self.classes_made = 0
-        self.saved: list[Job] = []  # those that saved their state last, all at one instant
-        self.saves = 0  # how often any did
+        self.saved: list[Job] = []  # jobs of the latest checkpoint time
+        self.saves = 0  # number of checkpoints
         self.budgets: dict[str, Budget] = {}
-        self.refused: dict[Pod, float] = {}  # running pods that couldn't be stopped, and when that was tried
-        self.withdrawn: dict[str, float] = {}  # workloads that lost a nomination to a refused stop, and when
+        self.refused: dict[Pod, float] = {}  # running pods whose eviction was refused, with the time
+        # Workloads that lost a nomination to a refused eviction, with the time
+        self.withdrawn: dict[str, float] = {}
         self.usage = UsageHistory()
         self.admission = PersonAdmission()
         self.mix = RequestMix()
         self.runtimes = RuntimeHistory()
-        self.static_version = 0  # nodes, queues or topologies changed
-        self.changes = 0  # events that changed more than when a workload last saved its state
-        self.changed_s = 0.0  # the time by the last of them
+        self.static_version = 0  # changes with nodes, queues and topologies
+        self.changes = 0  # number of events, without checkpoints
+        self.changed_s = 0.0  # time of the last of these events
         self.log: list[int] = []  # nodes that changed, in order
         self.log_epoch = 0
 

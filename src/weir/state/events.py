@@ -133,7 +133,7 @@ class WorkloadSuspended:
     workload: str
     suspended: bool
     reason: str = ""
-    until_s: float | None = None  # it is let go by itself then
+    until_s: float | None = None  # it resumes automatically then
     code: ReasonCode = ReasonCode.SUSPENDED
 
 

@@ -43,9 +43,9 @@ class Pod:
         self.node = -1
         self.devices: tuple[int, ...] = ()
         self.nomination: tuple[int, tuple[int, ...]] | None = None
-        self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is nominated
-        self.row = -1  # in the columns of the pods that run; -1: in none
-        self.budgets: tuple[Budget, ...] = ()  # those that stopping it counts against
+        self.amounts: Amounts = ()  # charge in the ledger while it runs or is nominated
+        self.row = -1  # row in `RunningColumns`; -1: in none
+        self.budgets: tuple[Budget, ...] = ()  # disruption budgets that its eviction counts against
 
     @property
     def shape(self) -> RequestShape:
@@ -83,9 +83,9 @@ def devices_of_charge(job: "Job", charge_milli: int) -> int:
 class JobTerms(NamedTuple):
     """A workload's terms for the engine."""
 
-    shapes: tuple[RequestShape, ...]  # of each group
-    requests: tuple[Amounts, ...]  # what a pending pod of each group counts with
-    path: tuple[int, ...]  # of its queues
+    shapes: tuple[RequestShape, ...]  # by group
+    requests: tuple[Amounts, ...]  # charge of a pending pod, by group
+    path: tuple[int, ...]  # its queues, from project to top
     like: RuntimeKey
     devices_milli: int  # of the whole gang, in thousandths
 
@@ -108,25 +108,27 @@ class Job:
 
     def __init__(self, spec: Workload, terms: JobTerms) -> None:
         self.pods: list[list[Pod]] = []
-        self.running: list[Pod] | None = None  # those that do, while they stay
-        self.held_devices: tuple[float, float] | None = None  # see `devices_held`, while they stay
+        self.running: list[Pod] | None = None  # cached running pods; None after a change
+        # Cached result of `devices_held`; None after a change
+        self.held_devices: tuple[float, float] | None = None
         self.take_on(spec, terms)
         self.stopping = 0
-        self.waits_since_s = spec.submitted_s  # or since it was last stopped
-        self.ran_s = 0.0  # run kept from before it last started
+        self.waits_since_s = spec.submitted_s  # submission, or its last stop
+        self.ran_s = 0.0  # run time of earlier runs that it keeps
         self.started_s: float | None = None
         self.saved_s: float | None = None
-        self.since_s = 0.0  # when it last saved its state, or started: what it would lose
+        self.since_s = 0.0  # its last checkpoint or start: work since then would be lost
         self.below_since_s: float | None = None
-        self.absent_since_s: float | None = None  # a pod that has capacity nominated doesn't exist
+        self.absent_since_s: float | None = None  # since when a nominated pod doesn't exist
         self.held = False
         self.held_code = ReasonCode.SUSPENDED
         self.withheld = False  # its person has reached a limit
         self.held_why = ""
-        self.held_until_s: float | None = None  # it is let go by itself then
+        self.held_until_s: float | None = None  # it resumes automatically then
         self.nomination_freed_by: tuple[str, ...] = ()
-        self.blocked_since_s: float | None = None  # its nominated capacity can't become free
-        self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
+        self.blocked_since_s: float | None = None  # since when its nominated capacity can't become free
+        # Beneficiaries of its evictions since its last start, with times
+        self.stopped_for: dict[str, float] = {}
         self.waiting: EquivalenceClass | None = None
 
     def take_on(self, spec: Workload, terms: JobTerms) -> None:
@@ -141,7 +143,8 @@ class Job:
         self.pod_milli = devices_asked(self.shapes, self.requests)
         self.belong(path)
         groups = zip(spec.groups, self.shapes, strict=True)
-        self.sharing = sum([group.count for group, shape in groups if counts_in_parts(shape)])  # its pods
+        # Number of pods with parts of devices
+        self.sharing = sum([group.count for group, shape in groups if counts_in_parts(shape)])
         self.forget_running()
         fresh = not self.pods
         del self.pods[len(spec.groups) :]
@@ -153,8 +156,8 @@ class Job:
             pods += [Pod(self, at, index) for index in range(len(pods), group.count)]
         if fresh:
             self.placed = [0] * len(spec.groups)  # pods of each group that run or have capacity nominated
-            self.pending = [group.count for group in spec.groups]  # those that could be placed
-            self.absent = [0] * len(spec.groups)  # those that don't exist
+            self.pending = [group.count for group in spec.groups]  # pods of each group that may be placed
+            self.absent = [0] * len(spec.groups)  # pods of each group that don't exist
             self.needed = spec.needed()
             self.is_elastic = sum(self.needed) < spec.pods
         else:
@@ -253,7 +256,7 @@ class NextStep:
     def __init__(self, job: Job, placed: Sequence[int], choice: int = 0) -> None:
         self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
         self.elastic = not any(self.lacks)
-        self.choices: tuple[int, ...] = ()  # the groups it could grow by, as they are tried
+        self.choices: tuple[int, ...] = ()  # groups it could grow by, in the order of attempts
         if self.elastic:
             self.choices = _open_groups(job, placed)
             self.lacks[self.choices[choice]] = 1
@@ -302,7 +305,7 @@ class EquivalenceClass:
         self.project = job.project
         self.number = number
         self.step = NextStep(job, job.placed)
-        step = self.step  # a gang needs capacity for each of these shapes, an elastic pod for one of them
+        step = self.step  # a gang needs capacity for all these shapes, an elastic pod for one
         groups = step.choices or [group for group, lack in enumerate(step.lacks) if lack]
         ids = [shape.id for shape in job.shapes]
         self.shapes = tuple(sorted({ids[group] for group in groups}))

@@ -52,7 +52,7 @@ class PersonUsage:
     def __init__(self, limits: PersonLimits) -> None:
         self.limits = limits
         self.entries: dict[str, _Entry] = {}
-        # pending workloads in order, by kind; those beyond the limit by themselves are in no line
+        # pending workloads by kind, in order; without those that alone exceed the limit
         self.lines: list[list[PlaceInLine]] = [[] for _ in range(_KINDS)]
         self.admitted: dict[str, Job] = {}
         self.milli = 0
@@ -109,7 +109,7 @@ class PersonUsage:
             if entry.is_session and sessions <= 0:
                 continue
             if entry.milli > gpus and entry.milli:
-                gpus = 0  # what is left is kept for this one
+                gpus = 0  # the remaining GPUs are kept for this workload
                 continue
             gpus -= entry.milli
             running -= 1
@@ -145,7 +145,7 @@ class PersonAdmission:
     """Persons with limits, by project and user. Without any limit it is empty."""
 
     def __init__(self) -> None:
-        self.projects: dict[str, Queue] = {}  # those with limits
+        self.projects: dict[str, Queue] = {}  # projects with limits of persons
         self.persons: dict[Person, PersonUsage] = {}
         self.person_of: dict[str, Person] = {}  # by workload
         self.changed: dict[str, Job] = {}  # workloads to count again

@@ -41,10 +41,10 @@ class QuotaUsage:
         self.fixed: list[list[int]] = [[] for _ in queues]
         self.asked: list[list[int]] = [[] for _ in queues]
         self.sharing = [0] * len(queues)  # pods, running or pending, that ask for parts of devices
-        self.touched = versions_of(len(queues))  # how often a queue's amounts have changed
+        self.touched = versions_of(len(queues))  # number of changes of a queue's amounts
         self._shared: set[int] = (
             set()
-        )  # queues whose lines of amounts belong to the ledger this one branches from
+        )  # queues whose rows still belong to the ledger that this one branched from
         self.quota: list[list[int]] = []
         self.limit: list[list[int]] = []
         self.weight: list[list[float]] = []

@@ -75,7 +75,7 @@ class RunningColumns:
         milli = self.milli[row] = pod.gpu_milli()
         own, whole = milli / WHOLE_MILLI, job.devices_milli / WHOLE_MILLI
         if job.sharing and any(shape.gpu_memory for shape in job.shapes):
-            # It counts with more or less than was asked for, by the memory of the devices it came to.
+            # The memory of its devices decides the part of a device that it is charged.
             alone = sum([group.count for group in job.spec.groups]) == 1
             self.devices[row] = own
             self.part[row], self.largest[row] = (1.0, own) if alone else (0.0, np.inf)
@@ -153,11 +153,11 @@ class RunningColumns:
         move, None for all. `broken` are gangs below their minimum.
         """
         lost, again = now_s - self.since_s, np.where(self.restart < 0, restart, self.restart)
-        price: Floats = self.devices * lost + again  # infinite where it can't be moved
-        for job in broken:  # they hold less than they need
+        price: Floats = self.devices * lost + again  # infinite for pods that can't be moved
+        for job in broken:  # gangs below their minimum
             for pod in job.running_pods():
                 price[pod.row] = job.devices_held()[0] * lost[pod.row] + again[pod.row]
-        rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so the rest is asked of these
+        rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so slower checks follow
         rows = rows[self.whole[rows] <= free_blocks[self.node[rows]]]
         if projects is not None:
             rows = rows[projects[self.project[rows]]]

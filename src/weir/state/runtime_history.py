@@ -91,12 +91,12 @@ class RuntimeSamples:
     __slots__ = ("_covers", "_since", "_sums", "made", "runs")
 
     def __init__(self) -> None:
-        self.runs: list[float] = []  # in the order they ended
-        self.made = 0  # how often the sums were computed
-        self._covers = 0  # how many of them the sums are to be of
-        self._since = 0  # how many there are besides
+        self.runs: list[float] = []  # in the order of their ends
+        self.made = 0  # number of times that the sums were computed
+        self._covers = 0  # number of runs that the sums cover once computed
+        self._since = 0  # number of further runs
         self._sums: tuple[list[float], list[float]] | None = (
-            None  # sorted run times, and the sums from each on
+            None  # sorted run times, and the sum from each position on
         )
 
     def add(self, run_s: float) -> None:
@@ -135,7 +135,7 @@ class RuntimeHistory:
 
     def __init__(self) -> None:
         self._ended: dict[RuntimeClass, RuntimeSamples] = {}
-        self.believed = 0  # likenesses of which enough have ended
+        self.believed = 0  # number of runtime classes with enough ended runs
         self.version = 0
 
     def ended(self, runtime_key: RuntimeKey, run_s: float) -> None:

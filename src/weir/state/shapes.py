@@ -31,11 +31,11 @@ class RequestShape:
     share_milli: int
     gpu_memory: int
     whole: bool
-    constraint: int  # equal for shapes that may use the same nodes, whatever pods are there
-    marks: tuple[int, ...] = ()  # rows of the marks it bears
-    pod_rules: tuple[tuple[PodAffinityRule, int], ...] = ()  # each with the row of its mark
+    constraint: int  # equal for shapes with the same feasible nodes, running pods aside
+    marks: tuple[int, ...] = ()  # rows of its label sets
+    pod_rules: tuple[tuple[PodAffinityRule, int], ...] = ()  # each with the row of its label set
     charges: tuple[tuple[int, int], ...] = ()
-    plain: "RequestShape | None" = None  # the same without marks and pod rules, where it has any
+    plain: "RequestShape | None" = None  # the same shape without label sets and pod affinity, if it has any
     gpu_weight_milli: int = WHOLE_MILLI  # thousandths of a GPU that each device counts as in the ledger
 
     def share_on(self, device_memory: int) -> int:
@@ -105,7 +105,7 @@ class ShapeTable:
         self._of: dict[Request, RequestShape] = {}
         self._constraints: dict[tuple[object, ...], int] = {}
         self.all: list[RequestShape] = []
-        self.weighted = False  # any has devices that count as other than a GPU each
+        self.weighted = False  # True if devices of any shape don't count as one GPU each
 
     def of(self, request: Request) -> RequestShape:
         """Return the shape of a request; add a new one."""

@@ -87,7 +87,7 @@ class NonPreemptibleUsage:
                     del self._allocated[queue, resource]
 
     def _passes(self, path: tuple[str, ...], amounts: Amounts, queues: Mapping[str, Queue]) -> bool:
-        """Return True if so much more would pass a quota on the path."""
+        """Return True if so much more would exceed a quota on the path."""
         return any(
             self._allocated[name, resource] + amount > queues[name].quota[resource]
             for name in path

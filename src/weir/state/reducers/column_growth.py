@@ -19,7 +19,8 @@ def grow(cluster: Cluster, nodes: int, devices: int) -> None:
     have_devices, have_marks = cluster.free_capacity.share.shape[1], cluster.free_capacity.marks.shape[0]
     if rows > have_rows or nodes > have_nodes or devices > have_devices or marks > have_marks:
         if marks > have_marks:
-            marks = max(_MARKS_FIRST, 2 * have_marks, marks)  # all that was worked out is lost: seldom
+            # Doubled, because new columns discard all cached results
+            marks = max(_MARKS_FIRST, 2 * have_marks, marks)
         space = nodes if nodes <= have_nodes else max(nodes, have_nodes + have_nodes // 2)
         cluster.free_capacity = cluster.free_capacity.grown(rows, space, devices, marks)
         cluster.releasing = cluster.releasing.grown(rows, space, devices, marks)

@@ -31,7 +31,7 @@ def node_set(cluster: Cluster, event: events.NodeSet) -> None:
         cluster.pods_on.append({})
         cluster.device_memory.append(node.gpu_memory)
     grow(cluster, nodes=len(cluster.nodes), devices=node.gpus)
-    nominated = nominated_on(cluster, at)  # they count with the node's model and memory
+    nominated = nominated_on(cluster, at)  # their charge depends on the node's model and memory
     for pod in nominated:
         charge(cluster, pod, -1)
     cluster.nodes[at] = node
@@ -46,7 +46,7 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
     at = cluster.node_at.get(event.name)
     if at is None or cluster.nodes[at] is None:
         return
-    # Promises go while the node is still known: they count with its model.
+    # Release nominations while the node is known: their charge depends on its model.
     for job in {pod.job.name: pod.job for pod in nominated_on(cluster, at)}.values():
         release_nominations(cluster, job)
         update_status(cluster, job, cluster.now_s)

@@ -16,7 +16,7 @@ def update_status(cluster: Cluster, job: Job, at_s: float) -> None:
         job.below_since_s = None
     if job.below_since_s is not None and job.is_running:
         cluster.incomplete[name] = job
-    else:  # of one whose last pods are being stopped there is nothing left to stop
+    else:  # a gang whose last pods stop has nothing left to evict
         cluster.incomplete.pop(name, None)
     if not _waits_for_absent(cluster, job):
         job.absent_since_s = None

@@ -27,7 +27,7 @@ def settle_limits(cluster: Cluster) -> None:
         if name in admission.person_of:
             _withhold(cluster, job, admission.persons[admission.person_of[name]].is_withheld(name))
     admission.forget_idle(touched)
-    admission.changed.clear()  # withholding changes nothing that counts
+    admission.changed.clear()  # withholding a workload changes no usage
 
 
 def _withhold(cluster: Cluster, job: Job, withheld: bool) -> None:

@@ -19,7 +19,7 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     grow_for(cluster, event.place.devices)
     if pod.nomination is not None:
         release_nomination(cluster, pod)
-    if pod.phase is Phase.ABSENT:  # it exists after all
+    if pod.phase is Phase.ABSENT:  # the pod was reported absent before, but exists
         group = (other for of in job.pods for other in of)
         set_absent(cluster, job, {other for other in group if other.phase is Phase.ABSENT} - {pod})
     charge(cluster, pod, -1)

@@ -80,7 +80,7 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
     _put_in(cluster, job)
     set_absent(cluster, job, _named(job, event.absent))
     if job.started_s is None and job.is_below():
-        release_nominations(cluster, job)  # nominations no longer complete it
+        release_nominations(cluster, job)  # the nominations no longer complete the gang
     update_status(cluster, job, at_s)
 
 
@@ -171,7 +171,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
         cluster.runtimes.ended(job.like, event.ran_s)
     job.forget_running()
     for group in job.pods:
-        group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
+        group.clear()  # breaks the reference cycle of pods and job, so that both are freed at once
 
 
 def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
