@@ -82,7 +82,7 @@ class KubernetesBackend:
         self._taints = NodeTaints(cluster_state.node_states)
         self._shared_list = SharedNodeList(cluster_state.node_states, namespace)
         self._shared = SharedNodes(cluster_state, self.reasons, shared_nodes or SharedNodeRules())
-        self._stuck: set[str] = set()  # over-committed nodes of which people know that they stay so
+        self._stuck: set[str] = set()  # over-committed nodes, already reported as permanent
         self.protection = QueueFinalizers(cluster_state.quota_objects, cluster_state.registry)
         self._submit = submit
         self.wake = wake
@@ -92,11 +92,11 @@ class KubernetesBackend:
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
         self._told: deque[Fact] = deque()  # facts that don't come from the API server
         self._effects = EffectWrites(cluster_state, self.statuses, wake)
-        self._handing_over: Fact | None = None  # the fact that control is taking in
+        self._handing_over: Fact | None = None  # the fact that control is processing
         self._whole = True
         self._attended = False
 
-    # From the thread that talks to the API server
+    # Calls from the API server's thread
 
     def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
         """Return the function that takes in the changes of a resource."""
@@ -174,7 +174,7 @@ class KubernetesBackend:
                 return "It was to be bound to another place since."
             return self.cluster_state.node_states.refusal(tracked.key, ours)
 
-    # The port
+    # The backend port
 
     def connect(self) -> None:
         """Make the next `events` tell the whole state, without the workloads at which control failed."""
@@ -262,7 +262,7 @@ class KubernetesBackend:
                 self.wake()
             return []
 
-    # What the control thread asks beside its turns
+    # Calls of the control thread outside its steps
 
     def queue_view(self) -> QueueView:
         """Return the written values of queues, as they are now."""

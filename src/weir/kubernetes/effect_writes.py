@@ -73,7 +73,8 @@ class EffectWrites:
     def __init__(self, cluster_state: ClusterState, statuses: StatusWriter, wake: Callable[[], None]) -> None:
         self.binding = 0
         self._events: list[EmitEvent] = []
-        self._await_devices: set[tuple[str, int]] = set()  # bindings that count as under way no more
+        # Bindings without a slot, because their devices are being prepared
+        self._await_devices: set[tuple[str, int]] = set()
         self._state = cluster_state
         self._statuses = statuses
         self._wake = wake
@@ -181,7 +182,7 @@ class EffectWrites:
         claims = self._state.claims
         has_claims = bool(pod.spec.resource_claims or claims.extended.name(pod))
         if node is None or not (pod.spec.volumes or has_claims):
-            return ()  # without a node the last look before the binding says so
+            return ()  # without a node, the check before the binding decides
         of_volumes = preparations(pod, node, resolver.inventory)
         if isinstance(of_volumes, str) or not has_claims:
             return of_volumes

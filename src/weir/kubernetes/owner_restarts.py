@@ -30,8 +30,9 @@ class OwnerRestarts:
     def __init__(self, state: ClusterState, statuses: StatusWriter) -> None:
         self._state = state
         self._statuses = statuses
-        self._under_way: dict[Gang, None] = {}  # suspended by this process, with pods
-        self._resumed_at_s: dict[str, float] = {}  # by owner, until it shows that
+        self._under_way: dict[Gang, None] = {}  # suspended by this process, and not yet without pods
+        # Time of the resumption by owner, until its object shows it
+        self._resumed_at_s: dict[str, float] = {}
 
     def stop(self, gang: Gang, tracked: TrackedPod, needed_by: str) -> list[SuspendOwner] | None:
         """Return the writes that stop a pod by the suspension of its owner; None if it is to be evicted.
@@ -79,7 +80,7 @@ class OwnerRestarts:
                 del self._under_way[gang]
         owners = self._state.resolver.owners
         for uid in self._resumed_at_s.keys() - owners.marked:
-            if now_s >= self._resumed_at_s[uid] + AGAIN_S:  # people may set a mark again at once
+            if now_s >= self._resumed_at_s[uid] + AGAIN_S:  # else a person suspended it a second time
                 del self._resumed_at_s[uid]
         for uid in owners.marked:
             resumed = self._resumption(uid, now_s)
@@ -104,7 +105,7 @@ class OwnerRestarts:
             return None
         gangs = state.registry.owned_by((uid, *state.resolver.groups.made_by((uid,))))
         if any(each.restart.is_under_way for each in gangs if each.key.namespace == namespace):
-            return None  # without a suspension, another one may be on its way
+            return None  # without a suspension, its write may be in progress
         if wants.suspended and self._has_pods(namespace, uid):
             return None
         path = path_of(str(body["apiVersion"]), wants.mark.resource, namespace, body["metadata"]["name"])

@@ -38,10 +38,10 @@ _CALLER_KEY_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)  # a step of a webhook'
 class Certificates:
     """Certificates and the key of the Secret, in PEM."""
 
-    bundle: bytes  # authorities to trust: the present one first, then former ones
+    bundle: bytes  # CA certificates to trust: the present one first, then former ones
     certificate: bytes
     key: bytes = field(repr=False)
-    caller_key: str = field(default="", repr=False)  # the end of the webhooks' paths, which callers know
+    caller_key: str = field(default="", repr=False)  # last part of the webhooks' paths, known to callers only
 
 
 def first(names: Sequence[str], now: datetime) -> Certificates:
@@ -108,7 +108,7 @@ def _names_of(certificate: x509.Certificate) -> list[str]:
 
 def _authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     key = ec.generate_private_key(ec.SECP256R1())
-    made_on = f"{now:%Y-%m-%d %H:%M:%S}"  # two of one name would be taken for one another
+    made_on = f"{now:%Y-%m-%d %H:%M:%S}"  # clients would confuse two CAs of the same name
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Weir webhooks, {made_on}")])
     begun = _begun(name, name, key.public_key(), now)
     usage = _usage(signs=True)

@@ -68,7 +68,7 @@ class ConnectionLimit:
             return await handler(request)
         finally:
             if transport is not None and transport in self._open:
-                del self._open[transport]  # it counts as new
+                del self._open[transport]  # to the end of the order, as the newest
                 self._wait(transport, self._idle_s)
 
     def _wait(self, transport: asyncio.BaseTransport, for_s: float) -> None:

@@ -27,14 +27,14 @@ Fields = dict[str, Any]
 def job_defaults(spec: Mapping[str, Any]) -> Fields:
     """Return the fields to add to the spec of a new Job; none where it stays as it is."""
     if spec["template"]["spec"].get("restartPolicy") != "Never":
-        return {}  # the API server allows none of them
+        return {}  # the API server allows these fields with "Never" only
     return {**_failure_policy(spec), **_retries_per_index(spec)}
 
 
 def _failure_policy(spec: Mapping[str, Any]) -> Fields:
     if spec.get("podFailurePolicy"):
         return {}
-    return {"podFailurePolicy": POLICY, "podReplacementPolicy": "Failed"}  # they go together
+    return {"podFailurePolicy": POLICY, "podReplacementPolicy": "Failed"}  # the first requires the second
 
 
 def _retries_per_index(spec: Mapping[str, Any]) -> Fields:

@@ -59,7 +59,7 @@ class NodeTokens:
         self._api = api
         self._account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
         self._now_s = now_s
-        self._agents: dict[bytes, tuple[float, str]] = {}  # in the order of their last answers
+        self._agents: dict[bytes, tuple[float, str]] = {}  # in the order of their last reviews
         self._refused: dict[bytes, float] = {}
         self._rates = TokenRates(NEW, NEW_OF_ADDRESS, now_s())
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
@@ -117,7 +117,7 @@ class NodeTokens:
 
     async def _in_turn(self, token: str, *, is_known: bool) -> str:
         """Ask when few others are asked: after a start, each agent comes with a token that is new here."""
-        if is_known:  # these can't become more than there are agents
+        if is_known:  # no more of these than agents
             return await self._ask(token)
         if self._waiting >= WAITING_MAX:
             raise TooManyTokens
@@ -144,5 +144,5 @@ class NodeTokens:
         if not status.authenticated or status.user.username != self._account:
             return ""
         if AUDIENCE not in status.audiences:
-            return ""  # an API server that knows no audiences vouches for tokens of any
+            return ""  # an API server without audiences would accept tokens for any
         return next(iter(status.user.extra.get(_NODE, [])), "")

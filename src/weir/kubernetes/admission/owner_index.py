@@ -143,7 +143,7 @@ class OwnerIndex:
         if owner is not None:
             self._pods.move_to_end(reference.uid)
             return owner
-        if self._api is None or not is_name(reference.name):  # a reference may name anything
+        if self._api is None or not is_name(reference.name):  # a reference may contain any text
             return None
         try:
             pod = await self._api.get(path_of("v1", "pods", namespace, reference.name), KubePod)

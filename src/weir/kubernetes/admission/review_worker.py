@@ -53,7 +53,7 @@ class ReviewWorker:
                 except BaseException:
                     self._leave()
                     raise
-                # A review whose caller has left counts until the thread is done with it.
+                # A review counts until its thread ends, even after the caller has left.
                 worked.add_done_callback(lambda _worked: _soon(loop, self._leave))
                 return await asyncio.wrap_future(worked)
         except TimeoutError:

@@ -91,7 +91,7 @@ class PodRules:
     share_resource: Callable[[], str] = lambda: ""
 
 
-# What is changed
+# Changes
 
 
 def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
@@ -200,7 +200,7 @@ def _asks_for_devices(spec: Object, reading: PodRules) -> bool:
     )
 
 
-# What is wrong
+# Mistakes
 
 
 def review_errors(request: Object, known: QuotaTree, reading: PodRules) -> list[str]:
@@ -321,7 +321,7 @@ def _of_project(annotations: Annotations, namespace: str, known: QuotaTree, *, i
         return [
             f"{annotations.project_from}: {refused}; {instead}have {namespace} added to its spec.namespaces"
         ]
-    if len(allowed) == 1 or is_owned:  # what a controller makes may be named on what made it
+    if len(allowed) == 1 or is_owned:  # a controller's pods take the project that their owner names
         return []
     if not allowed:
         instead = "have it added to spec.namespaces of one, or leave schedulerName out"
@@ -344,11 +344,11 @@ def _of_queue(request: Object, known: QuotaTree) -> list[str]:
     if request.get("operation") == "DELETE":
         return _of_deletion(kind, name, known)
     new = request.get("object") or {}
-    # The newest of all, so that whatever it doesn't go with stays as it is and the blame is its own.
+    # Created last: of two conflicting objects the later one is refused, so this one gets the refusal.
     made = QueueObject(name, new.get("spec") or {}, _NEWEST_S if before is None else before.created_s)
     tree = tree_of(*({**of, **({name: made} if key == kind else {})}.values() for key, of in objects.items()))
     sentences = [each[kind, name] for each in (tree.refused, tree.remarks) if (kind, name) in each]
-    if before is not None:  # a circle may be told of another member of it
+    if before is not None:  # a cycle may be reported at another member
         new_remarks = tree.remarks.keys() - known.tree.remarks.keys()
         sentences += [tree.remarks[key] for key in new_remarks if key != (kind, name)]
     return [each.partition("; until ")[0] for each in sentences]

@@ -58,7 +58,7 @@ class SecondLook:
     async def _read_next(self) -> QuotaTree | None:
         await asyncio.sleep(max(0.0, self._began_s + self._between_s - monotonic()))
         self._began_s = monotonic()
-        self._next = None  # later callers need a later one
+        self._next = None  # later callers need another read
         try:
             return await self._read()
         except ApiError:

@@ -77,7 +77,7 @@ class TokenReviewer:
         self._now_s = now_s
         self._known: dict[_Key, tuple[float, bool]] = {}
         self._rates = TokenRates(NEW, NEW_OF_ADDRESS, now_s())
-        self._asked: dict[_Key, asyncio.Task[bool | None]] = {}  # what the API server is asked now
+        self._asked: dict[_Key, asyncio.Task[bool | None]] = {}  # reviews in progress
 
     async def may_get(self, authorization: str, path: str, address: str = "") -> bool | None:
         """Return True if the bearer of this header may get this path; None if the token is unknown.
@@ -110,7 +110,8 @@ class TokenReviewer:
             if known is None or not counts:
                 raise
             return known[1]
-        if is_new and found is not None:  # the others of equal questions took nothing
+        # Of several equal requests, the first one took a token of the bucket
+        if is_new and found is not None:
             self._rates.vouched(address)
         return found
 
@@ -129,7 +130,7 @@ class TokenReviewer:
     def _answered(self, key: _Key, asked: "asyncio.Task[bool | None]") -> None:
         del self._asked[key]
         if not asked.cancelled():
-            asked.exception()  # of a question that nothing waits for any more
+            asked.exception()  # retrieve the error of a review without waiters
 
     async def _user(self, token: str) -> User | None:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}

@@ -53,7 +53,7 @@ MISTAKES_TOLD_MAX, MISTAKE_CHARACTERS_MAX = 20, 200
 """Bounds of an answer."""
 _UNREADABLE = (
     *(msgspec.MsgspecError, LookupError, TypeError, AttributeError, ValueError),
-    *(ArithmeticError, RuntimeError),  # of numbers without end, and of nesting without end
+    *(ArithmeticError, RuntimeError),  # numbers that are too large, and nesting that is too deep
 )
 _LOG = get_logger(__name__)
 
@@ -65,15 +65,16 @@ class WebhookServices:
     known: Callable[[], QuotaTree | None]  # None: not yet
     reading: PodRules
     token_reviewer: TokenReviewer
-    caller_key: Callable[[], str]  # the end of a webhook's path; empty: not yet
+    caller_key: Callable[[], str]  # last part of the webhooks' paths; empty: not yet known
     is_alive: Callable[[], bool] = lambda: True
     is_ready: Callable[[], bool] = lambda: True
-    trouble: Callable[[], str] = lambda: ""  # what makes no progress, in a sentence
+    trouble: Callable[[], str] = lambda: ""  # sentence about the part without progress
     metrics: Callable[[], bytes] = lambda: b""
-    owners: OwnerIndex | None = None  # None: pods don't become Weir's by their owners
-    claims: ClaimedClasses | None = None  # None: pods don't become Weir's by their claims
-    second_look: SecondLook | None = None  # None: what the watches reported is all there is
-    is_front_proxy: Callable[[bytes], bool] = lambda _: False  # of a certificate: it is no webhook's caller
+    owners: OwnerIndex | None = None  # None: owners don't make pods Weir's
+    claims: ClaimedClasses | None = None  # None: claims don't make pods Weir's
+    second_look: SecondLook | None = None  # None: judge by the watched objects only
+    # True for the front proxy's certificate, which is no webhook caller
+    is_front_proxy: Callable[[bytes], bool] = lambda _: False
 
 
 def application(served: WebhookServices, *, client_authorities: bool = False) -> web.Application:
@@ -246,7 +247,7 @@ async def _review(
     if found is not None and found[1].is_doubtful and served.second_look is not None:
         now = await served.second_look.tree()
         if now is not None:
-            with suppress(ReviewsBusy):  # then the first answer counts
+            with suppress(ReviewsBusy):  # if busy, the first answer stays
                 again = partial(_read_review, judge=answer, known=now, reading=served.reading)
                 found = await worker.answer(request.read, again)
     if found is None:

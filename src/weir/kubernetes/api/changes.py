@@ -42,7 +42,7 @@ class ObjectUnreadable:
     key: str
     uid: str
     sentence: str
-    body: Any = None  # all of it, as plain values, where that much can be read
+    body: Any = None  # the object as plain values, if that can be read
 
 
 Change = ObjectSet[T] | ObjectRemoved | ObjectUnreadable

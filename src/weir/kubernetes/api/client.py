@@ -45,11 +45,11 @@ class ClientLimits:
     """Limits of times and sizes of requests."""
 
     connect_s: float = 5.0
-    read_s: float = 60.0  # for one object, or one piece of a list
+    read_s: float = 60.0  # for one object, or one page of a list
     write_s: float = 5.0
     watch_s: float = 600.0  # lifetime of one watch request
-    silence_s: float = 90.0  # of a watch or another stream; most servers send a bookmark every minute
-    gather_s: float = 0.05  # events of a watch before they are read: waking up costs more than an event
+    silence_s: float = 90.0  # silence of a stream; most servers send a bookmark every minute
+    gather_s: float = 0.05  # wait to collect events of a watch: waking up costs more than an event
     connections: int = 512
     event_bytes: int = 16 << 20
     list_pieces: int = 1000  # objects asked for at a time
@@ -149,7 +149,7 @@ class ApiClient:
         try:
             while True:
                 items, metadata = read_list(await coming, of)
-                if metadata.continue_:  # the server makes the next one while this one is taken in
+                if metadata.continue_:  # the server prepares the next page meanwhile
                     coming = self._piece(path, query | {"continue": metadata.continue_})
                     await asyncio.sleep(0)
                 yield ListPage(items, metadata.resource_version)
@@ -296,7 +296,7 @@ class ApiClient:
         self.requests += 1
         began_s, status = time.monotonic(), 0
         try:
-            async with asyncio.timeout(within_s):  # for all of it: the fence of a leader counts on that
+            async with asyncio.timeout(within_s):  # for the whole request: leader fencing relies on it
                 request = await self._request(method, path, query, body, content_type)
                 answer = await self._lines.ask(request, again=method == "GET")
                 if answer.status == 401:

@@ -37,7 +37,7 @@ class Endpoint:
 
     server: str
     tls: ssl.SSLContext | None = None
-    server_name: str | None = None  # as its certificate has it, where that isn't the host
+    server_name: str | None = None  # name in its certificate, if that isn't the host
     proxy: str | None = None
     connect_s: float = 5.0
     most: int = 512  # connections
@@ -54,7 +54,7 @@ class ConnectionPool:
         self._slots = asyncio.Semaphore(to.most)
         self._idle: dict[HttpConnection, None] = {}
         self._all: set[HttpConnection] = set()
-        self._none = asyncio.Event()  # is left of them
+        self._none = asyncio.Event()  # set when no connection is left
         self._era = 0
         self._before, self._fixed = self._of_every_request()
 
@@ -163,7 +163,7 @@ class ConnectionPool:
         if not self._all:
             self._none.set()
 
-    # Getting there
+    # Connecting
 
     async def _new(self) -> HttpConnection:
         try:

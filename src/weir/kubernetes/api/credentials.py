@@ -32,9 +32,9 @@ class Credentials(Protocol):
     """A server and credentials for it."""
 
     server: str  # its URL, without a slash at the end
-    server_name: str | None  # as its certificate has it, where that isn't the URL's host
+    server_name: str | None  # name in its certificate, if that isn't the URL's host
     proxy: str | None
-    namespace: str  # the one that goes without saying
+    namespace: str  # the default namespace
     is_verified: bool  # False: the server's certificate isn't checked
 
     def tls(self) -> ssl.SSLContext | None:
@@ -144,7 +144,7 @@ class Kubeconfig:
     def _look_again(self, *, refused: bool) -> None:
         try:
             if refused:
-                self._load()  # the package renews by the clock alone, and a token in a file never
+                self._load()  # the package renews by the clock only, and never a token in a file
             else:
                 self._authorization = self._token()
             if self._tls is not None and self._plain is None and self._configuration.cert_file:

@@ -26,7 +26,7 @@ class UndecodedObject:
 
     of: ApiObject
     sentence: str
-    body: Any = None  # all of it, as plain values, where that much can be read
+    body: Any = None  # the object as plain values, if that can be read
 
 
 @dataclass(frozen=True, slots=True)

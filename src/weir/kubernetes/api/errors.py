@@ -67,7 +67,7 @@ class ApiRefused(ApiError):
         self.status = status
         self.reason = reason
         self.message = message
-        self.may_have_happened = status >= 500  # it gave up, which says nothing about what it set off
+        self.may_have_happened = status >= 500  # a server error doesn't say if the write happened
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.status}, {self.reason!r}, {self.message!r})"
@@ -98,7 +98,7 @@ class TooManyRequests(ApiRefused):
         super().__init__(status, reason, message)
         self.retry_after_s = retry_after_s
         self.by_budget = by_budget
-        self.may_have_happened = False  # it says so before it begins
+        self.may_have_happened = False  # the server refuses before it begins
 
 
 _BY_STATUS: dict[int, type[ApiRefused]] = {404: NotFound, 409: Conflict, 410: ResourceExpired}

@@ -45,7 +45,7 @@ class HttpConnection(asyncio.Protocol):
 
     def __init__(self, lost: Callable[["HttpConnection"], None]) -> None:
         self.used_s = time.monotonic()
-        self.heard = False  # any of the answer
+        self.heard = False  # True once any of the answer arrived
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
@@ -53,12 +53,12 @@ class HttpConnection(asyncio.Protocol):
         self._answer = HttpResponse()
         self._pieces: list[bytes] = []
         self._head_bytes = 0
-        self._awaits = ""  # what the waiter waits for: the "head", the next "piece" or the "end"
+        self._awaits = ""  # the awaited part: the "head", the next "piece" or the "end"
         self._head, self._ended = False, True  # of the last answer
-        self._stays = True  # for more requests
-        self._why: Exception | None = None  # it ended
+        self._stays = True  # True if it can take more requests
+        self._why: Exception | None = None  # cause of its end
         self._upgrades = False  # the request asks for another protocol
-        self._other: bytes | None = None  # what came of that protocol so far; None as long as it is HTTP
+        self._other: bytes | None = None  # bytes received in that protocol; None: still HTTP
 
     async def ask(self, request: bytes, *, upgrades: bool = False) -> HttpResponse:
         """Send a request and wait for the whole answer.

@@ -59,9 +59,9 @@ class AlwaysLeader:
 class LeaseTiming:
     """Times of a lease. The defaults are the customary values of the field."""
 
-    lease_s: int = 15  # after which another may take it
-    renew_deadline_s: float = 10.0  # after which it stops writing
-    retry_s: float = 2.0  # between renewals, and between looks of those who wait
+    lease_s: int = 15  # time after which another replica may take the lease
+    renew_deadline_s: float = 10.0  # time without renewal after which the leader stops writing
+    retry_s: float = 2.0  # between renewals, and between looks of standbys
 
 
 class LeaseSpec(ApiStruct, omit_defaults=True):
@@ -119,14 +119,15 @@ class LeaderElection:
         self._clock = clock
         self._chance = chance or Random()  # noqa: S311 - nothing here is secret
         self.identity = (
-            f"{identity}_{uuid4().hex[:8]}"  # of this process: another in its place is another one
+            # Unique by process, because a restarted pod may have the same name
+            f"{identity}_{uuid4().hex[:8]}"
         )
         self.holder = ""
         """Identity of the leader that the lease last named."""
         self.failure = ""
-        self._lease: Lease | None = None  # as it was last seen, or written
-        self._seen_s = 0.0  # when it was first seen so
-        self._asked_s = -float("inf")  # when the lease was asked for that is held
+        self._lease: Lease | None = None  # the lease as last read or written
+        self._seen_s = 0.0  # time at which this version was first read
+        self._asked_s = -float("inf")  # time of the request that acquired or renewed the lease
         self._leads = False
         self._term = 0
         self._freed = asyncio.Event()
@@ -184,7 +185,7 @@ class LeaderElection:
         await self._at_rest.wait()
         if self._lease is not None and self.holder == self.identity:
             left = _with_spec(self._lease, holder_identity="", lease_duration_seconds=1, renew_time=_now())
-            with suppress(ApiError):  # then it runs out
+            with suppress(ApiError):  # else the lease expires
                 self._see(await self._api.put(self._path, left, Lease))
 
     def _hear(self, changes: Sequence[Change[Lease]]) -> None:
@@ -208,7 +209,7 @@ class LeaderElection:
         except (
             Conflict,
             NotFound,
-        ):  # another was quicker, or our own answer was lost: look again
+        ):  # another replica was faster, or our answer was lost: read again
             self._lease = None
         except ApiError as error:
             self.failure = str(error)

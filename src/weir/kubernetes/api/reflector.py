@@ -72,7 +72,7 @@ class ReflectorCounts:
     gone: int = 0
     silences: int = 0
     failures: int = 0
-    faults: int = 0  # of ours, not of the server
+    faults: int = 0  # faults of Weir, not of the server
 
 
 class Reflector(Generic[T]):
@@ -255,7 +255,7 @@ class Reflector(Generic[T]):
         try:
             for event in events:
                 self._resource_version = self._take_in_one(event, changes)
-        finally:  # what was taken in before one that can't be read is known, and so has to be told
+        finally:  # deliver the events before an unreadable one, too
             self._tell(changes)
 
     def _take_in_one(self, event: WatchEvent, changes: list[Change[T]]) -> str:

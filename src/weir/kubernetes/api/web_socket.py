@@ -36,7 +36,7 @@ class WebSocket:
         self._frames = Connection(ConnectionType.CLIENT)
         self._events: deque[Event] = deque()
         self._message = bytearray()  # as far as it has come
-        self._reads = False  # it waits for bytes
+        self._reads = False  # True while it waits for bytes
         self._bytes_read = 0
         self._why_ended = ""
         self._alive = asyncio.create_task(self._keep_alive())

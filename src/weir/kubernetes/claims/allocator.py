@@ -103,8 +103,8 @@ class _Search:
         self._failures: dict[tuple[int, DeviceKey], ClaimRefusal] = {}
         self._kinds: dict[DeviceKey, object] = {}
         self._pool_of: dict[DeviceKey, DevicePool] = {}
-        self._left: dict[DevicePool, dict[tuple[str, str], Fraction]] = {}  # of counters
-        self._taken: dict[DeviceKey, set[int]] = {}  # exclusive devices, by claims
+        self._left: dict[DevicePool, dict[tuple[str, str], Fraction]] = {}  # remaining counters
+        self._taken: dict[DeviceKey, set[int]] = {}  # exclusively allocated devices, by claim
         self._shares: dict[DeviceKey, list[Mapping[str, Fraction]]] = {}
 
     # Preparation
@@ -211,7 +211,7 @@ class _Search:
                     return True
                 self._give_back(claim)
             if devices.count is None:
-                return False  # all of them, or none
+                return False  # a request for all devices has one choice
         return False
 
     def _kind(self, device: PoolDevice) -> object:

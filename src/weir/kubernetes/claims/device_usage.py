@@ -37,7 +37,7 @@ class ClaimedDeviceUsage:
         except ValueError:
             consumed = {"": Fraction(-1)}
         if any(amount < 0 for amount in consumed.values()):
-            self.exclusive.add(key)  # the amount that is left is unknown
+            self.exclusive.add(key)  # the remaining amount is unknown
             return
         held = self.shared.setdefault(key, {})
         for name, amount in consumed.items():

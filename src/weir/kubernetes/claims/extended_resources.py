@@ -33,10 +33,10 @@ _SHARE = "share"
 class _ContainerDevices:
     """A container with the number of each resource that it asks for."""
 
-    at: int  # among init containers and containers
+    at: int  # position among init containers and containers
     name: str
     ends_early: bool  # an init container that isn't a sidecar
-    counts: tuple[tuple[str, int, int], ...]  # resource, number, and its place among the container's requests
+    counts: tuple[tuple[str, int, int], ...]  # resource, number, and position among the container's requests
 
     def of(self, resource: str) -> tuple[int, str]:
         """Return the number of devices, and the name of a request of the claim for them."""
@@ -82,10 +82,10 @@ class ExtendedResources:
     """The extended resources of a pod that device classes provide."""
 
     classes: tuple[tuple[str, str], ...]  # by resource
-    amounts: tuple[str, ...]  # resources that nodes count in amounts, rather than as devices
-    by_class: tuple[str, ...]  # resources that no plugin's number counts, but their class does
+    amounts: tuple[str, ...]  # resources that nodes count in amounts instead of devices
+    by_class: tuple[str, ...]  # resources that only a device class provides
     containers: tuple[_ContainerDevices, ...]
-    share: GpuShare | None = None  # of the devices of its only resource
+    share: GpuShare | None = None  # share of its devices, if it has one resource
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ def _counts(container: Container, class_of: Mapping[str, str]) -> tuple[tuple[st
         try:
             count = exact(stated[name])
         except ValueError:
-            continue  # the pod isn't placed as it is written
+            continue  # such a pod is refused elsewhere
         if count > 0 and count.denominator == 1:
             found.append((name, int(count), place))
     return tuple(found)

@@ -102,11 +102,9 @@ class SliceIndex:
     def __init__(self) -> None:
         self._slices: dict[str, ParsedSlice] = {}
         self._of_node: dict[str, set[str]] = defaultdict(set)
-        self._shared: set[str] = set()  # with devices that several nodes may reach
+        self._shared: set[str] = set()  # pools with devices for several nodes
         self._counters: dict[PoolKey, set[str]] = defaultdict(set)
-        self._unusable: dict[
-            PoolKey, DevicePool
-        ] = {}  # with counters, as nodes see them that don't reach them
+        self._unusable: dict[PoolKey, DevicePool] = {}  # pools with counters, as seen by nodes without access
         self._of_pool: dict[PoolKey, set[str]] = defaultdict(set)
 
     def __len__(self) -> int:

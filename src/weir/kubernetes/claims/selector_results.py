@@ -20,7 +20,8 @@ class SelectorResults:
     def __init__(self, most: int = 200_000) -> None:
         self._results: dict[tuple[str, str], bool | CelError] = {}
         self._most = most
-        self._further: defaultdict[str, int] = defaultdict(int)  # steps beyond the usual ones, by expression
+        # Steps beyond the usual number, by expression
+        self._further: defaultdict[str, int] = defaultdict(int)
 
     def matches(self, devices: ExactDevices, device: PoolDevice) -> bool:
         """Return True if a device matches all selectors of a request.

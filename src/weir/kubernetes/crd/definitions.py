@@ -335,7 +335,7 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
     """Return a schema in the API server's form, for the value of a key."""
     if "$ref" in schema:
         return _translated(shapes[schema["$ref"].rsplit("/", 1)[1]], shapes, word)
-    if "anyOf" in schema:  # something or nothing; nothing is as if it weren't there
+    if "anyOf" in schema:  # an optional value: its schema without null
         (some,) = (each for each in schema["anyOf"] if each.get("type") != "null")
         return _translated({**some, **_stated(schema)}, shapes, word)
     if isinstance(schema.get("type"), list):

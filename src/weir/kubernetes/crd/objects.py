@@ -51,7 +51,7 @@ class OwnerFields(ApiStruct):
     api_version: Needed[str] = ""
     kind: Needed[str] = ""
     name: Needed[str] = ""
-    gang: str = ""  # where it has several
+    gang: str = ""  # name of the gang, if its owner has several
 
 
 class WorkloadSpec(ApiStruct):
@@ -124,17 +124,17 @@ class LastEviction(ApiStruct):
     at: Needed[Moment] = ""
     rule: Needed[str] = ""  # docs/reference/reasons.md has them all
     sentence: Needed[str] = ""
-    by: str | None = None  # the workload it was stopped for
+    by: str | None = None  # beneficiary of the eviction
     choice: str = ""  # its cost, and that of the next choice of victims
-    lost_gpu_seconds: float | None = None  # since its pods started or last saved; None: unknown
+    lost_gpu_seconds: float | None = None  # since its pods started or last saved a checkpoint; None: unknown
 
 
 class Pause(ApiStruct):
     """Pods of a Job that failed or were evicted since one succeeded: its controller pauses after them."""
 
     lost: Needed[int] = 0
-    stopped: Needed[int] = 0  # of them, those that were evicted or deleted
-    at: Needed[Moment] = ""  # of the last one
+    stopped: Needed[int] = 0  # the part of `lost` that was evicted or deleted
+    at: Needed[Moment] = ""  # time of the last one
 
 
 class AllocationStatus(ApiStruct):
@@ -146,8 +146,8 @@ class AllocationStatus(ApiStruct):
     share: int = 0  # thousandths of each device; 0 where a memory is requested
     memory: int = 0  # bytes of each device; 0 where a share is requested
     start: int = 0
-    self_bound: bool = False  # the pod named its node itself
-    preemptible: bool = True  # as Weir let it run, whatever the pod says since
+    self_bound: bool = False  # the pod set its own node (spec.nodeName)
+    preemptible: bool = True  # as decided at its start, whatever the pod states now
     pod: Needed[str] = ""
 
 
@@ -162,13 +162,13 @@ class JobReport(ApiStruct):
     """Report of the pods of a workload on themselves. It counts for the owner of this uid alone."""
 
     owner: Needed[str] = ""
-    at: Moment | None = None  # of the newest message
+    at: Moment | None = None  # time of the newest message
     step: int | None = None
     values: dict[str, float] = field(default_factory=dict)
     checkpointed_at: Moment | None = None
-    busy_until: Moment | None = None  # the idle rules leave it alone until then
+    busy_until: Moment | None = None  # end of its extension of the idle rules
     busy_why: str = ""
-    recent: list[ReportedPoints] = field(default_factory=list)  # since the write before
+    recent: list[ReportedPoints] = field(default_factory=list)  # points since the write before
 
 
 class PastEvent(ApiStruct):
@@ -195,33 +195,33 @@ class WorkloadStatus(ApiStruct):
     """Status of a workload."""
 
     phase: Annotated[str, Meta(extra_json_schema={"enum": PHASES, **_NEEDED})] = ""
-    running: str = "0/0"  # pods that run, of those there are to be
+    running: str = "0/0"  # running pods / all pods
     pods: PodCount = 0
     pods_running: PodCount = 0
-    gpus: str = "0"  # of all its pods together
+    gpus: str = "0"  # GPUs of all its pods
     gpu_memory_isolation: Annotated[str | None, Meta(extra_json_schema={"enum": ISOLATIONS})] = None
     time_to_gpu_seconds: float | None = None  # of the last replica of a service
     nodes: list[str] = field(default_factory=list)
     reason: PendingReason | None = None
     last_eviction: LastEviction | None = None
-    quota_returned_at: Moment | None = None  # by the last eviction of others for it
+    quota_returned_at: Moment | None = None  # time of the last eviction for it
     past_events: list[PastEvent] = field(default_factory=list)  # the oldest one first
     pause: Pause | None = None
-    short_since: Moment | None = None  # since when fewer of its pods have a place than it needs
-    since: Moment | None = None  # in this phase
+    short_since: Moment | None = None  # time since which fewer pods than its minimum have a node
+    since: Moment | None = None  # begin of the phase
     submitted_at: Moment | None = None
-    started_at: Moment | None = None  # the current run
+    started_at: Moment | None = None  # start of the current run
     ended_at: Moment | None = None
     report: JobReport | None = None
     estimated_start: Moment | None = None
     suspended: bool = False
-    suspended_for: str = ""  # why Weir suspended it
-    idle_warning: str = ""  # what the idle rules do next
+    suspended_for: str = ""  # reason of Weir's suspension
+    idle_warning: str = ""  # next action of the idle rules
     nomination: Nomination | None = None
     conditions: list[WorkloadCondition] = field(default_factory=list)
     allocations: list[AllocationStatus] = field(default_factory=list)
     life: LifecycleStatus | None = None
-    written: str = ""  # tells what was written last from what is to be written now
+    written: str = ""  # digest of the last written spec, to find changes
 
 
 class WorkloadObject(ApiStruct):
@@ -231,7 +231,7 @@ class WorkloadObject(ApiStruct):
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
     written: str = ""  # the digest of its spec
-    uid: str = ""  # its metadata isn't kept
+    uid: str = ""  # kept here because its metadata isn't kept
 
     @property
     def report(self) -> JobReport:

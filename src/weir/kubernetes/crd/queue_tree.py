@@ -38,8 +38,9 @@ class QueueTree:
 
     queues: tuple[Queue, ...] = ()
     projects_of: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by namespace
-    refused: dict[Key, str] = field(default_factory=dict)  # left out
-    remarks: dict[Key, str] = field(default_factory=dict)  # used, but not as they say
+    refused: dict[Key, str] = field(default_factory=dict)  # reasons of refused objects
+    # Objects in use that have no full effect, with the reason
+    remarks: dict[Key, str] = field(default_factory=dict)
 
 
 def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject]) -> QueueTree:

@@ -80,7 +80,7 @@ class SchedulerSettings:
     scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too
     usage: UsageSettings = field(default_factory=UsageSettings)
     share_memory: ShareMemoryRules = field(default_factory=ShareMemoryRules)
-    session_headroom: int = 0  # the most GPUs that may stay free for sessions, as learned
+    session_headroom: int = 0  # limit of the GPUs that stay free for sessions
 
     def needs_new_instance(self, other: "SchedulerSettings") -> bool:
         """Return True if objects have to be read again with the other settings."""

@@ -46,8 +46,9 @@ class QueueStatus(Entry):
     """Amounts of a department or a project, as people write them."""
 
     phase: QueuePhase
-    message: str = ""  # what is wrong with it, or what comes of it
-    quota: dict[str, str] = Field(default={})  # as it counts: without gpu, a department has what is below it
+    message: str = ""  # problem of the object, or an effect of it
+    # Quota in effect: a department without a gpu quota has its children's sum
+    quota: dict[str, str] = Field(default={})
     demand: dict[str, str] = Field(default={})
     share: dict[str, str] = Field(default={})
     allocated: dict[str, str] = Field(default={})
@@ -86,7 +87,7 @@ class TopologyStatus(Entry):
     observed_generation: int = 0
 
 
-# Objects from shapes, and back
+# Conversion of shapes
 
 
 def camel(word: str) -> str:

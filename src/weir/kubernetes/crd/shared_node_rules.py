@@ -8,5 +8,5 @@ class SharedNodeRules:
     """Rules for nodes that Weir sets aside for shares."""
 
     nodes_max: int = 0  # 0: only people set nodes aside
-    wait_s: float = 60.0  # shares wait for so long before a node is set aside
-    idle_s: float = 600.0  # a node has no share for so long before it is taken back
+    wait_s: float = 60.0  # wait of pending shares before a node is set aside
+    idle_s: float = 600.0  # time without shares before a node is given back

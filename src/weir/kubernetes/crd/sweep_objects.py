@@ -65,7 +65,7 @@ class SweepTrial(ApiStruct, omit_defaults=True):
     params: Needed[Text]
     state: Annotated[str, Meta(extra_json_schema={"enum": _STATES})] = LIVE
     target: int = 0
-    job: str = ""  # uid of the Job that runs to the target
+    job: str = ""  # uid of the Job that runs to the target rung
     results: list[ReachedRung] = field(default_factory=list)
     seconds: float = 0.0
     sampler_state: Text = ""

@@ -16,9 +16,9 @@ class WithoutProject:
     """Treatment of pods without a project, and the namespaces in which it holds."""
 
     action: Action = "ignore"
-    project: str = ""  # that they are queued under
-    labels: tuple[tuple[str, str], ...] = ()  # of the namespaces; none: of any
-    exempt: tuple[str, ...] = ()  # namespaces left out, beside those of the system
+    project: str = ""  # project that such pods are queued in
+    labels: tuple[tuple[str, str], ...] = ()  # labels of the namespaces; empty: any
+    exempt: tuple[str, ...] = ()  # excluded namespaces besides those of the system
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Return True if the rule holds in a namespace that no project lists."""

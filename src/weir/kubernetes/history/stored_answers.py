@@ -151,7 +151,8 @@ class StoredAnswers:
             found = await asyncio.wait_for(asyncio.shield(work), ANSWER_S)
         except TimeoutError:
             self._fail("It took too long.")
-        except StoreFailed as error:  # a driver's words have the database's address, which is for the log
+        # The driver's text contains the database's address, which is for the log only
+        except StoreFailed as error:
             self._fail(str(error), for_people=str(error) if error.__cause__ is None else IN_LOG)
         except Exception as error:  # noqa: BLE001 - the recent past can still be answered
             _LOG.error("history_question_failed", exc_info=error)
@@ -168,7 +169,7 @@ class StoredAnswers:
     def _answered(self, work: "asyncio.Future[Any]") -> None:
         self._waiting -= 1
         if not work.cancelled():
-            work.exception()  # of a question that nothing waits for any more
+            work.exception()  # retrieve the error of a query without waiters
 
     def _fail(self, why: str, *, for_people: str = "") -> None:
         trouble = for_people or why

@@ -37,7 +37,7 @@ class UnstoredChanges:
         self._workloads: dict[str, None] = {}
         self._removed: OrderedDict[str, tuple[WorkloadIndexEntry, float]] = OrderedDict()
         self._events: dict[str, None] = {}
-        self._lost: Counter[tuple[str, float]] = Counter()  # by kind, and end of the hour
+        self._lost: Counter[tuple[str, float]] = Counter()  # number by kind and end of the hour
         self._lock = Lock()
         self._index = workloads
         workloads.removed = self._remove
@@ -51,7 +51,7 @@ class UnstoredChanges:
 
     def _remove(self, last: WorkloadIndexEntry, at_s: float) -> None:
         with self._lock:
-            self._workloads.pop(last.key, None)  # or a standby would keep the keys of all that ever was
+            self._workloads.pop(last.key, None)  # else a standby would keep the keys of all past workloads
             self._removed[last.identity] = last, at_s
             self._bound()
 

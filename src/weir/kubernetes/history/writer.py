@@ -88,7 +88,7 @@ class HistoryWriter:
         self._recent = recent
         self._queues = queues
         self._history: ClusterHistory | None = None
-        self._signatures: dict[str, tuple[Any, ...]] = {}  # as stored, by identity
+        self._signatures: dict[str, tuple[Any, ...]] = {}  # signatures in the database, by uid
         self._sampled_s: float | None = None
         self._tidy_s = self._learn_s = 0.0
         self.sessions_seen: SessionsSeen = lambda _starts, _known_s: None
@@ -132,7 +132,7 @@ class HistoryWriter:
             history = self._history = self._history or self._open()
             self._write(history, self._unstored.take(time.time()))
             self._sample(history)
-            self._tidy(history)  # before the curves: those of a workload that isn't stored yet would go
+            self._tidy(history)  # before the curves are written: it deletes those of unknown workloads
             self._write_series(history)
             self._tell_gap(history)
             self._learn(history)
@@ -166,7 +166,7 @@ class HistoryWriter:
             self._signatures.clear()
             removed = self._unstored.take(
                 time.time()
-            ).removed  # first: what changes from here on is taken later
+            ).removed  # taken first: later removals belong to the next round
             present = self._workloads.all()
             gone = [last for last, _ in removed] + self._unstored.removed()
             history.renumber({(each.earlier_number, each.key): each.number for each in (*present, *gone)})

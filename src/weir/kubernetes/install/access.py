@@ -48,7 +48,7 @@ def access(
         _bound(f"{NAME}-kinds", account),
         _role(_IN_NAMESPACES, *_rules_in_namespaces(kinds)),
         *_bound_where_managed(_IN_NAMESPACES, account, managed),
-        # a budget protects what is borrowed for a while; without this role for good
+        # without this role, a budget protects work over quota for ever, instead of for a while
         _role(_DELETE_PODS, may("delete", "", "pods")),
         *_bound_where_managed(_DELETE_PODS, account, managed),
         *([] if managed.are_all else _events_of_cluster(account)),
@@ -132,7 +132,7 @@ def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
     """Return the rules for reading, and for objects that are in no namespace."""
     look = "list watch"
     return [
-        # what there is
+        # objects to read
         may(look, "", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"),
         may(f"get {look}", "", "pods"),
         may(look, "scheduling.k8s.io", "priorityclasses", "podgroups", "workloads"),
@@ -140,19 +140,20 @@ def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
         may(look, "storage.k8s.io", "storageclasses", "csinodes"),
         may(look, "resource.k8s.io", "deviceclasses", "resourceslices", "devicetaintrules"),
         may(f"get {look}", "resource.k8s.io", "resourceclaims"),
-        may("get", "resource.k8s.io", "resourceclaimtemplates"),  # of a pod that may claim GPUs
-        may("get", "batch", "jobs"),  # those of trials
-        may(look, "events.k8s.io", "events"),  # its own ones are answered, too
+        may("get", "resource.k8s.io", "resourceclaimtemplates"),  # to read the claims of pods
+        may("get", "batch", "jobs"),  # to read the Jobs of trials
+        may(look, "events.k8s.io", "events"),  # to read its own events for queries
         may(look, GROUP, *OWN_KINDS, CONFIGS, NOTIFICATIONS),
         may(f"get {look}", GROUP, SWEEPS),
         *_owners(kinds),
-        # what it does
-        may("patch", "", "persistentvolumes"),  # a volume follows its pod's node
+        # objects to write
+        may("patch", "", "persistentvolumes"),  # to bind a volume to the pod's node
         may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
         may("patch", GROUP, *(f"{each}/status" for each in (*OWN_KINDS[:3], CONFIGS))),
-        may("patch", GROUP, "projects", "departments"),  # the finalizer; a policy allows nothing else
+        # To write the finalizer; a policy refuses other changes
+        may("patch", GROUP, "projects", "departments"),
         may("create patch", GROUP, SHARED_NODES, names=[SHARED_NODES_NAME]),
-        # its port
+        # to serve its port
         may(
             "get patch",
             "admissionregistration.k8s.io",
@@ -175,13 +176,13 @@ def _rules_in_namespaces(kinds: WorkloadKinds) -> list[Thing]:
         *suspended,
         may("create", "", "pods/binding", "pods/eviction"),
         may("patch", "", "pods/status"),  # the node kept for a pod, the claim for its extended resources
-        may("patch", "scheduling.k8s.io", "podgroups/status"),  # whether a pod group is placed
-        may("patch", "", "persistentvolumeclaims"),  # a volume follows its pod's node
-        # the devices of a claim, before its pod is bound, and the claim for its extended resources
+        may("patch", "scheduling.k8s.io", "podgroups/status"),  # to report the placement of a pod group
+        may("patch", "", "persistentvolumeclaims"),  # to bind a volume to the pod's node
+        # to allocate the devices of a claim before its pod is bound
         may("patch", "resource.k8s.io", "resourceclaims", "resourceclaims/status"),
         may("create delete", "resource.k8s.io", "resourceclaims"),
         may("update patch", "resource.k8s.io", "resourceclaims/binding"),
-        may("patch", "batch", "jobs"),  # idle ones are suspended; a policy allows nothing else
+        may("patch", "batch", "jobs"),  # to suspend idle Jobs; a policy refuses other changes
         may("create", "events.k8s.io", "events"),
         may("create patch", GROUP, "workloads"),
         may("patch", GROUP, f"{SWEEPS}/status", f"{NOTIFICATIONS}/status"),
@@ -204,6 +205,6 @@ def _rules_at_home() -> list[Thing]:
         may("create", "coordination.k8s.io", "leases"),
         may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
         may("get update", "", "secrets", names=[SECRET]),
-        # its own one again after it was deleted; RBAC knows no names of new objects
+        # to create its own Secret again; RBAC can't name new objects
         may("create", "", "secrets"),
     ]

@@ -56,8 +56,9 @@ class OptionalPolicies:
 
     refuse_node_name: bool = False
     require_scheduler: bool = False
-    daemonset_namespaces: tuple[str, ...] = ()  # the only ones with GPU pods of DaemonSets; empty: any
-    exempt_namespaces: tuple[str, ...] = ()  # beside kube-system
+    # Only these namespaces may have DaemonSets with GPUs; empty: any
+    daemonset_namespaces: tuple[str, ...] = ()
+    exempt_namespaces: tuple[str, ...] = ()  # besides kube-system
     without_project: WithoutProject = IGNORE
     require_scheduler_for_claims: bool = False
 

@@ -29,8 +29,8 @@ class PodOptions:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, str]] = ()
     pull_secrets: Sequence[str] = ()
-    shared_nodes: int = 0  # that Weir may set aside for shares of GPUs by itself
-    overcommit_grace: str = "5m"  # before pods are stopped on a node with too many GPUs in use
+    shared_nodes: int = 0  # limit of nodes that Weir may set aside for shares
+    overcommit_grace: str = "5m"  # time before pods of an over-committed node are evicted
     may_call: Sequence[str] = ()  # destinations besides the API server
     history: HistoryStorage = field(default_factory=HistoryStorage)
     notifications: NotificationSecret = field(default_factory=NotificationSecret)

@@ -43,17 +43,18 @@ class Installation:
     scheduler: str = "weir"
     managed: ManagedNamespaces = ALL
     devices: tuple[str, ...] = DeviceResources().resources
-    weights: tuple[tuple[str, int], ...] = ()  # of devices that aren't a GPU each, in thousandths
-    sources: tuple[str, ...] = ()  # of traffic to its port, by network.source; empty: any
+    # Thousandths of a GPU by resource, for devices that don't count as one each
+    weights: tuple[tuple[str, int], ...] = ()
+    sources: tuple[str, ...] = ()  # allowed sources of traffic by network.source; empty: any
     optional: OptionalPolicies = field(default_factory=OptionalPolicies)
     priority_classes: ClassNames = "prefixed"
     pods: PodOptions = field(default_factory=PodOptions)
-    monitoring: bool = False  # objects of the Prometheus operator
-    query_api: bool = True  # the APIService by which the API server forwards questions
-    job_messages: bool = True  # the right of every pod to send messages about itself
+    monitoring: bool = False  # install objects of the Prometheus operator
+    query_api: bool = True  # register the aggregated API
+    job_messages: bool = True  # let every pod send messages about itself
     node: NodeAgents | None = None  # agents that report the use of GPUs
     dashboard: DashboardOptions | None = None  # behind a sign-in with OpenID Connect
-    read_all_receivers: bool = False  # Secrets with addresses of webhooks, in all namespaces
+    read_all_receivers: bool = False  # read webhook addresses from Secrets of all namespaces
 
 
 def manifests(of: Installation) -> list[Thing]:

@@ -36,11 +36,12 @@ DRIVER_CAPABILITIES = ["SYS_ADMIN"]
 class NodeAgents:
     """Options of the agents."""
 
-    runtime_class: str = "nvidia"  # with NVIDIA's container toolkit; empty: that of the node
+    runtime_class: str = "nvidia"  # with NVIDIA's container toolkit; empty: the node's default
     node_selector: Mapping[str, str] = field(default_factory=lambda: {"nvidia.com/gpu.present": "true"})
-    kubelet_insecure_tls: bool = False  # for kubelets whose certificate the cluster's authority didn't sign
-    watch_memory: bool = False  # of shares; the agents then see the processes of their nodes
-    limit_memory: bool = False  # of shares, by the driver; the agents then have rights of root on their nodes
+    kubelet_insecure_tls: bool = False  # accept kubelet certificates that the cluster's CA didn't sign
+    watch_memory: bool = False  # watch the memory of shares; agents see the processes of their nodes
+    # Limit the memory of shares by the driver; agents have root's rights on their nodes
+    limit_memory: bool = False
 
 
 def node_agents(
@@ -72,7 +73,7 @@ def node_agents(
     }
     service = {
         "clusterIP": "None",
-        "publishNotReadyAddresses": True,  # a standby answers questions, too
+        "publishNotReadyAddresses": True,  # standbys take reports, too
         "selector": CHOSEN,
         "ports": [{"name": "https", "port": port, "targetPort": "https", "protocol": "TCP"}],
     }

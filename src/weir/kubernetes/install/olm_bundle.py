@@ -80,10 +80,10 @@ class BundleOptions:
     installation: Installation = field(default_factory=Installation)
     bundle_image: str = f"weir-bundle:{__version__}"
     channel: str = "stable"
-    replaces: str | None = None  # the name of the version before, such as weir.v0.1.0
+    replaces: str | None = None  # name of the previous version, such as weir.v0.1.0
     created: str = "1970-01-01T00:00:00Z"
     provider: str = "Weir"
-    url: str = ""  # of the provider
+    url: str = ""  # URL of the provider
     maintainers: tuple[tuple[str, str], ...] = ()  # names and mail addresses
 
     @property
@@ -111,7 +111,7 @@ def bundle(options: BundleOptions) -> Files:
         if kind == "CustomResourceDefinition":
             files[f"bundle/manifests/{name}.crd.yaml"] = _yaml(each)
         elif (kind, name) in _FROM_CSV or (kind, name) == ("Secret", f"{NAME}-webhook"):
-            continue  # OLM makes them, and Weir its Secret
+            continue  # OLM creates these, and Weir its Secret
         elif kind == "APIService":
             files[QUERY_FILE] = as_yaml([each])
         elif kind in BUNDLED and each["metadata"].get("namespace", home) == home:

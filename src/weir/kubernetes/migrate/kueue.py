@@ -165,7 +165,7 @@ def _read_fair_sharing(fields: Fields, spec: Spec) -> None:
 def _read_groups(fields: Fields, spec: Spec, devices: DeviceResources, *, borrows: bool) -> None:
     totals: dict[str, _Total] = defaultdict(_Total)
     for group in fields.sections("resourceGroups"):
-        group.take("coveredResources")  # the same names as in the flavors
+        group.take("coveredResources")  # the flavors repeat these names
         for flavor in group.sections("flavors"):
             name = flavor.text("name")
             for bounds in flavor.sections("resources"):

@@ -100,7 +100,7 @@ def _at_s(sample: Sample) -> float:
 
 def _counted(before: _Count | None, at_s: float, value: float) -> _Count:
     if before is None or at_s < before.at_s or value < before.value:
-        return _Count(at_s, value, None)  # of another start: a difference would say nothing
+        return _Count(at_s, value, None)  # the container was restarted: a difference has no meaning
     if at_s == before.at_s:
         return before
     return _Count(at_s, value, (value - before.value) / (at_s - before.at_s))

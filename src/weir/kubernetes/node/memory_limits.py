@@ -80,7 +80,7 @@ class MemoryLimits:
             self._take()
             self._limit_all(groups)
         trouble = self._no_answer or next(iter(self._refused.values()), "")
-        if not groups:  # that of the agent itself would be there
+        if not groups:  # at least the agent's own group should exist
             trouble = f"there is no control group of a pod below {self._groups.root}"
         if trouble and trouble != self._trouble:
             _LOG.warning("memory_not_limited", why=trouble)

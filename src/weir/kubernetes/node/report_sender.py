@@ -55,7 +55,8 @@ class ReportSender:
         why = ""
         with self._client() as client:
             addresses = self._addresses()
-            for address in random.sample(addresses, len(addresses)):  # spreads load, hides nothing
+            # Random order balances the load on replicas
+            for address in random.sample(addresses, len(addresses)):
                 try:
                     url = self._url(address, _SHARES)
                     answer = client.get(url, extensions=self._tls_name, timeout=ASK_TIMEOUT_S)

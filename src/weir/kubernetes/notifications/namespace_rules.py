@@ -13,7 +13,7 @@ class NamespaceRules:
 
     def __init__(self) -> None:
         self._used: dict[str, list[RuleState]] = {}
-        self._surplus: dict[str, dict[str, RuleState]] = {}  # by uid
+        self._surplus: dict[str, dict[str, RuleState]] = {}  # rules beyond the limit, by namespace and uid
 
     def of(self, namespace: str) -> Sequence[RuleState]:
         """Return the rules of a namespace that are used."""

@@ -92,11 +92,12 @@ class NotificationTerm:
         self._outbox = RuleOutbox(self._writer.save, guard.check, self._addresses)
         self._sender: NotificationSender | None = None
         self._rules = NamespaceRules()
-        self._live: dict[str, tuple[str, WorkloadObject]] = {}  # workloads that aren't over, by name
+        self._live: dict[str, tuple[str, WorkloadObject]] = {}  # workloads that haven't ended, by name
         self._has_begun = False
-        self._failure = ""  # of reading rules, or of writing their statuses
-        self._early: dict[str, Change[NotificationRuleObject]] = {}  # before the rules were read, by uid
-        self._testing: set[str] = set()  # uids of rules
+        self._failure = ""  # failure to read rules, or to write their statuses
+        # Changes before all rules were read, by uid
+        self._early: dict[str, Change[NotificationRuleObject]] = {}
+        self._testing: set[str] = set()  # uids of rules with a test in progress
         self._checking = asyncio.Semaphore(CHECKED_TOGETHER_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -259,7 +260,7 @@ class NotificationTerm:
 
     async def _check(self, state: RuleState) -> None:
         """Record the receiver of a rule, or why nothing can be sent to it."""
-        with suppress(OSError, ApiError):  # the next check
+        with suppress(OSError, ApiError):  # retried at the next check
             async with self._checking:
                 receiver, refusal = await receiver_of(state, self._settings, self._addresses)
                 state.check(receiver, refusal)
@@ -339,7 +340,8 @@ class NotificationTerm:
         queued: list[int] = []
         live = self._live.get(name)
         if live is not None and live[1].spec.owner.uid != thing.spec.owner.uid:
-            queued = self._take_removal(name, live[0], rules, now_s)  # its object is another workload's now
+            # The object of this name is of a new workload
+            queued = self._take_removal(name, live[0], rules, now_s)
         if thing.status.phase in ENDS:
             self._live.pop(name, None)
         else:

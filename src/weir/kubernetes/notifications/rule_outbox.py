@@ -40,7 +40,7 @@ class RuleOutbox:
         self._addresses = addresses
         self._loop = asyncio.get_running_loop()
 
-    # Any thread
+    # Calls from any thread
 
     def rule(self, id_: int) -> NotificationRule | None:
         """Return a rule; None if it is gone, or can't be read."""
@@ -91,7 +91,7 @@ class RuleOutbox:
     def _change(self, message: OutboxMessage, change: Callable[[RuleState], None]) -> "Future[None]":
         return asyncio.run_coroutine_threadsafe(self._changed(message.rule, change), self._loop)
 
-    # The event loop
+    # Calls on the event loop
 
     async def _claim(self, id_: int, now_s: float) -> Claim:
         state = self.rules.get(id_)
@@ -101,7 +101,7 @@ class RuleOutbox:
         if claim.message is not None:
             await self._written(state)
             try:
-                self._check()  # a message that was written before isn't written again
+                self._check()  # a restarted leader must not write a stored message twice
             except ApiError as error:
                 raise OSError(str(error)) from None
         return claim

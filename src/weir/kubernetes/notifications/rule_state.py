@@ -56,7 +56,7 @@ class RuleState:
         self.surplus = ""
         self.writing = asyncio.Lock()
         self.write_after_s = self.rests_until_s = 0.0
-        self.unwritten: set[str] = set()  # uids of workloads with events that aren't written
+        self.unwritten: set[str] = set()  # uids of workloads with events that aren't stored yet
         self.uid = thing.metadata.uid
         self.id = number_of(thing.metadata.uid)
         self.namespace, self.name = thing.metadata.namespace, thing.metadata.name
@@ -65,13 +65,13 @@ class RuleState:
         if self.status.told_until is None:
             self.status.told_until = thing.metadata.creation_timestamp or moment(now_s)
         self._told_before = {each.rpartition("-")[2] for each in self.status.told}
-        self._told: dict[str, set[str]] = {}  # in this term, by the uid of the workload
+        self._told: dict[str, set[str]] = {}  # events notified in this term, by uid of the workload
         self.status.pending = len(self.status.queued) + sum(
             len(each.notifications) for each in self.status.messages
         )
         self.since_s = seconds_of(self.status.told_until)
         if 0 < self.status.observed_generation < thing.metadata.generation:
-            self._begin_at(now_s)  # it was changed while there was no leader
+            self._begin_at(now_s)  # the rule was changed while no leader watched
         self.rule = self._take_spec(thing)
 
     @property

@@ -45,7 +45,7 @@ class RuleStatusWriter:
             try:
                 await self._guard.patch(path, body, Patch.MERGE, ApiObject)
             except NotFound:
-                pass  # it is gone: the watch drops it
+                pass  # the rule was deleted: the watch removes it
             except BaseException:
                 state.is_changed = True
                 state.unwritten |= unwritten

@@ -122,7 +122,8 @@ class SchedulerAnswers:
         answer = answer.model_copy(update={"position": place, "waiting": waiting})
         if not all_namespaces:
             return answer.model_copy(update={"withheld": True})
-        key = workload.key, workload.object.spec.owner.uid  # a later one of its name is another
+        # A later workload may have the same name, but has another uid
+        key = workload.key, workload.object.spec.owner.uid
         tried = await self._kept.find(
             key, None, partial(self._suggestions, workload), wait_s
         )  # a large cluster changes all the time, and trials take seconds
@@ -141,7 +142,7 @@ class SchedulerAnswers:
             )
         return found
 
-    # The cluster
+    # Answers about the cluster
 
     def queues(self) -> Mapping[str, QueueRow]:
         """Return projects and departments by name, as of some seconds ago."""
@@ -304,5 +305,5 @@ def _suggested(
     )
     try:
         return suggestions(ask, name, possible) if is_open else SuggestionsFound()
-    except KeyError:  # it is over by now
+    except KeyError:  # the workload has ended
         return SuggestionsFound()

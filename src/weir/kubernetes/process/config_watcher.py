@@ -35,8 +35,8 @@ class ConfigWatcher:
         self.settings = base
         self.refused = ""
         """Error in the object of the scheduler's name; empty if there is none."""
-        self.usage_trouble: str | None = None  # why the use of GPUs isn't known; None if it is
-        self.nodes_report = False  # agents report the use of GPUs, and no server is asked
+        self.usage_trouble: str | None = None  # reason for unknown GPU use; None: it is known
+        self.nodes_report = False  # True: agents report the use of GPUs, instead of Prometheus
         self.changed: Callable[[], None] = lambda: None
         self.tell: SubmitWrites = lambda _: None
         self._things: dict[str, QuotaObject] = {}

@@ -75,15 +75,16 @@ class ClusterControlHooks:
         self._people_next_s = self._queues_next_s = self._queues_due_s = 0.0
         self._changes = -1
         self._begins = True
-        self._paused = ExitStack()  # the collector, in a first step
+        self._paused = ExitStack()  # pauses garbage collection during the first step
         self.counts = SchedulingCounters()
         self.numbers = ClusterSummary()
-        self.cycle = 0  # the number of the last plan
+        self.cycle = 0  # number of the last plan
         self._log = DecisionLog()
         self._control: Control | None = None
-        self._began = 0.0  # the step under way
+        self._began = 0.0  # begin of the present step
         self._size_looked_s = 0.0
-        self._learned: tuple[UsageHistory, RuntimeHistory] | None = None  # of a control that was outgrown
+        # Learned history of a former control, for a new one
+        self._learned: tuple[UsageHistory, RuntimeHistory] | None = None
 
     def set_overcommit_grace(self, grace_s: float) -> None:
         """Wait for so long from now on before pods are stopped on a node with too many devices in use."""
@@ -135,7 +136,7 @@ class ClusterControlHooks:
                 )
                 raise BeginAgain
         if control is not None and control.policy is not self.policy:
-            control.policy = self.policy  # another thread set it
+            control.policy = self.policy  # set by another thread
         if self._begins:
             self._paused.enter_context(collector_paused())
 

@@ -21,7 +21,7 @@ class DecisionLog:
     """Writes the lines. All calls come from the control thread."""
 
     def __init__(self) -> None:
-        self._waits_for: dict[str, str] = {}  # the class of the reason that was logged last
+        self._waits_for: dict[str, str] = {}  # class of the last logged reason, by workload
         self._refused: dict[str, str] = {}
 
     def forget(self) -> None:

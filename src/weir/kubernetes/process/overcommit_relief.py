@@ -22,7 +22,7 @@ class OvercommitController:
     def __init__(self, backend: KubernetesBackend, grace_s: float = GRACE_S) -> None:
         self._backend = backend
         self.grace_s = grace_s
-        self._excess: dict[str, float] = {}  # GPUs by over-committed node, as they were logged last
+        self._excess: dict[str, float] = {}  # last logged excess of GPUs by node
 
     def is_needed(self) -> bool:
         """Return True if a node is over-committed, or was at the last decision."""

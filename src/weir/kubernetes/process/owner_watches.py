@@ -39,7 +39,7 @@ class OwnerWatch:
         self._read = self._versions[0]
         self._looked_for = asyncio.Event()
         self._api = api
-        self._is_gone = False  # the API server has no object of the kind in any version
+        self._is_gone = False  # True if the API server serves no version of the kind
 
     async def run(self) -> None:
         """Watch for ever, in whatever version is there."""

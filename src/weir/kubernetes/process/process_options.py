@@ -24,18 +24,18 @@ class ProcessOptions:
 
     kubeconfig: Path | None = None
     context: str | None = None
-    namespace: str = ""  # of the lease; where this one runs if none is named
-    scheduler: str = "weir"  # the name in `schedulerName` of the pods that are ours
-    managed: ManagedNamespaces = ALL  # in which objects are written
+    namespace: str = ""  # namespace of the lease; empty: that of this pod
+    scheduler: str = "weir"  # value of `schedulerName` in Weir's pods
+    managed: ManagedNamespaces = ALL  # namespaces in which Weir writes objects
     elects: bool = True
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds
     devices: DeviceResources = field(default_factory=DeviceResources)
-    opening: "ServingOptions | None" = None  # where webhooks, health and metrics are answered
-    overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
+    opening: "ServingOptions | None" = None  # addresses of webhooks, health and metrics
+    overcommit_grace_s: float = GRACE_S  # time before pods of an over-committed node are evicted
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # set aside automatically by Weir
     without_project: WithoutProject = IGNORE
-    history: "HistoryOptions | None" = None  # the database of what the API server forgets
+    history: "HistoryOptions | None" = None  # database for the history
     notifications: "NotificationSettings | None" = None  # mail server and allowed webhooks
 
     @property

@@ -20,7 +20,7 @@ class QueueStatuses:
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, str], Words] = {}
-        self._uids: dict[tuple[str, str], str] = {}  # of the objects that this was written of
+        self._uids: dict[tuple[str, str], str] = {}  # uids of the objects with a written status
 
     def forget(self) -> None:
         """Interval after which a status is written again: others may have changed it."""

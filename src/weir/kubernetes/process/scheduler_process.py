@@ -210,7 +210,7 @@ class SchedulerProcess:
                 return f"The API server hasn't sent {resource} for {span(now_s - each.heard_s)}."
         return ""
 
-    # From any thread
+    # Calls from any thread
 
     def _submit(self, writes: Sequence[Write | EmitEvent]) -> None:
         self._loop.call_soon_threadsafe(self.writer.submit, list(writes))
@@ -220,7 +220,7 @@ class SchedulerProcess:
         if thread is not None:
             thread.wake()
 
-    # On the event loop
+    # Calls on the event loop
 
     def _tell(self, writes: Sequence[Write | EmitEvent]) -> None:
         if self.election.may_write():

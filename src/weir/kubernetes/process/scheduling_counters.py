@@ -27,19 +27,19 @@ class SchedulingCounters:
     """Counts since this process began."""
 
     def __init__(self) -> None:
-        self.waits: dict[str, Histogram] = {}  # by project: until the first pod has its place
-        self.quota_waits: dict[str, Histogram] = {}  # the same, of workloads within their project's quota
-        self.replica_waits: dict[str, Histogram] = {}  # by project: until a replica of a service has GPUs
-        self.evictions: Counter[tuple[str, str]] = Counter()  # workloads by rule and project
+        self.waits: dict[str, Histogram] = {}  # time to the first pod's placement, by project
+        self.quota_waits: dict[str, Histogram] = {}  # the same for workloads in quota
+        self.replica_waits: dict[str, Histogram] = {}  # time to the GPUs of a service's replica, by project
+        self.evictions: Counter[tuple[str, str]] = Counter()  # evicted workloads by rule and project
         self.evicted_pods: Counter[str] = Counter()  # by rule
         self.moves = 0
-        self.ends: Counter[tuple[str, str]] = Counter()  # workloads by project and how
+        self.ends: Counter[tuple[str, str]] = Counter()  # ended workloads by project and outcome
         self.decisions = Histogram(DECISION_BOUNDS_S)
         self.cycles = Histogram(CYCLE_BOUNDS_S)
-        self.connects = 0  # how often control began
+        self.connects = 0  # number of starts of control
         self._projects: set[str] = set()
-        self._project_of: dict[str, str] = {}  # workloads that aren't over
-        self._started: dict[str, float] = {}  # when each workload started that was counted
+        self._project_of: dict[str, str] = {}  # projects of workloads that haven't ended
+        self._started: dict[str, float] = {}  # counted start by workload
         self._connected_s = 0.0
 
     def connected(self, now_s: float) -> None:

@@ -58,11 +58,11 @@ class CannotListen(Exception):
 class ServingOptions:
     """Address to listen at, and names to be reached by."""
 
-    service: str  # its name in the cluster, and that of its webhook configurations
+    service: str  # name of its Service and its webhook configurations
     namespace: str
-    host: str | None = None  # None: every address
+    host: str | None = None  # None: all addresses
     port: int = DEFAULT_PORT
-    client_authorities: Path | None = None  # callers present a certificate signed by one of these
+    client_authorities: Path | None = None  # CA certificates that sign callers' certificates
 
     @property
     def secret(self) -> str:
@@ -91,9 +91,10 @@ class WebhookServer:
     owners: OwnerIndex | None = None
     query: QueryService | None = None
     node_agents: tuple[NodeReports, Callable[[str], NodeShares | None]] | None = None
-    port: int = 0  # it listens on; 0 before
+    port: int = 0  # port in use; 0: not listening
     without_project: WithoutProject = IGNORE
-    _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them
+    # Labels of namespaces, if namespaces without a project need them
+    _labels: dict[str, dict[str, str]] = field(default_factory=dict)
     _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
     _known: QuotaTree | None = None
     classes: ClassResources = field(init=False)

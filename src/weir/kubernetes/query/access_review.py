@@ -41,7 +41,7 @@ class AccessReviewer:
                 AccessReview,
             )
         except ApiError:
-            return False  # not now; nothing is kept
+            return False  # unknown at the moment: not cached
         finally:
             self._under_way -= 1
         if len(self._known) >= ANSWERS_MAX:

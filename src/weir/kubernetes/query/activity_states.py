@@ -22,8 +22,9 @@ class ActivityStates:
 
     def __init__(self, measured: Callable[[], Mapping[str, MeasuredUse]]) -> None:
         self._measured = measured
-        self._reading: Mapping[str, MeasuredUse] | None = None  # the reading that the rest is of
-        self._names: dict[str, _Names] = {}  # by namespace; that of all is the empty text
+        # The reading that the other fields are computed from
+        self._reading: Mapping[str, MeasuredUse] | None = None
+        self._names: dict[str, _Names] = {}  # by namespace; "" for all namespaces
         self._encoded: dict[str, tuple[str, bytes]] = {}
 
     def answer(self, namespace: str, known: str) -> bytes:

@@ -36,5 +36,5 @@ def refusal(error: QueryRefused) -> web.Response:
     body = msgspec.json.encode(error.as_status())
     answer = web.Response(status=error.status, body=body, content_type="application/json", headers=headers)
     if error.status == 401:
-        answer.force_close()  # it may have begun before the front proxy was known
+        answer.force_close()  # the connection may be older than the front proxy's certificates
     return answer

@@ -51,7 +51,7 @@ class MessageRoute:
         self._writer = writer
         self._busy_s_max = busy_s_max
         self._clock = clock
-        self._rates: dict[str, TokenBucket] = {}  # by the uid of the pod, in the order of the first messages
+        self._rates: dict[str, TokenBucket] = {}  # by uid of the pod, in the order of first messages
         self._under_way = 0
 
     def add(self, app: web.Application) -> None:

@@ -51,7 +51,7 @@ def _uses_by_node(
         for from_s, end_s, span in past.between(min(past.uses), max(past.uses) + USE_S)
         if _places(span)
     ]
-    if len(nodes) == 1:  # most workloads
+    if len(nodes) == 1:  # the usual case: one node
         steps = {step for _, covered, _, _ in holding for step in covered}
         return {
             node: {at_s: sums for at_s, sums in past.uses.items() if at_s // USE_S in steps} for node in nodes

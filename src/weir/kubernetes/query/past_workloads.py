@@ -40,7 +40,7 @@ class UsageHistoryEntry:
     spans: list[UsageSpan] = field(default_factory=list)
     evictions: list[PastEviction] = field(default_factory=list)
     uses: dict[int, tuple[float, float]] = field(default_factory=dict)  # seen and used GPU seconds by time
-    user: str = ""  # who made it; empty if that isn't recorded
+    user: str = ""  # user who created it; empty if unknown
 
     def between(self, since_s: float, until_s: float) -> Iterator[tuple[float, float, UsageSpan]]:
         """Yield the spans within a period, each with its start and its end."""

@@ -79,10 +79,10 @@ class RecentSeries:
     def __init__(self, began_s: float, bytes_max: int = BYTES_MAX) -> None:
         self._began_s = began_s
         self._bytes_max = bytes_max
-        self._workloads: OrderedDict[int, WorkloadSeries] = OrderedDict()  # the last one reported last
+        self._workloads: OrderedDict[int, WorkloadSeries] = OrderedDict()  # the most recent report last
         self._size = 0
         self._lost = 0
-        self._led_s = inf  # since when this replica stores
+        self._led_s = inf  # time since which this replica stores
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -169,7 +169,7 @@ class RecentSeries:
             lost, self._lost = self._lost, 0
         return lost
 
-    # With the lock
+    # Called with the lock held
 
     def _add(self, number: int, recent: Series, now_s: float) -> None:
         found = self._workloads.get(number)

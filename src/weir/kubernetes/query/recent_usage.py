@@ -35,7 +35,7 @@ class RecentUsage:
         self.complete_s = 0.0
         """Time before which workloads ended that had to be forgotten early."""
         self._past: dict[str, UsageHistoryEntry] = {}
-        self._identities: dict[str, str] = {}  # of the present workloads, by key
+        self._identities: dict[str, str] = {}  # uids of present workloads, by key
 
     def __len__(self) -> int:
         return len(self._past)
@@ -200,7 +200,7 @@ def _note_eviction(past: UsageHistoryEntry, thing: WorkloadObject) -> None:
     found = PastEviction(at_s(last.at) or 0.0, last.rule, last.lost_gpu_seconds)
     before = past.evictions
     if before and (before[-1].at_s, before[-1].rule) == (found.at_s, found.rule):
-        before = before[:-1]  # it may have saved since
+        before = before[:-1]  # the same eviction with new figures, after a later checkpoint report
     past.evictions = [*before[-SPANS_MAX:], found]
 
 

@@ -88,7 +88,7 @@ class ReportWriter:
         self._workloads = workloads
         self._now_s = now_s
         self._pending: dict[str, PendingReport] = {}
-        self._curves = 0  # of those
+        self._curves = 0  # number of curves among them
         self._written_s: dict[str, float] = {}
         self._woken = asyncio.Event()
         self.writes = 0
@@ -152,7 +152,7 @@ class ReportWriter:
         except ApiRefused as error:
             if error.status == 429 or error.status >= 500:
                 self._keep(key, report, self._now_s())
-            elif error.status not in (404, 409):  # its object is gone, or another one has its name
+            elif error.status not in (404, 409):  # else the object was deleted or replaced
                 _LOG.warning("report_not_written", workload=key, why=str(error)[:300])
         except ApiError:
             self._keep(key, report, self._now_s())

@@ -35,7 +35,7 @@ def page_bounds(params: Mapping[str, str]) -> tuple[int, int]:
     Raises:
         QueryRefused: a parameter isn't a number.
     """
-    after = "continue" if params.get("continue") else "after"  # kubectl says the former
+    after = "continue" if params.get("continue") else "after"  # kubectl uses "continue"
     start, limit = number(params, after, 0), number(params, "limit", PAGE)
     return max(0, int(start)), min(PAGE_MAX, max(1, int(limit)))
 
@@ -51,6 +51,6 @@ def number(params: Mapping[str, str], name: str, default: float) -> float:
         found = float(text) if text else default
     except ValueError:
         found = float("nan")
-    if not abs(found) < NUMBER_MAX:  # what is no number, too
+    if not abs(found) < NUMBER_MAX:  # also True for NaN
         raise QueryRefused(422, f"{name}: {text[:100]!r} is no number that can be used.")
     return found

@@ -103,7 +103,7 @@ class QueryRoutes:
         """Add the routes to the application of the port."""
         within = f"{ROOT}/namespaces/{{namespace}}"
         discovery = (("/apis", groups()), (f"/apis/{GROUP}", group()), (ROOT, resources()))
-        for path, answer in discovery:  # without it, the API server takes the whole API for unavailable
+        for path, answer in discovery:  # the API server needs discovery to regard the API as available
             found = partial(self._answer, _constant(answer), limited=False)
             app.router.add_get(path, found, allow_head=False)
         routes: list[tuple[str, Handler]] = [
@@ -154,7 +154,7 @@ class QueryRoutes:
         finally:
             self._large -= 1
 
-    # Workloads and events, of one namespace or of all
+    # Workloads and events of one namespace or of all
 
     async def _list(self, request: web.Request, _person: Identity) -> Answer:
         if request.query.get("fields") == "activity":
@@ -312,7 +312,7 @@ class QueryRoutes:
             raise QueryRefused(404, f"There is no workload {name[:300]} in {namespace[:300]}.")
         return found
 
-    # The cluster
+    # Queries of the whole cluster
 
     async def _nodes(self, _request: web.Request, _person: Identity) -> Answer:
         return await self._node_rows.get()

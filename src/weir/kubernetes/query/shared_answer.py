@@ -23,7 +23,7 @@ class SharedAnswer(Generic[T]):
         if self._next is None:
             self._next = asyncio.create_task(self._answer(self._running))
             self._next.add_done_callback(_heed)
-        return await asyncio.shield(self._next)  # one request that is given up ends none of the others
+        return await asyncio.shield(self._next)  # a cancelled caller must not cancel the others
 
     async def _answer(self, before: "asyncio.Task[T] | None") -> T:
         if before is not None:

@@ -265,7 +265,7 @@ class _Curve:
 
     def __init__(self, count: int) -> None:
         self._parts = [0.0] * (count + 1)  # sums over a part of a point
-        self._changes = [0.0] * (count + 1)  # of the amount that lasts for whole points
+        self._changes = [0.0] * (count + 1)  # changes of the amount for whole points
 
     def add(self, from_s: float, until_s: float, amount: float) -> None:
         """Add an amount between two times, counted from the start of the curve."""

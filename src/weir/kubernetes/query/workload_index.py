@@ -110,7 +110,8 @@ class WorkloadIndex:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._workloads: dict[str, WorkloadIndexEntry] = {}
         self._by_owner: dict[str, str] = {}
-        self._gone: OrderedDict[str, WorkloadIndexEntry] = OrderedDict()  # by the key of the owner
+        # Deleted workloads by the key of the owner
+        self._gone: OrderedDict[str, WorkloadIndexEntry] = OrderedDict()
         self._clock = clock
         self.changed: Callable[[str, WorkloadIndexEntry | None, float], None] = lambda _key, _now, _at_s: None
         """Called with each change: the key, and the workload unless it is gone."""

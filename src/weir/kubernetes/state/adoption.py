@@ -26,7 +26,7 @@ def adopted(name: str, thing: WorkloadObject) -> PodInfo | None:
     namespace, _, bare = name.rpartition("/")
     key = GangKey(namespace, owner.api_version, owner.kind, owner.name, owner.uid, owner.gang)
     if object_name(key) != bare:
-        return None  # not as Weir writes it
+        return None  # not in Weir's form
     type_ = WorkloadType(spec.type) if spec.type in set(WorkloadType) else WorkloadType.TRAIN
     whose = OwnerIdentity(owner.api_version, owner.kind, owner.name, owner.uid)
     pods = min(max(1, spec.min_pods), PODS_MOST)

@@ -30,7 +30,7 @@ _TEXT_MOST = 8 * DEVICES_MOST
 _DIGITS_MOST = 10
 
 
-# What is written, as far as it can be read
+# Reading recorded allocations
 
 
 def annotated(pod: KubePod) -> PodAllocation | None:
@@ -110,7 +110,7 @@ def _seconds(value: float) -> float:
     return value if 0.0 <= value <= SECONDS_MOST else 0.0
 
 
-# What of it holds
+# Choosing the valid allocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _Open:
     """A bound pod without a settled allocation."""
 
     tracked: TrackedPod
-    starts: set[int]  # numbers that other pods of its workload have
+    starts: set[int]  # start numbers of the other pods of its workload
     kept: AllocationStatus | None
 
 
@@ -164,7 +164,8 @@ def settle(
         (_from_memory, None),
         (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
         (_from_annotation, AllocationOrigin.ANNOTATION),
-        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),  # its own number is taken
+        # A second time, for pods whose annotated start number is taken
+        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
     )
     for source, origin in sources:
         left = [each for each in left if not _takes(each, source(each), origin, node_states)]

@@ -29,13 +29,14 @@ class Budgets:
         self._labels = labels
         self._found: dict[str, PodDisruptionBudget] = {}
         self._coverage: dict[str, BudgetCoverage] = {}  # by namespace
-        self._stale: set[str] = set()  # namespaces in which pods may be protected by others now
-        self._ordered: dict[str, dict[str, bool]] = {}  # evictions by budget and pod, and whether accepted
-        self._ordered_for: dict[str, set[str]] = {}  # by pod: the budgets that its eviction counts against
-        self._shut: dict[str, float] = {}  # budgets that refused though their status allows, and until when
-        self._waits: dict[Gang, float] = {}  # running workloads that count as non-preemptible from then on
+        self._stale: set[str] = set()  # namespaces in which the budgets of pods may have changed
+        self._ordered: dict[str, dict[str, bool]] = {}  # ordered evictions by budget and pod; True: accepted
+        self._ordered_for: dict[str, set[str]] = {}  # budgets that the eviction of a pod counts against
+        self._shut: dict[str, float] = {}  # end of the retry pause, by budget that refused despite its status
+        # Running workloads with the time from which they count as non-preemptible
+        self._waits: dict[Gang, float] = {}
         self._reported: dict[str, int] = {}
-        self._changed: set[str] = set()  # names whose allowance may be another
+        self._changed: set[str] = set()  # names of budgets whose allowance may have changed
         self._pods_reported: dict[Gang, tuple[Workload, dict[PodKey, tuple[str, ...]]]] = {}
         self._uses: Counter[str] = Counter()
 
@@ -49,7 +50,7 @@ class Budgets:
         """Return True if budgets protect usage over quota for the grace period alone."""
         return self._rules.borrowed == "grace_period"
 
-    # What is seen
+    # Observations
 
     def see(self, key: str, budget: PodDisruptionBudget | None) -> None:
         """Take in a new or changed budget; None: it is gone."""
@@ -97,7 +98,7 @@ class Budgets:
             self._stale.clear()
         return found
 
-    # What Weir does
+    # Evictions by Weir
 
     def ordered(self, tracked: TrackedPod, *, by_plan: bool) -> None:
         """Count an ordered eviction. Control has counted one that a plan made."""
@@ -148,7 +149,7 @@ class Budgets:
         )
         return tuple(name for name in names if name in self._reported)
 
-    # What follows
+    # Results
 
     def matched(self, tracked: TrackedPod) -> tuple[str, ...]:
         """Return the keys of all budgets that select a pod."""

@@ -26,19 +26,19 @@ class ClaimInventory:
 
     def __init__(self) -> None:
         self.slices = SliceIndex()
-        self._parsed: dict[str, ParsedSlice] = {}  # slices with the taints that they state themselves
+        self._parsed: dict[str, ParsedSlice] = {}  # parsed slices, without the taints of taint rules
         self._taint_rules: dict[str, DeviceTaintRule] = {}
         self.classes: dict[str, DeviceClass] = {}
         self.class_changes = 0
         self.claims: dict[ClaimKey, ResourceClaim] = {}
         self.assumed: dict[ClaimKey, tuple[AllocatedDevice, ...]] = {}
-        self._made: set[ClaimKey] = set()  # those assumed whose claims are yet to be made, or made again
-        self.changed_nodes: set[str] = set()  # whose devices, or their use, have changed
+        self._made: set[ClaimKey] = set()  # assumed claims that have to be created, or created again
+        self.changed_nodes: set[str] = set()  # nodes whose devices, or their use, have changed
         self.all_changed = False
-        self.other_devices: set[str] = set()  # nodes that may have other devices
+        self.other_devices: set[str] = set()  # nodes whose devices may have changed
         self.all_other = False
         self._by_pool: dict[PoolKey, dict[ClaimKey, list[AllocatedDevice]]] = {}
-        self._pools_of: dict[ClaimKey, set[PoolKey]] = {}  # with devices that a claim holds
+        self._pools_of: dict[ClaimKey, set[PoolKey]] = {}  # pools with devices of a claim
         self._pools: dict[str, list[DevicePool]] = {}
 
     def see_slice(self, name: str, found: ResourceSlice | None) -> None:

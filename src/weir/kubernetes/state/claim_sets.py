@@ -46,7 +46,8 @@ class ClaimSet:
 
     resource: str
     claims: list[ClaimRequests]
-    extended: ExtendedResources | None = None  # those that are claimed where no device plugin has them
+    # Extended resources to claim on nodes without a device plugin for them
+    extended: ExtendedResources | None = None
     pods: set[str] = field(default_factory=set)
     variants: dict[object, list[ClaimRequests]] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class ClaimSets:
         self._sets: dict[str, ClaimSet] = {}  # by resource
         self._set_of: dict[str, str] = {}
         self._copies: dict[tuple[object, ...], int] = {}
-        self._on_node: dict[str, dict[str, int]] = {}  # copies by node and resource
+        self._on_node: dict[str, dict[str, int]] = {}  # copies that fit, by node and resource
         self.further_steps: Counter[str] = Counter()  # devices tried beyond the usual number, by resource
         self._added = False
 
@@ -193,16 +194,16 @@ class ClaimSets:
         try:
             claims = claim_set.claims_on(node, self._inventory.classes, self._amounts_on)
         except ClaimError:
-            return 0  # its class is gone, while a pod of it runs
+            return 0  # the device class was deleted while a pod of it runs
         if not claims:
-            return PLENTY  # the device plugins of the node count what they have
+            return PLENTY  # device plugins count the devices of this node
         alike = (claim_set.resource, *_likeness(claims, pools, usage, self._results))
         copies = self._copies.get(alike)
         if copies is None:
             if len(self._copies) >= _COUNTS_MOST:
                 self._copies.clear()
             if self.further_steps[claim_set.resource] > FURTHER_STEPS_MOST:
-                return 0  # too hard a set: others wait for their nodes, too
+                return 0  # the search takes too long, and other sets would have to wait
             meter = StepMeter()
             copies = self._copies[alike] = self._counted(claims, pools, usage, meter)
             self.further_steps[claim_set.resource] += max(0, meter.steps - USUAL_STEPS)
@@ -226,9 +227,9 @@ class ClaimSets:
                 for device in each.devices:
                     held.add(device)
             if not any(not each.devices.admin for each in chosen):
-                return COPIES_MOST  # access for administration uses nothing up
+                return COPIES_MOST  # admin access uses no device up
             if meter.steps > STEPS_MOST:
-                return copies + 1  # more are counted when these are allocated
+                return copies + 1  # a lower bound: the rest is counted after this allocation
         return COPIES_MOST
 
 

@@ -23,11 +23,11 @@ class _ClaimUser:
     """A pod that uses claims."""
 
     claims: tuple[ClaimKey, ...]
-    owner: str | GroupReference  # the same for pods that start together
+    owner: str | GroupReference  # equal for pods that start together
     created: str
     is_gated: bool
     node: str = ""
-    has_devices: bool = False  # they were written with its binding
+    has_devices: bool = False  # the binding of the pod recorded its devices
     placed_s: float = 0.0
 
 
@@ -37,9 +37,9 @@ class ClaimUsers:
     def __init__(self) -> None:
         self._users: dict[str, _ClaimUser] = {}
         self._of: dict[ClaimKey, set[str]] = {}
-        self._starting: dict[str, Counted] = {}  # pods that are being bound, and the claims that they count
+        self._starting: dict[str, Counted] = {}  # claims charged to pods that are being bound
         self._counting: dict[ClaimKey, frozenset[str]] = {}
-        self._read: dict[str, Counted] = {}  # claims that the last reading of a pod counted
+        self._read: dict[str, Counted] = {}  # claims charged to each pod when it was last translated
         self._changed: set[ClaimKey] = set()
 
     def __bool__(self) -> bool:
@@ -58,7 +58,7 @@ class ClaimUsers:
             return
         before, now = self._users.get(key), _user(pod, claims)
         if before is not None and before.node and not now.node:
-            now = replace(before, claims=claims)  # specs are kept without the node
+            now = replace(before, claims=claims)  # the shared spec has no node name: keep the known node
         if now == before:
             return
         others = before.claims if before is not None else ()
@@ -90,7 +90,7 @@ class ClaimUsers:
             drop(self._of, claim, key)
             self._changed.add(claim)
 
-    # What follows
+    # Results
 
     def claims(self, key: str) -> tuple[ClaimKey, ...]:
         """Return the claims that a pod uses."""
@@ -126,7 +126,7 @@ class ClaimUsers:
             if counting and key not in counting and not any(map(self.has_place, counting)):
                 there = {each: self._users[each].owner for each in counting if each in self._users}
                 owner = self._users[key].owner
-                # Since claims were last settled, they may all be gone, or of another owner
+                # Since the last call, all of them may be gone or have another owner
                 first = min((each for each in there if there[each] == owner), default=min(counting))
                 return f"its resource claim {name} counts for the pod {first}, which has no node yet"
         return ""

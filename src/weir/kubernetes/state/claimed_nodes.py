@@ -21,7 +21,7 @@ class ClaimedNodes:
     def __init__(self) -> None:
         self.changed: set[str] = set()  # nodes on which a pod with claims started or ended
         self._gpus: dict[str, NodeGpus] = {}
-        self._held: dict[str, int] = {}  # GPUs that a node has at least, because its pods run on them
+        self._held: dict[str, int] = {}  # minimum of GPUs by node, because its pods use them
         self._copies: dict[str, Mapping[str, int]] = {}
 
     def set_gpus(self, name: str, gpus: NodeGpus) -> None:

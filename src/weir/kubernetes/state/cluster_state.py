@@ -71,11 +71,11 @@ class ClusterState:
         self._start_conditions = StartConditionGates(self.registry)
         self.share_memory = ShareMemory(self.pods, self.node_states, self.resolver)
         self._stale = StalePods(self.pods, self.node_states, self.resolver, self.registry, self.unreadable)
-        self._later: list[Fact] = []  # to be told with the next facts
-        self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
-        self._no_shares = ""  # why shares are refused, as the pods were read
-        self._adopts = True  # objects may tell of workloads whose pods were gone before control began
-        self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
+        self._later: list[Fact] = []  # facts for the next delivery
+        self._unstated: frozenset[str] = frozenset()  # requested resources that no node has stated so far
+        self._no_shares = ""  # reason why shares were refused when the pods were read
+        self._adopts = True  # True: adopt workloads from objects whose pods went before control began
+        self._unplaced: set[Gang] = set()  # gangs with pods on unknown nodes
         sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self.pods.see,
             "nodes": self._node,
@@ -103,7 +103,7 @@ class ClusterState:
         }
         self._intake = Intake(sees, self.node_states, self.resolver, self.unreadable, self.pods.drop)
 
-    # What is seen
+    # Observations
 
     def see(self, resource: str, changes: Iterable[Change[Any]], now_s: float) -> None:
         """Take in new, changed and removed objects of one resource.
@@ -203,8 +203,8 @@ class ClusterState:
         if thing is not None:
             thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
             thing.uid = thing.metadata.uid
-            thing.metadata = _NAMELESS  # its key says it all
-            thing.status.conditions, thing.status.nodes = [], []  # for people alone
+            thing.metadata = _NAMELESS  # not needed: the key identifies the object
+            thing.status.conditions, thing.status.nodes = [], []  # written for people only
         self.registry.see(key, thing)
         self.registry.dirty.update(dict.fromkeys(self._start_conditions.dependents([key])))
         gang = self.registry.named.get(key)
@@ -212,10 +212,10 @@ class ClusterState:
             self.registry.changed[gang] = None
             before, gang.job_report = gang.job_report, reported_times(thing, gang.key.uid)
             is_unknown = gang.project is None and any(tracked.holds for tracked in gang.pods())
-            if is_unknown or gang.job_report != before or not gang.count:  # it says what pods don't
+            if is_unknown or gang.job_report != before or not gang.count:  # facts that pods don't show
                 self.registry.dirty[gang] = None
 
-    # What follows
+    # Results
 
     def facts(self, now_s: float) -> list[Fact]:
         """Return the facts that control hasn't been told yet."""
@@ -322,7 +322,7 @@ class ClusterState:
         self._adopts = True
         for gang in self.registry.gangs.values():
             forget_facts(gang)
-            gang.nomination = None  # its object says so, if it still is
+            gang.nomination = None  # read from the object again, if it is still stored
             self.registry.recollect(gang)
             self.registry.unsettle(gang)
             self.registry.dirty[gang] = None
@@ -356,7 +356,7 @@ class ClusterState:
 
     def _settle_devices(self) -> None:
         before = self.resolver.devices
-        present = before.present | self.node_states.present  # a driver that restarts changes no request
+        present = before.present | self.node_states.present  # a restarting driver must not change requests
         if self.claims.are_used:
             present |= {CLAIMED_DEVICES}
         if len(present) <= 1 and CLAIMED_DEVICES not in present:
@@ -383,7 +383,7 @@ class ClusterState:
             is_late = self.pods.now_s >= gang.empty_since_s + EMPTY_S
             has_object, resolver = gang.name in self.registry.objects, self.resolver
             see_owner(gang, resolver.owners, resolver.groups, is_late=is_late, has_object=has_object)
-        if not gang.nomination_reported:  # what was nominated before may have gone to others since
+        if not gang.nomination_reported:  # the capacity may have been given to others since
             gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
         facts = [*new_facts(gang, self.pods.now_s, self.node_states), *self._start_gates(gang)]
         self.registry.count_project(gang)

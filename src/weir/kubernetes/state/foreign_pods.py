@@ -33,12 +33,12 @@ class ForeignPod:
     name: str
     uid: str
     owner: OwnerReference | None
-    labels: Labels  # those by which the table of kinds tells roles and gangs
+    labels: Labels  # only the labels that the table of kinds reads for roles and gangs
     scheduler: str
     phase: str
     is_bound: bool
     is_deleting: bool
-    group: GroupReference | None = None  # the pod group that it names
+    group: GroupReference | None = None  # pod group of the pod
 
     @property
     def is_placed(self) -> bool:
@@ -54,7 +54,7 @@ class ForeignMembers:
     running: int = 0
     pending: int = 0
     succeeded: Mapping[str, int] = field(default_factory=dict)  # by role
-    next_pending: tuple[str, str] | None = None  # the first of those pending, and its scheduler
+    next_pending: tuple[str, str] | None = None  # the first pending pod, and its scheduler
 
     @property
     def count(self) -> int:
@@ -81,10 +81,10 @@ class ForeignPods:
         self._telling = owners.kinds.role_labels
         self._pods: dict[str, ForeignPod] = {}
         self._labels: dict[Labels, Labels] = {}
-        self._in: dict[str, int] = {}  # owned pods, by namespace
-        self._grouped: dict[tuple[str, str, str, str], set[str]] = {}  # by the group that they name
+        self._in: dict[str, int] = {}  # number of owned pods by namespace
+        self._grouped: dict[tuple[str, str, str, str], set[str]] = {}  # pods by their pod group
         self._touched_groups: set[tuple[str, GroupReference]] = set()
-        self._unsettled: dict[str, set[str]] = {}  # pods whose owners are still to be looked up, by namespace
+        self._unsettled: dict[str, set[str]] = {}  # pods whose owners have to be looked up, by namespace
 
     def see(self, key: str, pod: KubePod) -> bool:
         """Note a pod that is there, new or changed. Return True if anything of it is new."""

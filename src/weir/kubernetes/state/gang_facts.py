@@ -37,7 +37,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
     for tracked in gang.pods():
         if tracked.reported_start and tracked.node not in is_node:
             gang.exits(tracked, now_s, PodExit.LOST, f"Node {tracked.node} is gone.")
-            tracked.start = 0  # if the node comes back, that is another start
+            tracked.start = 0  # if the node comes back, the pod has a new start
     facts, gang.exit_facts = gang.exit_facts, []
     if gang.reported is None and not gang.is_schedulable:
         return []
@@ -62,7 +62,7 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
         gang.reported_gate = gate
     if not gang.idle.is_reported:
         gang.idle.is_reported = True
-        facts.append(WorkloadSuspended(gang.name, False))  # the gate holds it from now on
+        facts.append(WorkloadSuspended(gang.name, False))  # from now on the gate suspends it
     if gang.nomination is not None and not gang.nomination_reported:
         facts.append(gang.nomination)
     gang.nomination_reported = True
@@ -73,7 +73,8 @@ def new_facts(gang: Gang, now_s: float, is_node: Container[str]) -> list[Fact]:
 def _reported_facts(gang: Gang, stated: Annotations, now_s: float) -> Iterator[Fact]:
     """Yield the checkpoint and the extension that its pods report, or that annotations state."""
     reported = gang.job_report
-    saved_s = min(max(stated.checkpointed_s or 0.0, reported.checkpointed_s), now_s)  # none is in the future
+    # No checkpoint in the future
+    saved_s = min(max(stated.checkpointed_s or 0.0, reported.checkpointed_s), now_s)
     if saved_s > gang.checkpointed_s:
         gang.checkpointed_s = saved_s
         yield Checkpointed(gang.name, saved_s)
@@ -91,7 +92,7 @@ def _stored_facts(gang: Gang, now_s: float, is_node: Container[str]) -> Iterator
     is_new, gang.status_reported = not gang.status_reported, True
     if is_new:
         progress = _with_starts_of_pods(gang)
-        gang.starts = max(gang.starts, progress.starts)  # control takes no start up to there for a new one
+        gang.starts = max(gang.starts, progress.starts)  # control counts starts up to this number as known
         yield StatusRecovered(gang.name, progress)
     yield from _running(gang, now_s, is_node)
     if is_new and gang.is_short:

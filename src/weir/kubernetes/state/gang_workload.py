@@ -197,7 +197,7 @@ def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
             f"It is suspended: {gang.idle.suspended_for}." if gang.idle.suspended_for else "It is suspended."
         )
     if gang.refusal:
-        return gang.refusal  # what it holds runs on
+        return gang.refusal  # its running pods continue
     ready, lacking = Counter[str](), Counter(pod.group for pod in absent)
     for at, group in enumerate(gang.groups):
         ready[group.role] += max(1, len(group.slots)) - lacking[at]

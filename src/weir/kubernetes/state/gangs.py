@@ -81,26 +81,26 @@ class TrackedPod:
         self.created_s = created_s
         self.phase = "Pending"
         self.ready = False
-        self.over = ""  # how it ended, once it has
+        self.over = ""  # outcome, after its end
         self.deleting = False
-        self.bound = False  # by the API
-        self.assumed = False  # bound by Weir, and not yet by the API
-        self.evicted = False  # we have asked for it
-        self.suspends = False  # a suspension of its owner was to stop it, or can't: it is evicted
+        self.bound = False  # True: bound at the API server
+        self.assumed = False  # True: bound by Weir, not yet confirmed
+        self.evicted = False  # True: Weir has requested the eviction
+        self.suspends = False  # True: its owner is suspended to stop it; if that fails, it is evicted
         self.node = ""
         self.devices: tuple[int, ...] = ()
-        self.claimed: PodAllocation | None = None  # by its annotations, when it was first seen bound
-        self.settled = False  # its devices and its start hold
-        self.guessed = False  # its devices were settled while those of its claims were unknown: not recorded
-        self.origin: AllocationOrigin | None = None  # of its devices
-        self.unreadable = ""  # why it can't be read
+        self.claimed: PodAllocation | None = None  # from its annotations, when first seen bound
+        self.settled = False  # True: devices and start are final
+        self.guessed = False  # True: its claimed devices were unknown when it was settled; not recorded
+        self.origin: AllocationOrigin | None = None  # source of its devices
+        self.unreadable = ""  # reason why it can't be read
         self.start = 0
-        self.written_start = 0  # the start written with its binding; control may know it by another since
+        self.written_start = 0  # start number written at the binding; control may use another one since
         self.at_s = 0.0
-        self.reported_start = 0  # the start that control takes to be alive
+        self.reported_start = 0  # start number that control regards as running
         self.reported_stopping = False
-        self.doubted_s = 0.0  # when an unknown binding counts as failed
-        self.back_s = 0.0  # how long it was kept back last, and until when
+        self.doubted_s = 0.0  # time at which an unconfirmed binding counts as failed
+        self.back_s = 0.0  # length of the last retry pause; next, its end
         self.back_at_s = 0.0
         self.info: PodInfo | None = None
         self.gang: Gang | None = None
@@ -204,32 +204,32 @@ class Gang:
         self.object_name = object_name(key)
         self.name = f"{key.namespace}/{self.object_name}"
         self.groups: list[PodGroupSlots] = []
-        self.head: PodInfo | None = None  # of any of its pods, for the annotations of the workload
-        self.succeeded: dict[str, str] = {}  # pods that are done and still there, and their roles
+        self.head: PodInfo | None = None  # info of one of its pods, for annotations of the workload
+        self.succeeded: dict[str, str] = {}  # roles of succeeded pods that still exist
         self.project: str | None = None
-        self.priority_most: int | None = None  # as its project says
-        self.gpu_quota_milli: int | None = None  # of its project; None without one
-        self.uses: str | None = None  # the project that stays while this one isn't over
-        self.refusal = ""  # why it can't be scheduled at all
-        self.granted = False  # what it holds was let run as non-preemptible
-        self.overrun = False  # it isn't, and passes the quota of its project
-        self.self_bound = False  # some of its pods bound themselves
-        self.quarantined = ""  # why it is left out until it is gone: a fault of ours that it leads to
-        self.topology: TopologyRequest | None = None  # as asked for, if there is one
-        self.newer = False  # another one of its name has taken its place
-        self.counted: str | None = None  # the project it counts for among those in use
-        self.members: ForeignMembers = NO_MEMBERS  # those that other schedulers place
-        self.whole = 1  # minimum of pods, of all schedulers
-        self.needed = 1  # of these, pods that Weir places
-        self.count = 0  # of its pods that are there
-        self.adopted = False  # no pod of it was seen: its object says what it is
+        self.priority_most: int | None = None  # limit of its project
+        self.gpu_quota_milli: int | None = None  # quota of its project; None without one
+        self.uses: str | None = None  # project that can't be deleted before it ends
+        self.refusal = ""  # reason why it can't be scheduled
+        self.granted = False  # True: its pods were admitted as non-preemptible
+        self.overrun = False  # True: not admitted, and above the quota of its project
+        self.self_bound = False  # True: some pods set their own node
+        self.quarantined = ""  # fault of Weir because of which it is left out until it is deleted
+        self.topology: TopologyRequest | None = None  # requested topology
+        self.newer = False  # True: a newer gang has its name
+        self.counted: str | None = None  # project in whose usage it is counted
+        self.members: ForeignMembers = NO_MEMBERS  # pods that other schedulers place
+        self.whole = 1  # minimum of pods over all schedulers
+        self.needed = 1  # the part of it that Weir places
+        self.count = 0  # number of existing pods
+        self.adopted = False  # True: known from its object only, no pod was seen
         self.empty_since_s: float | None = None
         self.backoff, self.restart = JobBackoff(), OwnerRestart()
-        self.awaits = ""  # while it has no pods: when its controller makes them, in a sentence
-        self.left = False  # its pods are gone, and no more will come
-        self.last_over = ""  # how its last pod ended
+        self.awaits = ""  # sentence: when its controller will create pods, while it has none
+        self.left = False  # True: its pods are gone, and no more will come
+        self.last_over = ""  # outcome of its last pod
         self.starts = 0
-        self.exited = 0  # the last start that control was told the end of
+        self.exited = 0  # last start whose end was reported to control
         self.life = WorkloadProgress()
         self.status_reported = self.nomination_reported = False
         self.nomination: Nominated | None = None
@@ -237,20 +237,20 @@ class Gang:
             False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
         )
         self.protected_since_s = 0.0
-        self.lapsed = False  # its budgets protect what it holds over quota no more
-        self.job_report = NO_REPORT  # by its pods, as its object says
+        self.lapsed = False  # True: its budgets no longer protect its devices over quota
+        self.job_report = NO_REPORT  # report of its pods, from its object
         self.checkpointed_s = 0.0
         self.idle = IdleState()
-        self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
-        self.restart_s: float | None = None  # stated cost of a stop in device seconds, of trials of a sweep
-        self.time_to_gpu_s: float | None = None  # of the last replica of a service
-        self.verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
-        self.ending: EndWorkload | None = None  # how it ended
+        self.short_since_s = 0.0  # time since which fewer pods than its minimum have a node, from its object
+        self.restart_s: float | None = None  # stated cost of a stop in device seconds, for trials of a sweep
+        self.time_to_gpu_s: float | None = None  # for the last replica of a service
+        self.verdict: WorkloadOutcome | None = None  # set when control has ended it
+        self.ending: EndWorkload | None = None  # effect that ended it
         self.reported: Workload | None = None
         self.reported_absent: frozenset[PodKey] = frozenset()
         self.reported_gate: str | None = None
         self.reported_start_gates: dict[Gate, GateChanged] = {}
-        self.met_conditions: set[Dependency] = set()  # for its first start
+        self.met_conditions: set[Dependency] = set()  # met conditions of its first start
         self.exit_facts: list[Fact] = []
 
     # Its pods
@@ -335,7 +335,7 @@ class Gang:
                 if not any(each.role == role and each.request == request for each in others):
                     group.role, group.request = role, request
 
-    # What it is as a whole
+    # State of the whole gang
 
     def is_over(self) -> WorkloadOutcome | None:
         """Return how it ended, by its owner's status or by control; None if it hasn't."""

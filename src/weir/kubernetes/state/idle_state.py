@@ -14,7 +14,7 @@ class IdleState:
     """
 
     warning: str = ""
-    extended_until_s: float = 0.0  # the last statement that control got
+    extended_until_s: float = 0.0  # extension that was last reported to control
     is_ordered: bool = False
     order_until_s: float | None = None
     is_reported: bool = True

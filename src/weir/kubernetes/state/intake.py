@@ -32,7 +32,7 @@ class Intake:
         self._resolver = resolver
         self._unreadable = unreadable
         self._drop = drop
-        self._left_out: set[str] = set()  # pods whose devices count as another's
+        self._left_out: set[str] = set()  # pods whose devices count as foreign usage
 
     def take(self, resource: str, changes: Iterable[Change[Any]]) -> None:
         """Take in objects of one resource that are there, changed or gone."""
@@ -40,7 +40,7 @@ class Intake:
         for change in changes:
             found = change.object if isinstance(change, ObjectSet) else None
             pod = found if isinstance(found, KubePod) else None
-            node = "" if pod is None else pod.spec.node_name  # a pod is kept without it
+            node = "" if pod is None else pod.spec.node_name  # stored specs have no node name
             try:
                 if isinstance(change, ObjectUnreadable):
                     self._refuse(resource, change.key, change.uid, change.sentence, change.body)

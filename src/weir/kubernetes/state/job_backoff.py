@@ -20,7 +20,7 @@ class JobBackoff:
 
     def __init__(self) -> None:
         self.lost = 0
-        self.stopped = 0  # of them, those that were evicted or deleted
+        self.stopped = 0  # the part of `lost` that was evicted or deleted
         self.last_s = 0.0
 
     def lose(self, now_s: float, *, over: str, bound: bool, stopping: bool) -> None:
@@ -44,7 +44,7 @@ class JobBackoff:
         spec = body.get("spec") or {}
         count = self.lost
         if spec.get("backoffLimitPerIndex") is not None:
-            count = -(-count // max(1, pods))  # all indices were lost as often, as gangs are
+            count = -(-count // max(1, pods))  # a gang loses all its indices together
         return self.last_s + min(MOST_S, FIRST_S * float(2 ** min(count - 1, _DOUBLINGS_MAX)))
 
     def sentence(self, body: Mapping[str, Any] | None, pods: int) -> str:

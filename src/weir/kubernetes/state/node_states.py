@@ -54,14 +54,14 @@ class NodeStates:
     def __init__(self, devices: DeviceResources) -> None:
         self._devices = devices
         self._sites: dict[str, NodeUse] = {}
-        self._where: dict[str, str] = {}  # the node of each pod that holds something
+        self._where: dict[str, str] = {}  # node of each pod with devices or other resources
         self._changed: set[str] = set()
         self._unstated: dict[str, int] = {}
-        self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
-        self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
+        self._kinds: Counter[str] = Counter()  # number of nodes by device resource
+        self._memories: Counter[int] = Counter()  # number of nodes by bytes of a device
         self.claimed = ClaimedNodes()
         self.shared: dict[str, SharedNode] = {}  # nodes with the label or the taint for shares
-        self._recount: set[str] = set()  # nodes whose devices may be used otherwise since they were counted
+        self._recount: set[str] = set()  # nodes whose device usage has to be counted again
 
     def __contains__(self, node: object) -> bool:
         """Return True if control was told of this node."""
@@ -73,7 +73,7 @@ class NodeStates:
         """The device resources that nodes have."""
         return frozenset(self._kinds)
 
-    # What is seen
+    # Observations
 
     def set(self, node: KubeNode) -> list[str]:
         """Take in a new or changed node. Return the fields that can't be used, in sentences."""
@@ -183,7 +183,7 @@ class NodeStates:
             site.reported = None
             self._changed.add(name)
 
-    # What follows
+    # Results
 
     def facts(self) -> list[NodeSet | NodeLost]:
         """Return the changes of nodes since the last call."""
@@ -259,7 +259,7 @@ class NodeStates:
                 shares[at] = shares.get(at, 0) + each.request.share_on(site.base.gpu_memory)
         return all(share <= WHOLE_MILLI for share in shares.values())
 
-    # Use of devices
+    # Device usage
 
     def recounted(self) -> list[str]:
         """Return the nodes whose devices may be used otherwise since the last call."""
@@ -349,7 +349,7 @@ class NodeStates:
             or site.shared is not None
             or (site.numbers and any(map(self._collides, (left, *site.ours.values()))))
         ):
-            self._changed.add(at)  # nothing may be left to remember of it; or others get devices of their own
+            self._changed.add(at)  # the node may be forgotten, or foreign pods get other devices
 
     def _claims_changed(self, name: str, request: Request) -> None:
         """Take in that a pod with this request started or ended on a node."""
@@ -372,7 +372,7 @@ class NodeStates:
             return
         self._kinds[node.labels[DEVICES_LABEL]] += by
         self._memories[node.gpu_memory] += by
-        self._kinds, self._memories = +self._kinds, +self._memories  # without those that no node has
+        self._kinds, self._memories = +self._kinds, +self._memories  # removes zero counts
 
     def _less(self, site: NodeUse, base: Node) -> Node:
         """Return the node without the usage of foreign pods."""

@@ -26,7 +26,7 @@ class ForeignUsage:
     amounts: Amounts
     devices: int = 0
     marks: tuple[str, ...] = ()
-    attached: Amounts = ()  # volumes of drivers with a limit by node
+    attached: Amounts = ()  # volumes by driver, if the driver limits them by node
 
     @property
     def takes(self) -> Amounts:
@@ -54,7 +54,7 @@ def foreign_usage(
     try:
         pod_request = requested(pod)
         counted = in_units(pod_request, devices)
-    except ValueError:  # no scheduler could have counted it
+    except ValueError:  # another scheduler couldn't count it either
         pod_request, counted = {}, {}
     count = min(
         DEVICES_MOST, sum(int(amount) for name, amount in pod_request.items() if devices.has_gpus(name))
@@ -70,11 +70,11 @@ class NodeUse:
 
     def __init__(self) -> None:
         self.base: Node | None = None  # the node without pods; None: it doesn't exist
-        self.shared: SharedNode | None = None  # its label and taint for shares, where it has either
+        self.shared: SharedNode | None = None  # its label and taint for shares, if any
         self.unschedulable = False
-        self.limits: dict[str, int] = {}  # of volumes by their driver, as resources
+        self.limits: dict[str, int] = {}  # limits of volumes by driver, as resources
         self.foreign: dict[str, ForeignUsage] = {}
-        self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
+        self.numbers: dict[str, tuple[int, ...]] = {}  # assumed devices of foreign pods
         self.ours: dict[str, PodUsage] = {}
         self.reported: Node | None = None
 
@@ -186,11 +186,11 @@ def device_numbers(site: NodeUse, base: Node) -> dict[str, tuple[int, ...]]:
     ours = {at for each in site.ours.values() for at in each.devices}
     for pod, numbers in list(site.numbers.items()):
         if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
-            del site.numbers[pod]  # of a pod of ours we have learnt since that it has them
+            del site.numbers[pod]  # one of Weir's pods has these devices
     theirs = {at for each in site.numbers.values() for at in each}
     for pod, usage in site.foreign.items():
         if usage.devices and pod not in site.numbers:
-            # where there are too few, as many as can be
+            # if too few are free, take used ones last
             best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
             site.numbers[pod] = tuple(sorted(best[: usage.devices]))
             theirs.update(site.numbers[pod])

@@ -38,7 +38,7 @@ class NonPreemptibleUsage:
                 gang.granted = False
                 continue
             if gang.life.idle.unprotected:
-                continue  # others may use its quota until it is no longer idle
+                continue  # not judged: others may evict it while it is idle
             amounts, path = _amounts(gang, node_states), _path(gang.project, queues)
             if not _is_granted(gang) and self._passes(path, amounts, queues):
                 gang.overrun = True
@@ -49,7 +49,7 @@ class NonPreemptibleUsage:
                 if tracked.origin is AllocationOrigin.ANNOTATION:
                     tracked.origin = (
                         AllocationOrigin.WEIR
-                    )  # a binding of Weir's whose record was still to be written
+                    )  # Weir's own binding, before its record was written
 
     def judge_protected(
         self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates
@@ -60,7 +60,7 @@ class NonPreemptibleUsage:
         """
         for gang in sorted(gangs, key=lambda each: (each.submitted_s, each.name)):
             if not gang.is_preemptible or gang.project is None:
-                continue  # it was judged as what it says itself to be
+                continue  # non-preemptible by its own statement: `judge` has decided
             self._discharge(gang)
             amounts, path = _amounts(gang, node_states), _path(gang.project, queues)
             gang.lapsed = self._passes(path, amounts, queues)

@@ -18,7 +18,7 @@ class OvercommitChange:
 
     node: str
     now: OvercommittedNode | None
-    users: tuple[str, ...] = ()  # pods of other schedulers that hold devices of the node
+    users: tuple[str, ...] = ()  # foreign pods with devices of the node
 
 
 class OvercommittedNodes:

@@ -63,11 +63,11 @@ class OwnerChain:
     ) -> None:
         self.uids = uids
         self.pod_owners = pod_owners
-        self.missing = missing  # the first one that ought to be there and isn't
-        self.absent = absent  # the topmost one, if it isn't there
-        self.stated = stated  # the topmost one as the pods state it, if one is missing
-        self.telling = telling  # the labels of pods that the table of kinds reads below these
-        self.readings: dict[tuple[object, ...], Any] = {}  # of the pods below that are read as one
+        self.missing = missing  # the first owner that should exist and wasn't found
+        self.absent = absent  # the topmost owner, if it doesn't exist
+        self.stated = stated  # the topmost owner in the pods' references, if one is missing
+        self.telling = telling  # pod labels that the table of kinds reads for these owners
+        self.readings: dict[tuple[object, ...], Any] = {}  # cached translations of its pods
         self._annotations: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = {}
         self._derived: dict[tuple[str | None, ...], DerivedWorkload] = {}
 

@@ -29,8 +29,8 @@ class OwnerFate(NamedTuple):
     exists: bool
     over: WorkloadOutcome | None = None
     suspended: bool = False
-    restarts: bool = False  # Weir has suspended it, and resumes it
-    expects_pods: bool = False  # its controller is to make pods of this workload
+    restarts: bool = False  # True: Weir has suspended it, and will resume it
+    expects_pods: bool = False  # True: its controller will create pods of this workload
 
 
 def owner_fate(

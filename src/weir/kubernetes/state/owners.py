@@ -44,21 +44,22 @@ class Owners:
         self, kinds: WorkloadKinds, pod_body: Callable[[str, OwnerReference], Body | None] = _no_pod
     ) -> None:
         self.kinds = kinds
-        self.touched: set[str] = set()  # owners whose pods changed, until a reader empties it
+        self.touched: set[str] = set()  # owners whose pods changed; a reader empties it
         self._pod_body = pod_body
         self._telling: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}  # by kinds
         self._makers: dict[str, TrackedOwner] = {}
         self._chains: dict[Lowest, OwnerChain] = {}
-        self._through: dict[str, set[Lowest]] = {}  # the lowest of the chains that one is in
-        self._missing: dict[Lowest, OwnerReference] = {}  # the first unknown one of a chain, by its lowest
+        self._through: dict[str, set[Lowest]] = {}  # lowest owners of the chains through an object
+        # The first unknown owner of a chain, by its lowest owner
+        self._missing: dict[Lowest, OwnerReference] = {}
         self._pods: dict[Lowest, set[str]] = {}
         self._lowest: dict[str, Lowest] = {}
-        self.unreadable: Mapping[tuple[str, str], str] = {}  # groups and kinds that can't be read, and why
-        self.absent: frozenset[tuple[str, str]] = frozenset()  # of these kinds, those without any objects
+        self.unreadable: Mapping[tuple[str, str], str] = {}  # reasons by group and kind that can't be read
+        self.absent: frozenset[tuple[str, str]] = frozenset()  # the kinds among these without objects
         self._references: dict[tuple[str, ...], OwnerReference] = {}
-        self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
-        self.marked: dict[str, Body] = {}  # suspended by Weir to restart them, or once so
-        self.news: set[str] = set()  # changed objects and those above them, until they are read
+        self._below: dict[str, set[str]] = {}  # uids of controlled objects by the uid of their controller
+        self.marked: dict[str, Body] = {}  # owners with Weir's suspension mark
+        self.news: set[str] = set()  # changed objects and their owners; a reader empties it
 
     def shared(self, reference: OwnerReference) -> OwnerReference:
         """Return one object for equal references."""

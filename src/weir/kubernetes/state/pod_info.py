@@ -28,12 +28,12 @@ class PodInfo:
     derived: DerivedWorkload
     annotations: Annotations
     pod_request: PodRequest
-    priority: int | None  # as its class says; None: that of its type
+    priority: int | None  # value of its priority class; None: default of its type
     submitted_s: float
-    orphan: bool = False  # its owner doesn't exist
-    wait: str = ""  # why it isn't ready to be placed, in a sentence
+    orphan: bool = False  # True: its owner doesn't exist
+    wait: str = ""  # sentence: why it can't be placed yet
     wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
-    is_guess: bool = False  # what its allocated claims count as is unknown at the moment
+    is_guess: bool = False  # True: the devices of its allocated claims are unknown at the moment
 
     @property
     def request(self) -> Request:

@@ -83,7 +83,7 @@ class PodOrders:
         return len(moving)
 
     def _moves(self, tracked: TrackedPod, now_s: float) -> None:
-        self._pods.moving.pop(tracked.key, None)  # it goes to the end: they stand in order of time
+        self._pods.moving.pop(tracked.key, None)  # keeps the order by time
         self._pods.moving[tracked.key] = now_s
 
     def stop_ordered(self, tracked: TrackedPod, now_s: float, *, by_plan: bool = True) -> None:

@@ -50,21 +50,21 @@ class PodResolver:
         self.devices = devices
         self.resource_claims = ResourceClaims(devices)
         self.marks = PodSelectors()
-        self.stale: set[str] = set()  # pods to be read again
+        self.stale: set[str] = set()  # pods to translate again
         self.groups = SchedulingGroups(self.stale)
-        self.remarked: set[str] = set()  # pods of others that bear other marks now
+        self.remarked: set[str] = set()  # foreign pods whose label sets changed
         self._pods: dict[str, KubePod] = {}
-        self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
+        self._key_of: dict[str, str] = {}  # keys by uid, of pods with label sets
         self._uid_of: dict[str, str] = {}
         self._interned = InternedPods(self.owners.shared)
         self._requests = PodRequests()
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
-        self._users: dict[tuple[str, str], set[str]] = {}  # pods by the claims they use
-        self._others_use: dict[str, tuple[tuple[str, str], ...]] = {}  # the claims of each pod of others
-        self._limited: Counter[str] = Counter()  # drivers, and on how many nodes each limits its volumes
-        self._limits: dict[str, dict[str, int]] = {}  # by node and driver
+        self._users: dict[tuple[str, str], set[str]] = {}  # pods by claim
+        self._others_use: dict[str, tuple[tuple[str, str], ...]] = {}  # claims by foreign pod
+        self._limited: Counter[str] = Counter()  # number of nodes with a volume limit, by driver
+        self._limits: dict[str, dict[str, int]] = {}  # volume limits by node and driver
         self.priorities: dict[str, int] = {}
 
     @property
@@ -87,7 +87,7 @@ class PodResolver:
         else:
             self._see_marks(key, pod)
         self.resource_claims.use(key, pod, over=over)
-        self._pods[key] = self._interned.with_shared_spec(pod)  # without its node from here on
+        self._pods[key] = self._interned.with_shared_spec(pod)  # stored without its node name
         self._owner_changed(pod.metadata.uid)
         self.groups.note(key, pod.metadata.namespace, pod.spec)
         for name in claims_of(pod):
@@ -203,10 +203,10 @@ class PodResolver:
         """Drop shared values when most of their pods must be gone; they are found again."""
         most = SPARE + 8 * len(self._pods)
         if self._interned.forget_texts(most) or len(self._requests) > most:
-            self._forget_requests()  # its keys are identities of specs
+            self._forget_requests()  # keyed by the identity of specs
             self._interned.specs.clear()
 
-    # What pods refer to
+    # Objects that pods refer to
 
     def see_owner(self, body: Body) -> None:
         """Take in an owner; `body` as `WorkloadKinds.narrow` leaves it."""

@@ -40,8 +40,8 @@ class PodTracker:
         managed: ManagedNamespaces = ALL,
     ) -> None:
         self.by_key: dict[str, TrackedPod] = {}
-        self.moving: dict[str, float] = {}  # pods that start or stop by an order, and since when
-        self.due: list[tuple[float, int, str]] = []  # heap of times and the pods or workloads to look at
+        self.moving: dict[str, float] = {}  # ordered starts and stops in progress, with their times
+        self.due: list[tuple[float, int, str]] = []  # heap of times and keys of pods or workloads to check
         self.now_s = 0.0
         self._scheduler, self._managed = scheduler, managed
         self._node_states = node_states
@@ -124,14 +124,14 @@ class PodTracker:
             tracked.gang.exits(tracked, self.now_s, PodExit.LOST, f"Another scheduler bound it to {node}.")
             tracked.assumed = False
         if tracked.guessed:
-            tracked.claimed = claimed  # what its claims count as is found out later
+            tracked.claimed = claimed  # the devices of its claims are resolved later
         if not tracked.assumed:
             tracked.claimed, tracked.origin, tracked.settled = claimed, None, False
             tracked.guessed = False
             tracked.start, tracked.devices = 0, ()
             tracked.at_s = self.now_s if tracked.gang is not None else scheduled_s(pod)
         elif abs((at_s := placed_s(pod)) - tracked.at_s) < SKEW_S_MOST:
-            tracked.at_s = at_s  # a control that begins later says the same of it
+            tracked.at_s = at_s  # equal after a restart of control
         tracked.bound, tracked.assumed, tracked.node = True, False, node
         tracked.back_at_s = tracked.back_s = 0.0
 

@@ -19,11 +19,11 @@ class QueueView:
     generations: Mapping[Key, int]
     refused: Mapping[Key, str]
     remarks: Mapping[Key, str]
-    leaving: Mapping[Key, str]  # those that are being deleted, and what keeps them
+    leaving: Mapping[Key, str]  # objects under deletion, with the cause of the delay
     running: Mapping[str, int]  # workloads by project
     pending: Mapping[str, int]
-    refused_workloads: Mapping[str, str]  # the first of them by name, with a sentence
-    uids: Mapping[Key, str]  # an object that is made again under its name has another one
+    refused_workloads: Mapping[str, str]  # the first refused workloads by name, with a sentence
+    uids: Mapping[Key, str]  # a recreated object has another uid
 
 
 def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueView:
@@ -37,7 +37,7 @@ def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueVie
         if any(tracked.holds for tracked in gang.pods()):
             running[gang.project] += 1
         elif gang.name in registry.objects or not owner_is_gone(gang, resolver.owners, resolver.groups):
-            pending[gang.project] += 1  # else its pods go with its owner, as its object did
+            pending[gang.project] += 1  # else its remaining pods are being deleted with its owner
     refused = {gang.name: gang.refusal for gang in registry.named.values() if gang.refusal and gang.count}
     quota_objects = cluster_state.quota_objects
     return QueueView(

@@ -35,19 +35,20 @@ class QuotaObjects:
     def __init__(self, without: WithoutProject = IGNORE, managed: ManagedNamespaces = ALL) -> None:
         """Create it; `without` decides about pods in namespaces that no project lists."""
         self._without, self._managed = without, managed
-        self._labels: dict[str, dict[str, str]] = {}  # of namespaces, if that rule reads them
+        # Labels of namespaces, if namespaces without a project need them
+        self._labels: dict[str, dict[str, str]] = {}
         self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
-        self._sound: dict[Key, QueueObject] = {}  # as it last could be used
+        self._sound: dict[Key, QueueObject] = {}  # last usable version of each object
         self.generations: dict[Key, int] = {}
         self.metadata: dict[Key, QueueMetadata] = {}
-        self.version = 0  # how often an object was seen
-        self.changes = 0  # how often one asked for something else, or began to leave
+        self.version = 0  # number of observed objects
+        self.changes = 0  # number of changed requests and deletions
         self.tree = QueueTree()
         self.topologies: tuple[Topology, ...] = ()
-        self._label_topologies: tuple[Topology, ...] = ()  # of node labels that pod groups keep to
+        self._label_topologies: tuple[Topology, ...] = ()  # topologies of node labels in pod groups
         self.refused: dict[Key, str] = {}
         self.changed = True
-        self._known: dict[str, Queue] = {}  # every queue there was, for those that are left but used
+        self._known: dict[str, Queue] = {}  # all former queues, for deleted ones that are in use
         self._told_queues: tuple[Queue, ...] | None = None
         self._told_topologies: tuple[Topology, ...] | None = None
 
@@ -116,7 +117,7 @@ class QuotaObjects:
             _LOG.error("queues_unreadable", exc_info=error)
             return
         self.refused = dict(tree.refused)
-        if any(key in self._sound for key in tree.refused):  # those count as they did before
+        if any(key in self._sound for key in tree.refused):  # refused objects keep their last usable version
             tree = tree_of(self._as_sound("Department", tree), self._as_sound("Project", tree))
         for kind, objects in (("Department", departments), ("Project", projects)):
             for name, each in objects.items():

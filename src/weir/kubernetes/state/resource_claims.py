@@ -40,16 +40,17 @@ class ResourceClaims:
         self.results = SelectorResults()
         self.extended = ExtendedClaims(self.inventory, devices, self.results)
         self.sets = ClaimSets(self.inventory, self.results, self.extended.amounts_on)
-        self.stale: set[str] = set()  # pods to be read again
+        self.stale: set[str] = set()  # pods to translate again
         self.gpus = ClaimGpus(devices, self.inventory, self.results)
-        self._recounted: set[str] = set()  # bound pods whose claims count for other pods than before
+        self._recounted: set[str] = set()  # bound pods whose claims are charged to other pods than before
         self._users = ClaimUsers()
         self._uids: dict[str, str] = {}
         self._last: dict[str, ClaimConstraints] = {}
-        self._started: dict[str, ClaimConstraints] = {}  # of pods that are being bound or are bound since
+        self._started: dict[str, ClaimConstraints] = {}  # constraints of pods at their binding
         self._chosen: dict[str, tuple[str, Sequence[NewAllocation]]] = {}  # node and devices of a start
-        self._doubted: dict[str, float] = {}  # refused bindings, and until when their writes may show
-        self._idle_since_s: dict[str, float] = {}  # pods with allocated claims that aren't bound
+        # Refused bindings, with the time until which their writes may appear
+        self._doubted: dict[str, float] = {}
+        self._idle_since_s: dict[str, float] = {}  # unbound pods with allocated claims
         self._now_s = 0.0
 
     @property
@@ -57,7 +58,7 @@ class ResourceClaims:
         """Return True if a pod of Weir's uses a claim."""
         return bool(self._users)
 
-    # What is seen
+    # Observations
 
     def see_claim(self, key: str, claim: ResourceClaim | None) -> None:
         """Take in a claim; None: it is gone."""
@@ -97,7 +98,8 @@ class ResourceClaims:
     def _forget_start(self, key: str) -> None:
         """Forget the devices chosen for a pod, and the GPUs that its claims counted as."""
         self.sets.leave(key)
-        past = f"{key} {self._uids.pop(key, '')}"  # another pod of the name has claims of its own
+        # A pod of the same name with another uid has its own claims
+        past = f"{key} {self._uids.pop(key, '')}"
         if key in self._chosen:
             self._chosen[past] = self._chosen.pop(key)
             self._doubted[past] = self._doubted.pop(key, self._now_s + CLAIM_DOUBT_S)
@@ -120,7 +122,7 @@ class ResourceClaims:
         self._recounted.discard(key)
         return is_recounted
 
-    # What follows for a pod
+    # Results for a pod
 
     def constraints(self, key: str, pod: KubePod, *, bound: bool, over: bool = False) -> ClaimConstraints:
         """Return the constraints of a pod's claims.
@@ -132,7 +134,7 @@ class ResourceClaims:
             return NO_CLAIMS
         found = self._started.get(key)
         if found is not None and found.is_guess and bound:
-            del self._started[key]  # slices that came since say more
+            del self._started[key]  # resolve again with the slices published since
             found = None
         if found is None:
             found = self._last[key] = self._constraints(key, pod, bound=bound)
@@ -190,7 +192,7 @@ class ResourceClaims:
             self._idle_since_s.pop(key, None)
         if bound:
             is_guess = named.is_unread or (bool(counted or is_claimed) and not self._are_named(key, pod))
-        else:  # allocated by a Weir that was stopped, and no node's slices say what a part is
+        else:  # allocated by an earlier Weir, and no slices are known yet
             is_guess = has_devices and not resource and not any(self.inventory.known_pools())
         return ClaimConstraints(
             rules=rules,
@@ -232,7 +234,7 @@ class ResourceClaims:
         """Return why a pod's claims can't be allocated yet."""
         return why_waiting(pod, self.inventory.claims, self.extended.name(pod))
 
-    # What follows for a node
+    # Results for a node
 
     def take_other_devices(self, nodes: Callable[[], Iterable[str]]) -> list[str]:
         """Return the nodes among these that may have other devices than at the last call."""

@@ -66,7 +66,7 @@ class _Members:
             self.owner_of[key] = owner
             self.owners[owner] += 1
         if not self.owners:
-            return False  # the last one counts until others come
+            return False  # the last maker stays until pods with other owners come
         only = next(iter(self.owners)) if len(self.owners) == 1 else None
         maker = None if only is None or only.kind == "Pod" else only
         changed, self.maker = maker != self.maker, maker
@@ -79,21 +79,21 @@ class SchedulingGroups:
     def __init__(self, stale: set[str]) -> None:
         """Create it; `stale` takes the pods to be read again."""
         self._stale = stale
-        self.named: Counter[str] = Counter()  # pods by the kind of group that they name
-        self._policies: dict[_Object, Mapping[str, GroupPolicy]] = {}  # by the group inside the object
-        self._gone: dict[Key, GroupPolicy] = {}  # deleted, of pods that are still there
-        self._refused: dict[_Object, str] = {}  # objects that can't be read, and why
+        self.named: Counter[str] = Counter()  # number of pods by the kind of their group
+        self._policies: dict[_Object, Mapping[str, GroupPolicy]] = {}  # policies by object and group name
+        self._gone: dict[Key, GroupPolicy] = {}  # policies of deleted groups that still have pods
+        self._refused: dict[_Object, str] = {}  # reasons by unreadable object
         self._unserved: Mapping[str, str] = {}
         self._reference: dict[str, Key] = {}
         self._members: dict[Key, _Members] = {}
-        self._by_object: dict[_Object, set[str]] = {}  # pods by the object that they name
-        self._maker_of: dict[str, str] = {}  # uid of what makes the pods of a group, by the uid of the group
-        self._groups_of: dict[str, set[str]] = {}  # the same the other way round
-        self._labels: Counter[str] = Counter()  # groups by the node label that they keep to
-        self._gone_uids: dict[str, None] = {}  # of deleted groups, the last ones
-        self._news: set[str] = set()  # those of them that weren't taken yet
+        self._by_object: dict[_Object, set[str]] = {}  # pods by their object
+        self._maker_of: dict[str, str] = {}  # uid of the maker of a group's pods, by uid of the group
+        self._groups_of: dict[str, set[str]] = {}  # uids of groups by uid of the maker
+        self._labels: Counter[str] = Counter()  # number of groups by their topology label
+        self._gone_uids: dict[str, None] = {}  # uids of the last deleted groups
+        self._news: set[str] = set()  # the part of these that wasn't handled yet
 
-    # What is seen
+    # Observations
 
     def see_pod_group(self, key: str, found: SchedulingGroupObject | None) -> None:
         """Take in a `PodGroup`; None: it is gone.
@@ -120,7 +120,7 @@ class SchedulingGroups:
             if found is None:
                 self._note_gone({each.uid for each in self._policies.get(here, {}).values()})
             else:
-                self._gone_uids.pop(found.metadata.uid, None)  # another version of the API was read
+                self._gone_uids.pop(found.metadata.uid, None)  # the group was read in another API version
                 is_group = kind == POD_GROUP
                 policies = {"": policy_of_pod_group(found)} if is_group else policies_of_workload(found)
         except ValueError as error:
@@ -189,7 +189,7 @@ class SchedulingGroups:
             del self._members[here]
             self._gone.pop(here, None)
 
-    # What follows
+    # Results
 
     def take_gone(self) -> set[str]:
         """Return the uids of groups that are gone since the last call."""
@@ -251,7 +251,7 @@ class SchedulingGroups:
         return found if policy is not None else _left(found, info)
 
     def _note_maker(self, maker: str, group: str) -> None:
-        self._forget_maker(group)  # the last one to be forgotten now
+        self._forget_maker(group)  # moves it to the end of the order
         self._maker_of[group] = maker
         self._groups_of.setdefault(maker, set()).add(group)
         if len(self._maker_of) > MADE_MAX:

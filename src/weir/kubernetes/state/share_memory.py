@@ -80,7 +80,7 @@ class ShareMemory:
         self._watched: dict[str, frozenset[int]] = {}
         self._limited: dict[str, frozenset[str]] = {}
         self._excesses: dict[str, dict[str, ShareExcess]] = {}  # by node and pod
-        self._fresh: dict[str, ShareExcess] = {}  # of which people haven't heard
+        self._fresh: dict[str, ShareExcess] = {}  # excesses that aren't reported yet
         self.is_settled = False
         """False while agents may exist that haven't reported yet to this process."""
 

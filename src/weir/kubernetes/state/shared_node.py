@@ -12,11 +12,11 @@ from weir.model.nodes import Node
 class SharedNode:
     """A node with the label, the taint, or both."""
 
-    set_aside: bool  # it has the label
-    by_policy: bool  # Weir wrote the label
+    set_aside: bool  # True: it has the label
+    by_policy: bool  # True: Weir wrote the label
     tainted: bool
-    taints: tuple[Mapping[str, str], ...]  # all others
-    version: str  # of the object, so that a change of its taints is refused if it changed meanwhile
+    taints: tuple[Mapping[str, str], ...]  # all its other taints
+    version: str  # resource version, so that a concurrent change refuses the write
 
 
 def shared_node_of(node: KubeNode) -> SharedNode | None:

@@ -48,7 +48,7 @@ class StalePods:
         for left in dict.fromkeys(tracked.gang for tracked, _ in moving if tracked.gang is not None):
             left.regroup()
         moving = [(tracked, gang) for tracked, gang in moving if self._moves_out(tracked)]
-        for tracked, gang in moving:  # after all have left, so that they find the groups free that they left
+        for tracked, gang in moving:  # second, because it may use groups that other pods have left
             self._move_in(tracked, gang)
 
     def _resolve(self, tracked: TrackedPod, moving: list[tuple[TrackedPod, Gang]]) -> None:
@@ -117,7 +117,7 @@ class StalePods:
             tracked.settled = False  # its devices have to fit what it requests now
         self._pods.note_empty(gang)
         if not gang.count and gang.key != info.gang and not gang.starts:
-            gang.empty_since_s = NEVER_WAS_S  # its owners weren't all known
+            gang.empty_since_s = NEVER_WAS_S  # its owners weren't all known before
         return True
 
     def _move_in(self, tracked: TrackedPod, to: Gang) -> None:

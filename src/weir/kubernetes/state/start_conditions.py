@@ -23,8 +23,9 @@ class StartConditionGates:
 
     def __init__(self, registry: WorkloadRegistry) -> None:
         self._registry = registry
-        self._dependents: dict[str, dict[Gang, None]] = {}  # by the names that may mean the other workload
-        self._awaited: dict[Gang, list[str]] = {}  # these names: annotations change
+        # Workloads that wait, by possible names of the other workload
+        self._dependents: dict[str, dict[Gang, None]] = {}
+        self._awaited: dict[Gang, list[str]] = {}  # these names by waiting workload
 
     def dependents(self, names: Iterable[str]) -> list[Gang]:
         """Return the workloads with a condition on any of these."""

@@ -50,18 +50,18 @@ class WorkloadRegistry:
         self._node_states = node_states
         self._beside = beside
         self.gangs: dict[GangKey, Gang] = {}
-        self.named: dict[str, Gang] = {}  # those that have their name
+        self.named: dict[str, Gang] = {}  # gangs that own their name
         self.dirty: dict[Gang, None] = {}
         self.changed: dict[Gang, None] = {}
-        self.objects: dict[str, WorkloadObject] = {}  # the `Workload` objects there are
-        self.projects: Counter[str] = Counter()  # of the workloads that control knows
-        self.users: dict[str, dict[Gang, None]] = {}  # by project: workloads that aren't over
+        self.objects: dict[str, WorkloadObject] = {}  # existing `Workload` objects
+        self.projects: Counter[str] = Counter()  # number of workloads in control, by project
+        self.users: dict[str, dict[Gang, None]] = {}  # workloads that haven't ended, by project
         self.uses_version = 0
-        self.changes = 0  # grows when a workload changes, or its object goes
-        self._records: dict[str, AllocationRecords] = {}  # the allocations in them
+        self.changes = 0  # number of changes of workloads and deletions of objects
+        self._records: dict[str, AllocationRecords] = {}  # allocations in the objects
         self._namesakes: dict[str, list[Gang]] = {}
         self._by_owner: dict[str, list[Gang]] = {}
-        self.namespaces: Counter[str] = Counter()  # of all workloads
+        self.namespaces: Counter[str] = Counter()  # number of workloads by namespace
         self._fixed = NonPreemptibleUsage()
 
     def see(self, name: str, thing: WorkloadObject | None) -> None:
@@ -183,12 +183,12 @@ class WorkloadRegistry:
             project, refusal = None, closing
         gang.refusal = refusal
         if not holds and gang.reported is not None and project not in (None, gang.project):
-            gang.project = None  # it leaves control under the one, and comes back under the other
+            gang.project = None  # removed from control first, then added with the new project
             self.dirty[gang] = None
         elif not holds:
             gang.project = project
         elif moves and project is not None:
-            gang.project, gang.granted = project, False  # what it holds is judged by the new quota
+            gang.project, gang.granted = project, False  # its running pods are judged by the new quota
         return wanted
 
     def _started_for(self, gang: Gang, project: str | None) -> str | None:

@@ -57,8 +57,8 @@ class ObservedJobs:
         self._changed = changed
         self._clock = clock
         self.jobs: dict[str, TrialObject] = {}
-        self._placed: dict[str, TrialRunView] = {}  # by the pod's key
-        self._evicted_s: dict[str, dict[str, float]] = {}  # by the Job's key and the pod's uid
+        self._placed: dict[str, TrialRunView] = {}  # by key of the pod
+        self._evicted_s: dict[str, dict[str, float]] = {}  # by key of the Job and uid of the pod
 
     def deliver_jobs(self, changes: Sequence[Change[TrialObject]]) -> None:
         """Take in changes of Jobs."""

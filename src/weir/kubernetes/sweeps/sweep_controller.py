@@ -57,7 +57,7 @@ class ClusterSweepController:
         self._account = account
         self._costs = costs
         self._observed = ObservedJobs(self._touch)
-        self._due_s: dict[str, float] = {}  # by sweep; those that nothing is left to be done for are absent
+        self._due_s: dict[str, float] = {}  # time of the next pass by sweep; without finished sweeps
         self._sweeps: set[str] = set()
         self._failures: dict[str, int] = {}
         self._passes: dict[str, asyncio.Task[None]] = {}
@@ -130,7 +130,8 @@ class ClusterSweepController:
         except NotLeading:
             pass
         except Conflict:
-            self._due_s[key] = time.monotonic() + PASS_S  # it was changed: its next pass reads it again
+            # A person or another writer changed it: the next pass reads it again
+            self._due_s[key] = time.monotonic() + PASS_S
         except (SweepWaits, ApiError) as error:
             _LOG.warning("sweep_waits", sweep=key, why=str(error))
             self._again(key)

@@ -65,7 +65,8 @@ class SweepPass:
         self._observed = observed
         self._costs = costs
         self._account = account
-        self._counted: dict[str, tuple[str, ...]] = {}  # evicted pods by Job: seconds not written yet
+        # Counted evicted pods by Job, whose seconds aren't written yet
+        self._counted: dict[str, tuple[str, ...]] = {}
 
     async def run(self, namespace: str, name: str) -> bool:
         """Go on with a sweep; return True if nothing is left to be done for it.
@@ -114,7 +115,7 @@ class SweepPass:
             await self._write(sweep, progress)
         self._tell_costs(sweep, progress)
         await self._start(sweep, plan, progress)
-        if sweep.status.message:  # what it waited for is there
+        if sweep.status.message:  # the obstacle is gone
             sweep.status.message = ""
             await self._write(sweep, progress)
         return False
@@ -161,7 +162,7 @@ class SweepPass:
         """
         name = job_name(sweep.metadata.name, number, trial.target)
         job = self._observed.jobs.get(f"{sweep.metadata.namespace}/{name}")
-        if job is None and trial.job:  # a watch may be late
+        if job is None and trial.job:  # the watch may be late
             job = await self._read_job(sweep.metadata.namespace, name)
         if job is not None and not job.belongs_to(sweep.metadata.uid):
             raise SweepFailed(
@@ -241,7 +242,7 @@ class SweepPass:
             try:
                 made = await self._api.post(path_of(JOBS, "jobs", namespace), body, TrialObject)
             except AlreadyExists:
-                continue  # the next pass looks at it
+                continue  # left to the next pass
             except ApiRefused as error:
                 raise self._refused(namespace, error) from None
             self._observed.jobs.setdefault(f"{namespace}/{name}", made)

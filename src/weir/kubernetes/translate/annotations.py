@@ -56,13 +56,13 @@ class Annotations:
     slurm_job: str | None = None
     user: str | None = None
     project: str | None = None
-    project_from: str = ""  # the key that named it; the bare "project" may mean something else altogether
+    project_from: str = ""  # key that named the project; a bare "project" may have another meaning
     type: WorkloadType | None = None
     fraction_milli: int | None = None
     gpu_memory: int | None = None  # bytes of each device
-    devices: int | None = None  # how many devices to have that share of
+    devices: int | None = None  # number of devices with that share each
     min_pods: int | None = None
-    min_replicas: int | None = None  # of a service: those above it may be borrowed and trimmed
+    min_replicas: int | None = None  # minimum of a service's replicas; those above may borrow and be evicted
     preemptible: bool | None = None
     max_runtime_s: float | None = None
     idle_limit_s: float | None = None
@@ -70,11 +70,11 @@ class Annotations:
     topology: TopologyRequest | None = None
     checkpointed_s: float | None = None  # epoch
     priority_class: str | None = None
-    begin_s: float | None = None  # epoch; it doesn't start before
-    after: tuple[str, ...] | None = None  # workloads of its namespace that have to start first
-    after_ok: tuple[str, ...] | None = None  # that have to succeed
-    after_not_ok: tuple[str, ...] | None = None  # that have to fail
-    after_any: tuple[str, ...] | None = None  # that have to end
+    begin_s: float | None = None  # earliest start, in seconds since 1970
+    after: tuple[str, ...] | None = None  # workloads of its namespace that have to start before it
+    after_ok: tuple[str, ...] | None = None  # workloads that have to succeed before it
+    after_not_ok: tuple[str, ...] | None = None  # workloads that have to fail before it
+    after_any: tuple[str, ...] | None = None  # workloads that have to end before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _preemptibility(text: str) -> bool:
     return text.lower() == "preemptible"
 
 
-# The keys
+# Keys
 
 OURS = (
     AnnotationKey("batch", "batch", "k7m2xq4d", "The batch that it was submitted in.", parse_name),
@@ -257,7 +257,7 @@ def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, t
     """
     annotations, mistakes = read_one(pod)
     if annotations.user and any(each.controller for each in pod.owner_references):
-        annotations = replace(annotations, user=None)  # anyone may write a template of pods
+        annotations = replace(annotations, user=None)  # not trusted: anyone can write a pod template
     sentences = dict.fromkeys(mistakes)
     for owner in owners:
         above, wrong = read_one(owner)
@@ -273,7 +273,7 @@ def read_one(metadata: Metadata) -> tuple[Annotations, tuple[str, ...]]:
     mistakes: list[str] = []
     written = _merged(metadata, mistakes)
     foreign: dict[str, Any] = {}
-    for key in FOREIGN[::-1]:  # the first of those that say the same holds
+    for key in FOREIGN[::-1]:  # reversed, so that the first of several equal keys wins
         if key.name in written:
             _take(key.name, key, written[key.name], foreign, mistakes)
     _kai_topology(written, foreign, mistakes)

@@ -11,14 +11,14 @@ class ClaimConstraints:
 
     rules: tuple[NodeAffinityRule, ...] = ()
     waits: str | None = None
-    needs: tuple[tuple[str, int], ...] = ()  # as resources
+    needs: tuple[tuple[str, int], ...] = ()  # claimed devices as resources
     devices: int = 0
     share_milli: int = WHOLE_MILLI
     weight_milli: int = WHOLE_MILLI
-    is_guess: bool = False  # its claims are allocated, and their devices aren't known at the moment
+    is_guess: bool = False  # True: devices of allocated claims are unknown at the moment
     is_share: bool = False  # its fraction is a part of the devices that it claims
     provided: tuple[str, ...] = ()  # extended resources that device classes provide
-    counted: tuple[str, ...] = ()  # those among them that are counted in `devices`
+    counted: tuple[str, ...] = ()  # the part of them that `devices` counts
 
 
 NO_CLAIMS = ClaimConstraints()

@@ -21,8 +21,10 @@ class DeviceResources:
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
     present: frozenset[str] = field(default_factory=frozenset)
     no_shares: str = ""
-    weights: tuple[tuple[str, int], ...] = ()  # thousandths of a GPU, of those that count as another part
-    further_classes: frozenset[str] = frozenset()  # those whose extended resource is one of devices
+    # Thousandths of a GPU by resource, for those that don't count as one GPU
+    weights: tuple[tuple[str, int], ...] = ()
+    # Further device classes whose extended resource is a device
+    further_classes: frozenset[str] = frozenset()
 
     @classmethod
     def weighted(cls, weights: Mapping[str, int]) -> "DeviceResources":

@@ -19,7 +19,7 @@ class BudgetCoverage:
     def __init__(self) -> None:
         self._selectors: dict[str, CompiledSelector] = {}
         self._by_label: dict[tuple[str, str], dict[str, None]] = {}
-        self._others: dict[str, None] = {}  # that need no single value of a label
+        self._others: dict[str, None] = {}  # budgets without a label that all their pods have
 
     def __bool__(self) -> bool:
         """Return True if there is any budget."""

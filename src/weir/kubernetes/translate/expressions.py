@@ -259,8 +259,8 @@ class KindCondition:
 
     text: str
     steps: Steps
-    words: tuple[str, ...] = ()  # none: that there is something
-    type: str = ""  # of a condition in the status
+    words: tuple[str, ...] = ()  # expected values; empty: any value
+    type: str = ""  # type of a status condition
 
     def holds(self, found: Mapping[str, Any]) -> bool:
         """Return True if the condition holds for an object."""

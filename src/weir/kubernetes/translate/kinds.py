@@ -66,13 +66,13 @@ class GangMinimum:
 class OwnerTemplate:
     """Facts of the table about an owner, without any of its pods."""
 
-    gang: str  # owner, pod, or the label whose values tell its gangs
-    below: bool  # its pods are counted by the object below it
+    gang: str  # owner, pod, or the label that distinguishes its gangs
+    below: bool  # True: the object below it counts its pods
     pods: int
     over: WorkloadOutcome | None
     suspended: bool
     suspension: OwnerSuspension | None = None
-    mark: OwnerSuspension | None = None  # by which Weir has suspended it to restart it
+    mark: OwnerSuspension | None = None  # mark that Weir writes when it suspends the object to restart it
 
     @property
     def restarts(self) -> bool:
@@ -84,9 +84,9 @@ class OwnerTemplate:
 class GroupMembership:
     """Facts of a gang that is a pod group of `scheduling.k8s.io`."""
 
-    maker: OwnerIdentity | None  # what makes all of its pods; None: several objects, or people
-    stops_whole: bool = False  # its pods are disrupted together or not at all
-    differences: str = ""  # statements about the gang that the group replaces, in a sentence
+    maker: OwnerIdentity | None  # the owner of all its pods; None: several owners, or people
+    stops_whole: bool = False  # True: its pods are disrupted together or not at all
+    differences: str = ""  # sentence: gang settings of the owner that the group overrides
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +94,20 @@ class DerivedWorkload:
     """Facts of the table about the workload of a pod."""
 
     owner: OwnerIdentity
-    gang: str  # which of the owner's gangs; nothing where it has one
-    role: str  # of this pod
+    gang: str  # name of the gang, if its owner has several
+    role: str  # role of this pod
     type: WorkloadType
     min_pods: int
-    minima: Mapping[str, int] = field(default_factory=dict)  # by role; they sum up to no more than min_pods
-    pods: int | None = None  # as many as there are to be at once; None = not known
-    total: int | None = None  # as many as have to end well; None = it goes on until it is stopped
-    done: int = 0  # have ended well, as the owner says
+    minima: Mapping[str, int] = field(default_factory=dict)  # minimum by role; the sum is at most min_pods
+    pods: int | None = None  # number of pods at a time; None: unknown
+    total: int | None = None  # number of pods that have to succeed; None: it runs until it is stopped
+    done: int = 0  # number of succeeded pods in the owner's status
     over: WorkloadOutcome | None = None
     suspended: bool = False
     suspension: OwnerSuspension | None = None
-    remedy: str = ""  # what people write so that a stop of its pods doesn't fail it
-    restarts: bool = False  # Weir has suspended its owner, and resumes it
-    native: GroupMembership | None = None  # the group that its pods name counts, not the table
+    remedy: str = ""  # setting that keeps the owner from failing when a pod is stopped
+    restarts: bool = False  # True: Weir has suspended its owner, and will resume it
+    native: GroupMembership | None = None  # pod group that replaces the table's gang
 
     def needed(self, min_pods: int | None = None, succeeded: Mapping[str, int] = _NONE) -> GangMinimum:
         """Return the minimum of the gang, as people or the table state it, less the pods that succeeded."""
@@ -290,7 +290,7 @@ def _by_role(rule: KindRule, found: Found) -> tuple[dict[str, int], dict[str, in
     """Return the number and the minimum of pods by role."""
     counts: dict[str, int] = {}
     minima: dict[str, int] = {}
-    if rule.below:  # and there is nothing below
+    if rule.below:  # the object below would count its pods, and doesn't exist
         return {"": 1}, {"": 1}
     for part in rule.pods:
         for role, each in _roles(part, found):

@@ -87,7 +87,7 @@ class _SelectedPod:
     namespace: str
     labels: Mapping[str, str]
     wants: tuple[tuple[LabelSet, PodAffinityRule], ...]
-    returned: tuple[LabelSet, ...]  # by these it is known to those whom its rules are about
+    returned: tuple[LabelSet, ...]  # label sets of its own rules that their targets carry in turn
     matched: set[LabelSet] = field(default_factory=set)
 
 
@@ -102,11 +102,11 @@ class PodSelectors:
         self._pods: dict[str, _SelectedPod] = {}
         self._in: dict[str, dict[str, None]] = {}  # pods by namespace
         self._uses: dict[LabelSet, int] = {}
-        self._bearers: dict[LabelSet, set[str]] = {}  # pods that match; of every mark there is
+        self._bearers: dict[LabelSet, set[str]] = {}  # matching pods by label set
         self._by_pair: dict[
             tuple[str, str], dict[LabelSet, None]
-        ] = {}  # marks by a label their pods must have
-        self._others: dict[LabelSet, None] = {}  # marks without such a label
+        ] = {}  # label sets by a label that their pods must have
+        self._others: dict[LabelSet, None] = {}  # label sets without such a label
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
     def of(self, uid: str) -> PodAffinities:
@@ -267,7 +267,7 @@ def _by_words(rule: PodAffinityRule) -> tuple[str, str, str, int]:
     return rule.kind, rule.topology, rule.mark, rule.weight
 
 
-# What a pod writes
+# Rules in a pod's spec
 
 
 def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
@@ -276,7 +276,7 @@ def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
     near = affinity.pod_affinity if affinity is not None else None
     away = affinity.pod_anti_affinity if affinity is not None else None
     if near is not None:
-        # Kubernetes counts those pods that all required terms match
+        # As in Kubernetes, a pod counts if it matches all required terms
         mark = _mark(_crowd(term, pod) for term in near.required)
         for term in near.required:
             yield mark, PodAffinityRule("affinity", _name(mark), term.topology_key)

@@ -45,7 +45,7 @@ def _count(wanted: ContainerResources, status: ContainerStatus | PodStatus, *, r
         asked = wanted.requests.get(name, wanted.limits.get(name))
         if not there or all(each == asked for each in there):
             continue
-        with suppress(ValueError):  # an amount that can't be read says nothing
+        with suppress(ValueError):  # an unreadable amount is ignored
             most = max(there if refused or asked is None else [asked, *there], key=exact)
             if asked is None or exact(most) != exact(asked):
                 wanted.requests = {**wanted.requests, name: most}

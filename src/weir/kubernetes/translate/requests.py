@@ -59,7 +59,7 @@ class PodRequest:
     """Request of a pod, and the other facts that its placement depends on."""
 
     request: Request
-    refusals: tuple[str, ...] = ()  # why it isn't placed as it is written, and what to write
+    refusals: tuple[str, ...] = ()  # reasons why it can't be placed, with remedies
     can_preempt: bool = True  # whether others may be evicted for it
     max_runtime_s: float | None = None
     grace_s: float | None = None
@@ -78,7 +78,7 @@ def requested(pod: KubePod) -> Amounts:
     running: Amounts = {}
     for container in spec.containers:
         _add(running, _of(container.resources))
-    beside: Amounts = {}  # of the sidecars begun so far
+    beside: Amounts = {}  # requests of the sidecars started before
     starting: Amounts = {}
     for container in spec.init_containers:
         each = _of(container.resources)
@@ -167,7 +167,7 @@ def unstated_in_use(requests: Iterable[Request]) -> frozenset[str]:
     )
 
 
-# The request
+# Resource requests
 
 
 def parse_request(
@@ -344,7 +344,7 @@ def tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
     )
 
 
-# What else
+# Other fields
 
 
 def gates(pod: KubePod) -> str | None:

@@ -20,7 +20,7 @@ class ResourceNames:
 
     def __init__(self) -> None:
         self._stated = {PODS}
-        self._missing: set[str] = set()  # named by requests, and stated by no node so far
+        self._missing: set[str] = set()  # requested resources that no node has stated so far
         self._ports: set[str] = set()
 
     def state(self, names: Iterable[str]) -> bool:
@@ -31,7 +31,7 @@ class ResourceNames:
             found = not self._missing.isdisjoint(added)
             self._missing -= added
             return found
-        self._missing.clear()  # not all that requests named was remembered
+        self._missing.clear()  # the set was full, so any new name may matter
         return bool(added)
 
     def leave_out(self, asked: dict[str, int], provided: Collection[str] = ()) -> list[str]:

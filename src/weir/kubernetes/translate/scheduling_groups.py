@@ -26,8 +26,8 @@ class GroupReference:
 
     kind: str  # PodGroup or Workload
     name: str
-    group: str = ""  # of a Workload: which of its groups
-    replica: str = ""  # of that group: which replica
+    group: str = ""  # group name inside a Workload
+    replica: str = ""  # replica of that group
 
     @property
     def gang(self) -> str:
@@ -49,11 +49,11 @@ class GroupPolicy:
     uid: str
     created: str | None
     min_count: int | None = None  # None: its pods need not start together
-    topology_key: str = ""  # a node label: all pods go to nodes with the same value
+    topology_key: str = ""  # node label with one value for all pods
     priority: int | None = None
-    stops_whole: bool = False  # its pods are disrupted together or not at all
+    stops_whole: bool = False  # True: its pods are disrupted together or not at all
     can_preempt: bool = True
-    parent: str = ""  # the CompositePodGroup that it is part of
+    parent: str = ""  # CompositePodGroup above it
 
 
 def reference_of(spec: PodSpec) -> GroupReference | None:

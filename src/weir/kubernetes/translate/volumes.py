@@ -46,7 +46,7 @@ class VolumeConstraints:
     rules: tuple[NodeAffinityRule, ...] = ()
     waits: str | None = None
     alone: tuple[str, ...] = ()
-    attached: tuple[tuple[str, int], ...] = ()  # what they take of a node, as resources
+    attached: tuple[tuple[str, int], ...] = ()  # volume slots of a node, as resources
 
 
 ANYWHERE = VolumeConstraints()
@@ -58,7 +58,7 @@ class VolumeInventory:
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(
         default_factory=dict
-    )  # by namespace, name
+    )  # by namespace and name
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     limited: frozenset[str] = frozenset()  # drivers that limit the volumes of a node
@@ -207,7 +207,7 @@ def _waiting(
 ) -> list[NodeAffinityRule] | str:
     """Return the rules of nodes at which a claim that waits for its first pod can get a volume."""
     selected = claim.metadata.annotations.get(SELECTED_NODE)
-    if selected:  # before, by us or another scheduler: its volume is being made for that node
+    if selected:  # a scheduler has chosen this node before, and its volume is being made
         return [NodeAffinityRule(((NodeExpression(NODE_NAME, "In", (selected,)),),))]
     can_be_made = found.provisioner != NO_PROVISIONER
     if can_be_made and not found.allowed_topologies:
@@ -224,7 +224,7 @@ def _waiting(
         rules = _rules_of(volume)
         if not rules:
             return []
-        allowed += rules[0].terms  # a further rule is held against the node before the pod is bound to it
+        allowed += rules[0].terms  # further rules are checked before the binding
     return [NodeAffinityRule(tuple(dict.fromkeys(allowed)))]
 
 

@@ -71,7 +71,7 @@ class UseClassifier:
 
     def __init__(self) -> None:
         self._windows: dict[tuple[str, frozenset[str]], ActivityWindow] = {}
-        self._states: dict[str, tuple[Activity | None, float]] = {}  # and since when
+        self._states: dict[str, tuple[Activity | None, float]] = {}  # state, and time since which it lasts
         self._last_s: float | None = None
 
     def take(
@@ -118,7 +118,7 @@ def _uses(members: Sequence[DeviceHolder], found: Mapping[Pod, PodMetrics]) -> l
     for pod in members:
         measured = found.get((pod.namespace, pod.name), _UNKNOWN).devices if pod.is_exclusive else ()
         if len(measured) > len(pod.devices):
-            measured = ()  # an earlier pod of this name: it can't be told which are whose
+            measured = ()  # an earlier pod had this name: the series can't be told apart
         for at, index in enumerate(pod.devices):
             one = measured[at] if at < len(measured) else DeviceMetrics((0, ""), None, None)
             name = f"GPU {one.place[0]} of {pod.name}" if one.place[1] else f"a GPU of {pod.name}"

@@ -41,7 +41,7 @@ class SeriesSource(Protocol):
 class DeviceMetrics:
     """A device of a pod. `use` is its mean and `peak` its highest use, 0 to 1; None: unknown."""
 
-    place: tuple[int, str]  # its number on the node, and its name
+    place: tuple[int, str]  # index on the node, and name
     use: float | None
     peak: float | None
     memory: int | None = None  # bytes in use
@@ -73,7 +73,7 @@ class _DeviceSeries:
     is_wrong: bool = False
     activity: list[float] = field(default_factory=list)
     utilization: list[float] = field(default_factory=list)
-    memory: tuple[float, float] | None = None  # the latest, and when
+    memory: tuple[float, float] | None = None  # latest value and its time
 
 
 def read_pods(source: SeriesSource, settings: UsageSettings, pods: Collection[Pod]) -> MetricsReading:

@@ -60,8 +60,9 @@ class UsageReader:
         self._ends = threading.Event()
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weir-usage", daemon=True)
-        self.trouble: str | None = None  # why nothing is known; None if it is, or isn't asked for yet
-        self.read_s: float | None = None  # when the last answer came
+        # Reason for missing figures; None: none is missing, or not requested yet
+        self.trouble: str | None = None
+        self.read_s: float | None = None  # time of the last answer
 
     def start(self) -> None:
         """Begin to read."""

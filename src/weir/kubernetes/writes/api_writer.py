@@ -45,20 +45,18 @@ class Pace:
     """Limits of writes: rate, concurrency and time."""
 
     per_s: float = 0.0  # writes a second; 0: as fast as the server takes them
-    in_flight: int = 128  # at most; fewer while the server answers late
-    others_in_flight: int = 8  # of these, of each other urgency than pods: a busy server slows them down
-    beside_pods: int = 4  # of these, while pods are under way: to the server they cost as much as pods do
-    few: int = 32  # up to this number of pods is no burst: the reason of an eviction is written first
+    in_flight: int = 128  # limit, lower while the server answers late
+    others_in_flight: int = 8  # limit for each other urgency, so that the server keeps up
+    beside_pods: int = 4  # limit while writes for pods are in flight
+    few: int = 32  # with up to this number of pods, the reason of an eviction is written first
     events_per_s: float = 50.0
     events_waiting: int = 5000
-    first_s: float = 0.2  # the first wait before a write is tried again
+    first_s: float = 0.2  # pause before the first retry
     most_s: float = 15.0
-    give_up_s: float = 60.0  # on a binding, after its first try: plan it again
-    evicts_for_s: float = 30.0  # the same on an eviction that a plan ordered
-    devices_s: float = 5.0  # at most, between looks at devices that are being prepared
-    congested_for_s: float = (
-        120.0  # the same where the server can't keep up: it would take no other one either
-    )
+    give_up_s: float = 60.0  # time for a binding; after that it is planned again
+    evicts_for_s: float = 30.0  # time for an eviction by a plan
+    devices_s: float = 5.0  # longest pause between checks of devices in preparation
+    congested_for_s: float = 120.0  # the same while the server is congested: other writes would fail, too
 
 
 def _go(_: Bind | Evict | SuspendOwner) -> str:
@@ -153,7 +151,7 @@ class ApiWriter:
         self._closed = True
         self._drop("Weir is stopping.")
         await self._until(lambda: not self.in_flight)
-        self._drop("Weir is stopping.")  # writes that were under way and would be tried again
+        self._drop("Weir is stopping.")  # writes that would be tried again
 
     async def _until(self, true: Callable[[], bool]) -> None:
         while not true():
@@ -224,7 +222,7 @@ class ApiWriter:
         if because is None or pending.explained or self._under_way[Urgency.PODS] > self._pace.few:
             return
         pending.explained = True
-        with suppress(ApiError):  # the eviction doesn't depend on it
+        with suppress(ApiError):  # the eviction doesn't depend on its event
             await emit(fenced, because)
 
     def _await_devices(self, pending: PendingWrite, sentence: str) -> None:

@@ -21,12 +21,12 @@ class PendingWrite:
     write: Write
     term: int
     backoff: Backoff
-    tried_s: float = 0.0  # first; 0: not yet
+    tried_s: float = 0.0  # time of the first try; 0: not yet tried
     not_before_s: float = 0.0
-    uncertain: bool = False  # an earlier try may have been carried out
-    delayed_by: str = ""  # of the last thing that held it up
-    awaits_devices: bool = False  # its claims are allocated, and drivers prepare their devices
-    explained: bool = False  # people were told why it is done
+    uncertain: bool = False  # True: an earlier try may have succeeded
+    delayed_by: str = ""  # sentence of its last delay
+    awaits_devices: bool = False  # True: its claims are allocated, and drivers prepare their devices
+    explained: bool = False  # True: an event has stated its reason
 
 
 @dataclass(slots=True, eq=False)
@@ -35,8 +35,8 @@ class ObjectQueue:
 
     path: str
     waiting: list[PendingWrite] = field(default_factory=list)
-    under_way: PendingWrite | None = None  # one of them
-    ready: Urgency | None = None  # the queue it stands in
+    under_way: PendingWrite | None = None  # the write in progress
+    ready: Urgency | None = None  # urgency of the queue that it is in
     timer: asyncio.TimerHandle | None = None
 
     def next(self) -> PendingWrite:
@@ -79,7 +79,7 @@ class KeyedQueue:
         queue = self._ready[urgency]
         while queue:
             object_queue = queue.popleft()
-            if object_queue.ready is urgency:  # else it has moved on to another queue since
+            if object_queue.ready is urgency:  # else it has moved to another queue
                 object_queue.ready = None
                 object_queue.under_way = object_queue.next()
                 return object_queue

@@ -68,7 +68,7 @@ class LastEvictions:
         if any(each.uid in found.stopped for each in pods) or not any(each.holds for each in pods):
             found.count(gang.checkpointed_s)
         else:
-            found.stopped.clear()  # what is saved from here on is of a later run
+            found.stopped.clear()  # later checkpoints belong to a later run
         lost = {} if found.lost_gpu_s is None else {"lostGpuSeconds": round(found.lost_gpu_s, 1)}
         return {**found.words, **lost}
 

@@ -36,7 +36,7 @@ class _KeptPod:
     """Pod of a Job, which is being deleted."""
 
     uid: str
-    written: bool = False  # it has the condition, or gets it
+    written: bool = False  # True: the pod has the condition, or its write is queued
 
 
 class NamespaceEnds:

@@ -17,7 +17,7 @@ from weir.kubernetes.translate.owner_suspensions import RESTARTS
 class Urgency(IntEnum):
     """Order of operations that can't all be sent at once."""
 
-    PODS = 0  # what people wait for: places and evictions
+    PODS = 0  # placements and evictions, which people wait for
     OBJECTS = 1
     STATUSES = 2
 
@@ -111,7 +111,8 @@ class Bind(_OfPod):
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
     about: object = None
-    before: tuple[Preparation | AllocateClaim, ...] = ()  # if one of them is refused, so is the binding
+    # Writes before the binding; a refusal of one refuses the binding
+    before: tuple[Preparation | AllocateClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +123,10 @@ class Evict(_OfPod):
     `overrides` deletes the pod where its budget refuses. `needed_by` is the workload that needs it.
     """
 
-    grace_s: int | None = None  # None: its own
+    grace_s: int | None = None  # None: the pod's own grace period
     because: EmitEvent | None = None
     about: object = None
-    ends: PodCondition | None = None  # written on the pod before: its owner is to make no other pod
+    ends: PodCondition | None = None  # condition written first, so that the owner makes no replacement
     insists: bool = False
     overrides: bool = False
     needed_by: str = ""
@@ -154,7 +155,7 @@ class UpsertWorkload(_OfPath):
 
     name: str
     body: Mapping[str, object]
-    there: bool = False  # it is there already, as far as is known
+    there: bool = False  # True: the object is known to exist
     about: object = None
 
     @property
@@ -258,7 +259,7 @@ class ApplyObject(_OfPath):
 Write = Bind | Evict | SuspendOwner | UpsertWorkload | PatchStatus | PatchNode | PatchMetadata | ApplyObject
 
 
-# Outcomes of a write: one of these, once. `WriteDelayed` may come before it any number of times
+# Outcomes of a write: exactly one of these. Any number of `WriteDelayed` may come before
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ class PendingPods:
     __slots__ = ("_conditions", "next_s")
 
     def __init__(self) -> None:
-        self._conditions: dict[str, _WrittenCondition] = {}  # by the uid of a pod
-        self.next_s: float | None = None  # when the next word about one of them is due
+        self._conditions: dict[str, _WrittenCondition] = {}  # by uid of the pod
+        self.next_s: float | None = None  # time of the next condition or event
 
     def take(
         self, gang: Gang, pods: Iterable[tuple[TrackedPod, Explanation]], now_s: float
@@ -73,7 +73,7 @@ class PendingPods:
         is_new = (written.reason, written.sentence) != (reason, why.sentence)
         if is_new and now_s >= written.written_s + every_s:
             written.reason, written.sentence, written.written_s = reason, why.sentence, now_s
-            if why.why != GATED:  # the API server has written that condition itself
+            if why.why != GATED:  # for gated pods the API server writes the condition
                 yield condition(
                     gang.key.namespace, tracked.name, tracked.uid, reason, why.sentence, written.since_s
                 )

@@ -31,9 +31,9 @@ class QueueFinalizers:
         self._registry = registry
         self._looked_at: tuple[int, int] | None = None
         self._idle_since_s: dict[Key, float] = {}
-        # Of each change that was asked for: the version it is of, the finalizers, and when
+        # Requested changes: resource version, finalizers and time
         self._asked: dict[Key, tuple[str, list[str], float]] = {}
-        self.due_s: float | None = 0.0  # when to look without a change
+        self.due_s: float | None = 0.0  # time of the next check without a change
 
     @property
     def has_work(self) -> bool:
@@ -54,7 +54,7 @@ class QueueFinalizers:
             has, leaving = FINALIZER in metadata.finalizers, metadata.deletion_timestamp is not None
             if key in used:
                 self._idle_since_s.pop(key, None)
-                wanted = has or not leaving  # the API server takes no new one then
+                wanted = has or not leaving  # the API server refuses new finalizers during a deletion
             else:
                 wanted = has and not leaving and not self._is_idle(key, now_s)
             if wanted == has:

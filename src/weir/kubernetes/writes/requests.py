@@ -86,9 +86,9 @@ async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
             isinstance(error, Conflict)
             and not isinstance(write, Bind | PatchNode | PatchMetadata | SuspendOwner)
         ):
-            raise  # the other kinds have no precondition that may not hold
+            raise  # writes without a precondition are retried after a conflict
         if uncertain and isinstance(write, Bind):
-            raise  # an earlier try may be carried out yet, whatever became of this one
+            raise  # retry: an earlier try may still succeed
         return WriteRefused(error.status, error.message)
 
 
@@ -117,7 +117,7 @@ async def _bind(api: LeaderGuard, write: Bind, *, uncertain: bool) -> Outcome:
     try:
         await api.post(f"{write.object_path}/binding", body, IgnoredObject)
     except Conflict:
-        outcome = await _bound(api, write) if uncertain else None  # the first try may have come through late
+        outcome = await _bound(api, write) if uncertain else None  # an earlier try may have succeeded
         if outcome is None:
             raise
         return outcome

@@ -58,7 +58,7 @@ class SharedNodes:
         if self._waiting_since_s is not None and now_s >= self._waiting_since_s + rules.wait_s:
             node = node_states.unused_node() if len(own) < rules.nodes_max else None
             if node is not None:
-                self._waiting_since_s = now_s  # the next node takes another while
+                self._waiting_since_s = now_s  # the wait for the next node begins now
                 patches.append(_labelled(node, BY_POLICY))
         return patches
 

@@ -117,7 +117,7 @@ class _GangEvents:
     stated: dict[str, StatedEvent] = field(default_factory=dict)
     past: dict[str, StatedEvent] = field(default_factory=dict)
     quota_returned_at: str = ""
-    has_news: bool = False  # an eviction that no status states yet
+    has_news: bool = False  # True: an eviction that no status states yet
 
 
 class PastEvents:

@@ -63,7 +63,7 @@ REWORDED_S = 60.0
 """Delay of a reason whose words alone changed, while more than FEW workloads are pending."""
 WAITING_AT_ONCE = 8
 """In a burst, workloads that wait and are told why in one turn."""
-EVENTS_HELD_MOST = 16  # events about a workload that wait for its object
+EVENTS_HELD_MOST = 16  # events of a workload that are kept until its object exists
 _MOVING = frozenset(("Starting", "Running", "Stopping"))
 _WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
 
@@ -78,14 +78,14 @@ class StatusWriter:
         self._stops: dict[Gang, Explanation] = {}
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
-        self._is_burst = False  # many workloads changed in the last turn
-        self._delayed: dict[Gang, float] = {}  # not told in a burst, and since when
+        self._is_burst = False  # True: many workloads changed in the last turn
+        self._delayed: dict[Gang, float] = {}  # workloads delayed by a burst, with the time since which
         self._evictions = LastEvictions(cluster_state.node_states)
         self.past = PastEvents()
         self._groups = GroupConditions()
-        self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
+        self._events: dict[Gang, list[EmitEvent]] = {}  # events about an object without a uid yet
         self.scale_up_over_quota = False  # autoscalers may add nodes for work over its quota, too
-        self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
+        self._reasoned: dict[Gang, None] = {}  # workloads with a new reason, or with one that is due
 
     def stops(self, gang: Gang, stop: StopPod, now_s: float) -> list[Write | EmitEvent]:
         """Report that a pod is being stopped, and why; return writes to send before its eviction."""
@@ -119,7 +119,7 @@ class StatusWriter:
         """Note that these workloads wait for another reason now."""
         named, names = self._cluster_state.registry.named, list(names)
         changed = {named[name]: None for name in names if name in named}
-        if len(names) > FEW:  # of most of them a number has changed that the next one changes again
+        if len(names) > FEW:  # most of these have only a changed number, which changes again soon
             changed = {gang: None for gang in changed if not self._is_reworded_soon(gang)}
         self._cluster_state.registry.changed.update(changed)
         self._reasoned.update(changed)
@@ -221,7 +221,7 @@ class StatusWriter:
         """Have this kept in the status of its object, which is made first if there is none yet."""
         done = self._written.get(gang)
         first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
-        shown = self._written[gang].shown if gang in self._written else ""  # a new one has past events
+        shown = self._written[gang].shown if gang in self._written else ""  # a new object has no past events
         status = {"phase": shown or phase_of(gang), "written": "", **words}
         return [*first, status_patch(gang, status, urgent=urgent)]
 
@@ -229,7 +229,7 @@ class StatusWriter:
         """Write all of a workload again after a while, because a write of it was refused."""
         done = self._written.get(gang)
         if not gang.count:
-            self._drop(gang)  # its object may have gone with its owner
+            self._drop(gang)  # the object may have been deleted with its owner
         elif done is not None:
             done.spec, done.status, done.found = "", b"", ""
             self._later[gang] = now_s + AGAIN_S
@@ -252,7 +252,7 @@ class StatusWriter:
         until_s = self._passing_until(gang, phase, why, done, now_s)
         if now_s < until_s and not at_once:
             self._later[gang] = until_s
-            return []  # it is something else in a moment, and one write says it all
+            return []  # the state is about to change, and one write is enough
         writes: list[Write | EmitEvent] = []
         spec = spec_body(gang, done, self._cluster_state.node_states)
         if (text := digest(spec)) != done.spec and may_change(gang, done, self._cluster_state):
@@ -283,7 +283,7 @@ class StatusWriter:
             done = self._written[gang] = WrittenStatus()
             self._begin(gang, done, now_s)
         if not (gang.count or gang.starts or done.spec or gang.ending):
-            self._drop(gang)  # its pods turned out to be of another workload
+            self._drop(gang)  # its pods belong to another workload
             return None
         return None if goes_with_its_owner(gang, done, self._cluster_state) else done
 
@@ -294,7 +294,7 @@ class StatusWriter:
         undecided = phase == "Pending" and why is not None and why is self._stops.get(gang)
         done.undecided_s = (done.undecided_s or now_s) if undecided else None
         if done.undecided_s is not None:
-            return done.undecided_s + PASSING_S  # its pods are back: the next decision says why they wait
+            return done.undecided_s + PASSING_S  # its pods are back: the next decision has their reason
         assert gang.head is not None
         if self._is_burst and phase == "Starting" and not any(pending(gang)):
             return max(tracked.at_s for tracked in gang.pods() if tracked.holds) + STARTING_S
@@ -353,7 +353,7 @@ class StatusWriter:
             self._evictions.restore(gang, last)
         if thing.status.since:
             done.phase = thing.status.phase
-            done.since_s = min(seconds_of(thing.status.since), now_s)  # by another clock, perhaps
+            done.since_s = min(seconds_of(thing.status.since), now_s)  # another clock may have written it
 
     def _why(self, gang: Gang, phase: str) -> Explanation | None:
         if phase == "Refused" or gang.quarantined:
@@ -369,7 +369,7 @@ class StatusWriter:
             return self._stops.get(gang) if phase == "Stopping" else None
         return gate_of(gang) or self._reasons.get(gang.name) or self._stops.get(gang)
 
-    # Pods that wait
+    # Pending pods
 
     def _waits(
         self, gang: Gang, phase: str, why: Explanation | None, done: WrittenStatus, now_s: float

@@ -72,20 +72,21 @@ class WrittenStatus:
     )
 
     def __init__(self) -> None:
-        self.spec = ""  # what was written, as a digest
-        self.counts: tuple[int, ...] = ()  # of it, the pods of each group
+        self.spec = ""  # digest of the written spec
+        self.counts: tuple[int, ...] = ()  # pods of each group in it
         self.found = ""  # digest of another owner's annotation
-        self.missing_s: float | None = None  # since when its object is gone that was there
+        self.missing_s: float | None = None  # time since which its object is missing
         self.status = b""
-        self.status_s = float("-inf")  # when that was written
+        self.status_s = float("-inf")  # time of the last written status
         self.life = NO_LIFE
-        self.most = (0, 0)  # pods, and thousandths of their devices
+        self.most = (0, 0)  # largest number of pods, and of thousandths of devices
         self.phase = ""
-        self.shown = ""  # the phase that was written last
+        self.shown = ""  # last written phase
         self.since_s = 0.0
         self.why = ""
-        self.at_s = float("-inf")  # of the last write
-        self.undecided_s: float | None = None  # since when its pods are back after a stop, without a reason
+        self.at_s = float("-inf")  # time of the last write
+        # Time since which its pods are back after a stop, without a reason
+        self.undecided_s: float | None = None
         self.pending = PendingPods()
 
 
