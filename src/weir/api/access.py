@@ -70,10 +70,10 @@ class TokenRow(Answer):
     user: str
     role: Shown[Role]
     projects: list[str] = Field(default=[])
-    created_s: float | None = None  # when its text was made
+    created_s: float | None = None  # creation of the present text
     label: str = ""
     expires_s: float | None = None
-    used_s: float | None = None  # when it was last used, to the minute
+    used_s: float | None = None  # last use, to the minute
 
 
 class TokenPage(Page):

@@ -113,25 +113,25 @@ class WorkloadDetail(WorkloadRow):
 
     pod_rows: list[PodRow] = []
     command: list[str] | None = None
-    env: dict[str, str] | None = None  # the values only for its user and administrators
-    secrets: dict[str, str] | None = None  # names of the project's secrets, by variable
+    env: dict[str, str] | None = None  # values are visible to its user and administrators only
+    secrets: dict[str, str] | None = None  # names of secrets by environment variable
     directory: str | None = None
-    session: Shown[SessionKind] | None = None  # opened in a browser
-    image: str | None = None  # of the container its command runs in; None: it runs as a process
+    session: Shown[SessionKind] | None = None  # kind of a session in the browser
+    image: str | None = None  # image of its container; None: it runs as a process
     pull: str | None = None
-    pod_cpu: float | None = None  # cores that each pod of the first group asks for; None: none stated
+    pod_cpu: float | None = None  # cores of each pod of the first group; None: not stated
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None
-    begin_s: float | None = None  # it doesn't start before
+    begin_s: float | None = None  # earliest start
     dependencies: list[DependencyRow] = []
-    gpu_access: Shown[Isolation] | None = None  # whether other jobs are kept off its GPUs; None: it has none
-    gpu_access_by: str | None = None  # means of the kernel that keeps them off; None: there is none
-    gpu_memory: Shown[Isolation] | None = None  # whether they are kept off its part of their memory
-    gpu_memory_by: str | None = None  # what limits a share's memory; None: nothing does, or needs to
-    gpu_memory_why: str | None = None  # why nothing limits a share's memory
-    checkpoints: str | None = None  # the directory it saves its state in, on the machine of the pool
+    gpu_access: Shown[Isolation] | None = None  # isolation of its GPUs from other jobs; None: it has no GPUs
+    gpu_access_by: str | None = None  # means of the isolation in the kernel; None: none
+    gpu_memory: Shown[Isolation] | None = None  # isolation of its part of the GPUs' memory
+    gpu_memory_by: str | None = None  # means of that isolation; None: none, or not needed
+    gpu_memory_why: str | None = None  # cause of a missing memory limit
+    checkpoints: str | None = None  # checkpoint directory on the machine of the pool
     checkpointed_s: float | None = None
-    step: int | None = None  # the last one it reported
+    step: int | None = None  # last reported step
     reported: dict[str, float] = {}
     events: list[EventRow] = []
 
@@ -140,9 +140,9 @@ class Suggestion(Answer):
     """A change that would let a pending workload start now; each was tried on a copy of the pool."""
 
     sentence: str
-    change: dict[str, object] = {}  # fields of the submission that would change
-    at_s: float | None = None  # when, if it is only a matter of time
-    how: str | None = None  # instructions; None: `change` says it
+    change: dict[str, object] = {}  # changed fields of the submission
+    at_s: float | None = None  # time of the start, if nothing has to change
+    how: str | None = None  # instructions; None: `change` is enough
 
 
 class QueueRow(Answer):
@@ -151,22 +151,22 @@ class QueueRow(Answer):
     name: str
     kind: Shown[Literal["department", "project"]]
     parent: str | None = None
-    quota: dict[str, float] = {}  # unlimited where missing, but for gpu
-    follows: bool = False  # its gpu quota is the sum of its children's: none was stated
+    quota: dict[str, float] = {}  # a missing resource is unlimited, a missing gpu quota is 0
+    follows: bool = False  # True: no gpu quota is stated, so it is the sum of its children's
     limit: dict[str, float] = {}
     weight: dict[str, float] = {}
     priority: int = 100
-    max_priority: int | None = None  # of its members' workloads
+    max_priority: int | None = None  # limit for workloads of its members
     max_priority_of: dict[str, int] = {}  # by user, in place of `max_priority`
-    person_limits: PersonLimitsRow = PersonLimitsRow()  # of each person
-    person_limits_of: dict[str, PersonLimitsRow] = {}  # by user, before the others
+    person_limits: PersonLimitsRow = PersonLimitsRow()  # limits of each person
+    person_limits_of: dict[str, PersonLimitsRow] = {}  # by user, in place of `person_limits`
     defaults: WorkloadDefaultsRow = WorkloadDefaultsRow()
-    times: dict[str, float] = {}  # time rules of a project, by their words, in seconds; 0 is none
+    times: dict[str, float] = {}  # time rules of a project in seconds, by key; 0: no limit
     allocated: dict[str, float] = {}
     share: dict[str, float] = {}
     running: int = 0
     pending: int = 0
-    warnings: list[str] = []  # quotas that can't all be kept
+    warnings: list[str] = []  # quotas that exceed the capacity
 
 
 SUGGESTIONS_WAIT_S_MAX = 10.0
@@ -180,15 +180,15 @@ class WhyAnswer(Answer):
     status: Shown[Status]
     reason: Explanation | None
     evicted: EvictionRow | None = None
-    position: int | None = None  # among the pending workloads of its project, from 1
+    position: int | None = None  # position among the pending workloads of its project, from 1
     waiting: int = 0
-    activity: ActivityRow | None = None  # None: it doesn't run, or has no GPUs
+    activity: ActivityRow | None = None  # None: it isn't running, or has no GPUs
     queues: list[QueueRow] = []  # its project, then its ancestors
     suggestions: list[Suggestion] = []
     array: ArrayCounts | None = None  # its indices, if it is an array
-    untried: list[str] = []  # kinds of changes that weren't tried to the end for lack of time
-    unfinished: bool = False  # suggestions are still being tried: a later answer has them
-    withheld: bool = False  # there are no suggestions, because they may name work that the person may not see
+    untried: list[str] = []  # kinds of changes that weren't all tried for lack of time
+    unfinished: bool = False  # True: later answers will have more suggestions
+    withheld: bool = False  # True: no suggestions, as they may name workloads hidden from the person
 
 
 class QuotaEffect(Answer):
@@ -207,7 +207,7 @@ class QuotaPreview(Answer):
 
     stops: list[QuotaEffect] = []
     starts: list[QuotaEffect] = []
-    warnings: list[str] = []  # quotas that couldn't all be kept
+    warnings: list[str] = []  # quotas that would exceed the capacity
 
 
 class SubmissionPreview(Answer):
@@ -231,11 +231,11 @@ class DeviceRow(Answer):
     workloads: list[str] = []
     temperature_c: int | None = None
     power_w: float | None = None
-    errors: int | None = None  # of memory, uncorrected, since the driver was loaded
-    foreign: str | None = None  # the process outside the pool that uses it
-    foreign_command: str | None = None  # its command line, for administrators alone
-    drained: str | None = None  # by whom and why: nothing is started on it
-    activity: str | None = None  # of the workloads on it; quiet: its workload computes on other devices
+    errors: int | None = None  # uncorrected memory errors since the driver was loaded
+    foreign: str | None = None  # foreign process on the device
+    foreign_command: str | None = None  # its command line, for administrators only
+    drained: str | None = None  # user and reason of the drain
+    activity: str | None = None  # activity of its workloads; quiet: the workload uses its other devices
 
 
 class NodeRow(Answer):
@@ -265,9 +265,9 @@ class PoolStatus(Answer):
     started_s: float
     virtual: bool = False
     others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
-    trouble: str | None = None  # its impairment now, in a sentence
-    certificate_ends_s: float | None = None  # of the listener for other machines; None without one
-    session_headroom: int | None = None  # GPUs that stay free for sessions, as learned; None: not learned
+    trouble: str | None = None  # sentence about a current problem
+    certificate_ends_s: float | None = None  # None: no listener for other machines
+    session_headroom: int | None = None  # learned number of GPUs kept free for sessions; None: not learned
     session_headroom_why: str = ""
 
 
@@ -275,7 +275,7 @@ class EventPage(Page):
     """A page of events, newest first."""
 
     items: list[EventRow]
-    note: str | None = None  # what is missing in it, in a sentence
+    note: str | None = None  # sentence about missing data
 
 
 class QueuePage(Page):
@@ -301,8 +301,8 @@ class CheckpointRow(Answer):
     path: str
     bytes: int
     files: int
-    saved_s: float  # the newest change of a file
-    whole: bool = True  # False if there are too many files to count
+    saved_s: float  # latest change of a file
+    whole: bool = True  # False: too many files to count
 
 
 class CheckpointPage(Page):
@@ -317,13 +317,13 @@ class UsageRow(Answer):
     key: str
     allocated_gpu_s: float
     used_gpu_s: float | None
-    idle_gpu_s: float | None  # allocated, and seen idle
+    idle_gpu_s: float | None  # allocated, and measured as idle
     over_quota_gpu_s: float
-    waiting_s: float  # of workloads, all together
+    waiting_s: float  # sum of the waits of workloads
     workloads: int
     ended: int
     preempted: int
-    working_gpu_s: float | None = None  # by the state of the workloads, as far as it is known
+    working_gpu_s: float | None = None  # by state of the workloads, as far as measured
     starved_gpu_s: float | None = None
     parked_gpu_s: float | None = None
     left_gpu_s: float | None = None
@@ -336,7 +336,7 @@ class UsageReport(Answer):
     until_s: float
     by: Shown[Literal["project", "department", "user", "type", "node", "gpu_model"]]
     rows: list[UsageRow]
-    note: str | None = None  # what is missing in it, in a sentence
+    note: str | None = None  # sentence about missing data
 
 
 class Problem(Answer):

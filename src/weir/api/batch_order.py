@@ -38,7 +38,7 @@ def ordered_positions(submissions: Sequence[Submission]) -> list[int]:
             followers[each].append(at)
     left = [len(needed) for needed in needs]
     order = [at for at, number in enumerate(left) if not number]
-    for at in order:  # it grows meanwhile
+    for at in order:  # the loop appends to it
         for follower in followers[at]:
             left[follower] -= 1
             if not left[follower]:

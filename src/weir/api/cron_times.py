@@ -87,5 +87,5 @@ def last_time(cron: str, zone: ZoneInfo, until_s: float) -> float | None:
 def run_name(schedule: str, zone: ZoneInfo, at_s: float) -> str:
     """Return the name of the workload of a run: `nightly-20261201-0200`, in the time of the zone."""
     at = datetime.fromtimestamp(at_s, zone)
-    again = "b" if at.fold else ""  # the clock shows this time for the second time
+    again = "b" if at.fold else ""  # the second time that the clock shows this time
     return f"{schedule}-{at:%Y%m%d-%H%M}{again}"

@@ -27,8 +27,8 @@ class VictimRow(Answer):
     project: str
     gpus: float
     lost: float  # GPU-seconds of work since its checkpoint, and its restart
-    price: float | None = None  # GPU-seconds by which victims are compared: `lost` less a credit for size
-    rule: str | None = None  # by which it may be evicted; None until others have stopped
+    price: float | None = None  # GPU-seconds to compare victims: `lost` less a credit for size
+    rule: str | None = None  # rule that allows its eviction; None until others are evicted
     protected: str = ""
 
 
@@ -39,4 +39,4 @@ class DecisionAnswer(Answer):
     eligible: int
     protected: int
     victims: list[VictimRow]
-    again: bool = False  # no decision is due on it: this is the decision if it were placed now
+    again: bool = False  # True: no decision is due, so this is the decision if it were placed now

@@ -32,7 +32,7 @@ class HistoryRow(UsageRow):
     waits: WaitTimes = WaitTimes()
     to_quota: WaitTimes = WaitTimes()
     evicted: int = 0
-    lost_gpu_s: float = 0.0  # run time that evictions lost, since the last checkpoint
+    lost_gpu_s: float = 0.0  # run time lost by evictions, since the last checkpoints
     cost: float | None = None  # None without prices
 
 
@@ -66,4 +66,4 @@ class HistoryReport(Answer):
     total: HistoryRow
     rules: list[EvictionRuleRow]
     points: list[HistoryPoint]
-    note: str | None = None  # what is missing in it, in a sentence
+    note: str | None = None  # sentence about missing data

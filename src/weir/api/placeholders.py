@@ -52,7 +52,7 @@ def fill(workload: Mapping[str, Any], values: Mapping[str, str], size_max: int) 
     body = dict(workload)
     command = body.get("command")
     if isinstance(command, str):
-        with suppress(ValueError):  # the check of the submission says what is wrong
+        with suppress(ValueError):  # the later check of the submission reports the error
             body["command"] = words_of(
                 _PLACEHOLDER.sub(lambda match: f"${{{{{match[1].strip()}}}}}", command)
             )
@@ -103,5 +103,5 @@ def _read_typed(before: Mapping[str, Any], after: dict[str, Any], values: Mappin
         match = _PLACEHOLDER.fullmatch(text.strip()) if isinstance(text, str) else None
         value = None if match is None else values.get(match[1].strip())
         if value is not None:
-            with suppress(ValueError):  # a number too long to read stays a text, and is refused
+            with suppress(ValueError):  # a number that is too long stays a text, and is refused later
                 after[key] = plain(value.strip())

@@ -35,11 +35,11 @@ class ScheduleRow(Answer):
     zone: str
     concurrency: Shown[Concurrency]
     suspended: bool
-    next_s: float | None  # None while it is suspended, or if no time follows
-    last_s: float | None = None  # time of the last run that was due
-    last: str | None = None  # its workload; None if it was skipped or refused
-    said: str = ""  # of the last run that was due: why it was skipped, refused, or late
-    active: list[str] = Field(default=[])  # its workloads that aren't over
+    next_s: float | None  # None: suspended, or no further time
+    last_s: float | None = None  # time of the last due run
+    last: str | None = None  # workload of the last due run; None: skipped or refused
+    said: str = ""  # cause why the last due run was skipped, refused or late
+    active: list[str] = Field(default=[])  # its workloads that haven't ended
     command: list[str] = Field(default=[])
 
 

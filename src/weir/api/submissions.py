@@ -34,17 +34,18 @@ class Submission(Entry):
     retries: Annotated[int, Field(ge=0, le=100)] | None = None
     array: Indices | None = None
     begin: Moment | None = None
-    after: list[Name] = Field(default=[])  # workloads that have started before it does
-    after_ok: list[Name] = Field(default=[])  # that have succeeded
-    after_not_ok: list[Name] = Field(default=[])  # that have failed or were stopped
-    after_any: list[Name] = Field(default=[])  # that have ended
+    after: list[Name] = Field(default=[])  # workloads that have to start before it
+    after_ok: list[Name] = Field(default=[])  # workloads that have to succeed before it
+    after_not_ok: list[Name] = Field(default=[])  # workloads that have to fail or be stopped before it
+    after_any: list[Name] = Field(default=[])  # workloads that have to end before it
     topology: TopologyRequestEntry | None = None
     env: dict[str, Word] = Field(default={})
-    secrets: dict[str, Name] = Field(default={}, max_length=200)  # the project's, by variable
+    # Names of the project's secrets, by environment variable
+    secrets: dict[str, Name] = Field(default={}, max_length=200)
     directory: str | None = None
-    session: SessionKind | None = None  # opened in a browser; `command` is its program
+    session: SessionKind | None = None  # kind of session in the browser; `command` starts its program
     image: Annotated[str, Field(max_length=512)] | None = None
-    pull: Pull | None = None  # of the image, by default if it is missing
+    pull: Pull | None = None  # pull policy of the image; None: if it is missing
     container_runtime: ContainerRuntime | None = None
     pods: list[PodsEntry] = Field(default=[PodsEntry()], min_length=1, max_length=64)
 

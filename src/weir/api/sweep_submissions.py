@@ -48,7 +48,8 @@ class SweepSubmission(Entry):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     parallel: Annotated[int, Field(ge=1, le=TRIALS_MAX)] | None = None
     arguments: bool = True  # append --NAME=VALUE to a command without placeholders
-    checkpoint_claim: Annotated[str, Field(min_length=1, max_length=253)] | None = None  # on a cluster
+    # PersistentVolumeClaim, on a cluster only
+    checkpoint_claim: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     workload: Submission
 
     @model_validator(mode="after")

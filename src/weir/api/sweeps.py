@@ -15,25 +15,25 @@ class RungValue(Answer):
     """Result of a trial at a rung. `value` None: its metric was no finite number there."""
 
     rung: int  # step
-    step: int  # that it reported, the rung's or a later one
+    step: int  # reported step: that of the rung, or a later one
     value: float | None
     at_s: float
-    promoted_among: int | None = None  # trials that had reached the rung when it was promoted from it
+    promoted_among: int | None = None  # number of trials that had reached the rung at its promotion
 
 
 class TrialRow(Answer):
     """A trial of a sweep."""
 
     number: int
-    name: str  # of its workload
+    name: str  # name of its workload
     uid: int
     state: Shown[TrialState]
     params: dict[str, Value]
-    target: int  # step of the rung that it runs to
+    target: int  # step of the rung that it runs to next
     results: list[RungValue] = []
     gpu_hours: float = 0.0
-    command: list[str] | None = None  # on a cluster, of the best trial
-    checkpoints: str | None = None  # the same
+    command: list[str] | None = None  # on a cluster only, for the best trial
+    checkpoints: str | None = None  # on a cluster only, for the best trial
 
 
 class RungRow(Answer):
@@ -74,14 +74,14 @@ class SweepRow(Answer):
     project: str
     user: str
     state: Shown[SweepState]
-    sentence: str = ""  # why it is over, or what keeps it from going on
+    sentence: str = ""  # reason of its end, or of a delay
     metric: str
     mode: Shown[Literal["min", "max"]]
-    trials: int  # begun so far
+    trials: int  # number of begun trials
     trials_max: int
     running: int = 0
     parked: int = 0
-    best: float | None = None  # at any rung
+    best: float | None = None  # best value at any rung
     best_trial: int | None = None
     best_rung: int | None = None  # step of the rung at which it had the best result
     gpu_hours: float = 0.0
@@ -100,14 +100,14 @@ class SweepDeleted(Answer):
 
     name: str
     trials: int
-    checkpoints_deleted: int  # trials whose checkpoints were deleted
-    checkpoints_kept: int  # trials whose checkpoints stay
+    checkpoints_deleted: int  # number of trials with deleted checkpoints
+    checkpoints_kept: int  # number of trials with kept checkpoints
 
 
 class SweepDetail(SweepRow):
     """Details of a sweep, with all its trials."""
 
-    params: dict[str, str]  # ranges, as they were written
+    params: dict[str, str]  # ranges as submitted
     rungs: list[int]
     eta: int
     sampler: Shown[SamplerName]

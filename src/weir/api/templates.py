@@ -59,7 +59,7 @@ class TemplateRow(Answer):
     saved_s: float
     parameters: list[ParameterRow]
     workload: dict[str, Any]
-    problem: str = ""  # why it can't be used
+    problem: str = ""  # cause why it can't be used
 
 
 class TemplatePage(Page):

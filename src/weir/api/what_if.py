@@ -32,7 +32,7 @@ class WhatIfRow(Answer):
     state: Shown[Literal["running", "done", "failed", "cancelled"]]
     progress: float = 0.0
     jobs: int = 0
-    sentence: str = ""  # why it failed
+    sentence: str = ""  # cause of a failure
     result: dict[str, Any] | None = None
 
 

@@ -40,7 +40,8 @@ Shown = Annotated[Words, _ShowUnknown()]
 class Answer(BaseModel):
     """Base of the responses. A newer server may send more fields and words than an older client knows."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)  # a command uses few
+    # Deferred, because a command uses few models
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Page(Answer):
@@ -64,11 +65,11 @@ class EvictionRow(Answer):
     at_s: float
     rule: str
     sentence: str
-    by: str | None = None  # the workload it was stopped for
+    by: str | None = None  # beneficiary of the eviction
     by_user: str | None = None
     by_project: str | None = None
     choice: str = ""  # its cost, and that of the next choice of victims
-    lost_gpu_s: float | None = None  # GPU time that it lost, where that is known; on a cluster
+    lost_gpu_s: float | None = None  # lost GPU time, if known; on a cluster only
 
 
 class ArrayCounts(Answer):
@@ -102,13 +103,13 @@ class ActivityRow(Answer):
     without use while others of the workload compute.
     """
 
-    state: Shown[ActivityState] | None = None  # None: not certain yet
+    state: Shown[ActivityState] | None = None  # None: not yet certain
     since_s: float | None = None
     signals: list[str] = []
     quiet: list[str] = []
-    warning: str | None = None  # what the idle rules do next, in a sentence
-    unprotected: bool = False  # idle: any request may take its GPUs
-    extended_until_s: float | None = None  # the idle rules leave it alone until then
+    warning: str | None = None  # next action of the idle rules, as a sentence
+    unprotected: bool = False  # True: idle, so that any request may evict it
+    extended_until_s: float | None = None  # end of its extension of the idle rules
 
 
 class WorkloadRow(Answer):
@@ -122,27 +123,27 @@ class WorkloadRow(Answer):
     status: Shown[Status]
     priority: int
     preemptible: bool
-    devices: float  # requested, all pods together
+    devices: float  # requested devices of all pods
     pods: int
     pods_running: int
     submitted_s: float
     first_started_s: float | None = None
-    started_s: float | None = None  # of the current run, or the last one if it is over
+    started_s: float | None = None  # start of the current run, or of the last one after the end
     ended_s: float | None = None
-    ran_s: float = 0.0  # wall time of all its runs, the current one up to this answer
-    ran_before_s: float = 0.0  # the part of ran_s that is of runs that are over
-    kept_s: float = 0.0  # of its run, the part that a stop now wouldn't lose: up to its last checkpoint
-    exit_code: int | None = None  # once it is over: 0 on success, 128 and more for a signal
+    ran_s: float = 0.0  # wall time of all its runs, with the current one until now
+    ran_before_s: float = 0.0  # the part of `ran_s` of ended runs
+    kept_s: float = 0.0  # run time up to its last checkpoint, which a stop wouldn't lose
+    exit_code: int | None = None  # after its end: 0 on success, 128 and more for a signal
     restarts: int = 0
-    reason: Explanation | None = None  # why it waits, or how it ended
-    evicted: EvictionRow | None = None  # the last time, since the server was started
+    reason: Explanation | None = None  # reason why it is pending, or how it ended
+    evicted: EvictionRow | None = None  # its last eviction since the start of the server
     nodes: list[str] = []
-    progress: float | None = None  # the part of its work that is done, as the job reported
-    sweep: str | None = None  # the sweep that it is a trial of
-    array: ArrayCounts | None = None  # of an array, which one row stands for
-    array_uid: int | None = None  # of an index, its array
+    progress: float | None = None  # reported part of its work that is done
+    sweep: str | None = None  # its sweep, if it is a trial
+    array: ArrayCounts | None = None  # set on an array, which has one row
+    array_uid: int | None = None  # number of its array, on an index
     index: int | None = None
-    activity: ActivityRow | None = None  # None: it doesn't run, or has no GPUs
+    activity: ActivityRow | None = None  # None: it isn't running, or has no GPUs
 
 
 class ArrayIndexRow(Answer):
@@ -175,6 +176,6 @@ class WorkloadPage(Page):
 
     items: list[WorkloadRow]
     trouble: str | None = None
-    note: str | None = None  # what is missing in it, in a sentence
+    note: str | None = None  # sentence about missing data
     gpus: int | None = None
     gpus_in_use: float | None = None

@@ -94,7 +94,7 @@ class Lines(Generic[Row]):
         texts = [plain(column.cell(row)) for column in self._columns]
         self._widths = [max(width, cells(text)) for width, text in zip(self._widths, texts, strict=True)]
         if self._columns and not self._columns[-1].right:
-            self._widths[-1] = 0  # nothing comes after it
+            self._widths[-1] = 0  # the last column needs no padding
         lines = []
         if not self._begun:
             self._begun = True

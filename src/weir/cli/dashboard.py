@@ -88,5 +88,5 @@ def open_in_browser(link: str, *, is_secret: bool = True) -> None:
         try:
             link = written(link)
         except OSError:
-            return  # it is printed
+            return  # the address is printed
     webbrowser.open(link)

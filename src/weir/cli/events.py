@@ -167,7 +167,7 @@ def _as_they_come(
 
     last, outage = 0, ServerOutage(report_outage)
     for number, change in enumerate(chain([Change("reset", None)], pool.stream())):
-        # With the first change it is certain that nothing more is missed; until then something may have been.
+        # The first change proves that no event was missed since the list; before, some may have been.
         looks = change.kind == "reset" or number == 1
         missed = waited_out(newest, outage) if looks else [change.row]
         for row in missed:

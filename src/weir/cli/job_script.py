@@ -65,7 +65,7 @@ def refuse_unread_directives(command: Sequence[str]) -> None:
         ScriptError: the command's file has #WEIR lines.
     """
     text = ""
-    with suppress(OSError, ValueError):  # a program of the pool, perhaps, or one that is no text
+    with suppress(OSError, ValueError):  # may be a program that the pool finds, or no text
         if (file := Path(command[0])).is_file():
             with file.open("rb") as start:
                 text = start.read(SCRIPT_BYTES_MOST).decode()

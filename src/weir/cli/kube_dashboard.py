@@ -42,7 +42,7 @@ class ProviderOptions:
             client_id=self.oidc_client_id,
             client_secret=None if path is None else read_secret(path, is_mounted=True),
             extra_scopes=tuple(filter(None, self.oidc_extra_scopes.split(","))),
-            user_claim=None,  # the API server names people
+            user_claim=None,  # the API server names the person
         )
 
 

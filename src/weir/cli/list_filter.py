@@ -38,7 +38,8 @@ class ListFilter:
                 after=after,
             )
             rows += [row for row in page.items if row.submitted_s >= (self.since_s or 0.0)]
-            if self.since_s is not None and len(rows) < len(page.items):  # they come newest first
+            # Rows come newest first, so older ones don't matter
+            if self.since_s is not None and len(rows) < len(page.items):
                 return rows, page.model_copy(update={"total": len(rows)})
             if page.next is None or not page.items or 0 < limit <= len(rows):
                 return rows, page

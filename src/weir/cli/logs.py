@@ -132,7 +132,7 @@ def ended(found: "WorkloadDetail") -> str:
     from weir.cli.formatting import sentence
     from weir.cli.workload_columns import time_of, tone_of
 
-    if found.array is not None and found.reason is not None:  # with the runs of all its indices
+    if found.array is not None and found.reason is not None:  # the reason contains the results of all indices
         return plain(sentence(found.reason.sentence, found.name))
     reason = found.reason if found.status != "succeeded" else None
     why = f". {plain(sentence(reason.sentence, found.name))}" if reason is not None else "."

@@ -81,7 +81,7 @@ def first_process(leader: EnteredLeader, *, awaited: bool = False) -> int:
         except container.NotEntered as reason:
             if not awaited:
                 raise EntryRefused(str(reason)) from None
-        if pod_files.started_ticks(leader.pid) != leader.ticks:  # the number may belong to another process
+        if pod_files.started_ticks(leader.pid) != leader.ticks:  # the process id may have been reused
             raise EntryRefused("its container is over: `weir describe` and `weir logs` say why")
         if not is_said:
             print(_AWAITED, file=sys.stderr, flush=True)

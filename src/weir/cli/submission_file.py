@@ -50,7 +50,7 @@ def read_submission(file: Path, command: Sequence[str] = ()) -> tuple[dict[str, 
     if "workloads" in body:
         _check_batch(body, mistakes)
         return dict(body), command
-    # Options may still name the project and the command.
+    # Options may add the project and the command.
     whole = {"project": "-", **({} if "run" in body else {"command": ["-"]}), **body}
     try:
         Submission.model_validate(whole)

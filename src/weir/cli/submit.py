@@ -141,7 +141,7 @@ def _submit(
     follow: bool,
     output: str,
 ) -> int:
-    in_container = "image" in words or body.get("image") is not None  # it finds its programs in its image
+    in_container = "image" in words or body.get("image") is not None  # programs are looked up in the image
     inherits = pool.address.is_loopback and not in_container
     env = environment_of(environment, body.pop("env", {}), inherits=inherits)
     if env:

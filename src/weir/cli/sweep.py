@@ -164,7 +164,7 @@ def _check(body: Mapping[str, Any], workload: dict[str, Any]) -> None:
         )
 
 
-# What there is
+# Lists
 
 
 def _tone(row: "SweepRow | TrialRow") -> Tone:

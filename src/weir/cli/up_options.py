@@ -149,7 +149,7 @@ def process_options(
     devices = cluster.devices
     namespace = cluster.namespace or ""
     served = None
-    if cluster.service is not None:  # only then is a web server imported
+    if cluster.service is not None:  # the web server is imported on demand
         from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions
 
         at = DEFAULT_PORT if port is None else port

@@ -29,7 +29,7 @@ def usage_error(error: CycloptsError, command: str) -> str:
 
 
 def _unread(error: CoercionError, value: str, command: str) -> str:
-    if error.msg is not None:  # it has what is allowed
+    if error.msg is not None:  # the message contains the allowed values
         return f"{error.msg}."
     if get_origin(error.target_type) is Literal:
         return f"{value!r} is unknown; write {_one_of(get_args(error.target_type))}."

@@ -264,7 +264,7 @@ def isolation_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:
     if detail.gpu_access is not None:
         means = f" ({detail.gpu_access_by})" if detail.gpu_access_by is not None else ""
         lines.append(("GPU access", f"{_ACCESS.get(detail.gpu_access, detail.gpu_access)}{means}"))
-    memory: str = _MEMORY.get(detail.gpu_memory, detail.gpu_memory)  # a newer server may have other words
+    memory: str = _MEMORY.get(detail.gpu_memory, detail.gpu_memory)  # a newer server may send other values
     if detail.gpu_memory_by is not None:
         memory = _LIMITED
     elif detail.gpu_memory == "cooperative" and detail.gpu_access is None:  # on a cluster

@@ -45,7 +45,7 @@ class MessageRefused(Exception):
     def __init__(self, sentence: str, *, passes: bool = False) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-        self.passes = passes  # the next try may succeed
+        self.passes = passes  # True: the next try may succeed
 
 
 class ClusterMessages:
@@ -87,7 +87,7 @@ class ClusterMessages:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="weir-messages", daemon=True)
             atexit.register(self.flush)
-            with suppress(RuntimeError):  # the interpreter ends
+            with suppress(RuntimeError):  # the interpreter is shutting down
                 self._thread.start()
 
     def flush(self, within_s: float = AT_EXIT_S) -> None:

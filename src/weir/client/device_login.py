@@ -98,7 +98,7 @@ def _poll(
         try:
             answer = _ask("POST", endpoint, "The identity provider", asked)
         except Unreachable:
-            interval_s = min(INTERVAL_S_MAX, interval_s * 2)  # as RFC 8628 has it for a lost connection
+            interval_s = min(INTERVAL_S_MAX, interval_s * 2)  # RFC 8628 asks for this after a lost connection
             continue
         error = answer.get("error")
         if error is None:

@@ -29,7 +29,7 @@ _NO_WORLD = (
     "controllers of training jobs do."
 )
 _share_kept = False
-_told: set[str] = set()  # sentences that this process has said
+_told: set[str] = set()  # sentences that this process has printed
 
 
 def checkpointed(step: int | None = None) -> None:
@@ -166,7 +166,7 @@ def _poke() -> None:
     with suppress(OSError):
         place = os.open(
             home, os.O_PATH | os.O_CLOEXEC
-        )  # names of sockets are short, those of homes needn't be
+        )  # names of sockets are limited to about 100 bytes, directories aren't
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as out:
                 out.sendto(name.encode(), f"/proc/self/fd/{place}/{socket_name}")
@@ -185,7 +185,7 @@ def _keep_to_share() -> None:
         getattr(torch, "cuda", None), "set_per_process_memory_fraction", None
     )
     if limit is None:
-        return  # it is still being imported
+        return  # its import isn't finished
     _share_kept = True
     with suppress(Exception):
         if float(fraction) < 1.0 and torch.cuda.is_available():

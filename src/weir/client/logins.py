@@ -110,7 +110,7 @@ def _read() -> dict[str, Login]:
         written = json.loads(os.read(file, _FILE_BYTES_MAX))
         return {str(url): _login(fields) for url, fields in written.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}  # of another version, or cut off: the next login writes it again
+        return {}  # unknown version or incomplete file: the next login replaces it
     finally:
         os.close(file)
 

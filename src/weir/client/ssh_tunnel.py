@@ -106,7 +106,7 @@ def _connect(address: SshAddress, path: Path) -> None:
         "ExitOnForwardFailure": "yes",
         "StreamLocalBindUnlink": "yes",
         "StreamLocalBindMask": "0177",
-        "ControlPath": "none",  # forwards of a shared connection would outlive this one
+        "ControlPath": "none",  # forwards of a shared connection would outlast this one
         "ConnectTimeout": str(_CONNECT_S),
         "ServerAliveInterval": "15",
         "ServerAliveCountMax": "3",
@@ -114,7 +114,7 @@ def _connect(address: SshAddress, path: Path) -> None:
     command = [ssh, "-fnTx", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
     command += ["-L", f"{path}:{address.path}", *(() if address.port is None else ("-p", str(address.port)))]
     command += ["--", address.destination, f"exec sleep {HELD_S}"]
-    with tempfile.TemporaryFile() as said:  # a pipe would stay open with the process in the background
+    with tempfile.TemporaryFile() as said:  # a pipe would stay open with the background process
         try:
             code = subprocess.run(  # noqa: S603 - each word is checked
                 command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=_LOGIN_S, check=False

@@ -47,10 +47,10 @@ class StopSignal:
     def _install(self) -> None:
         """Handle SIGTERM, before whatever handles it now; only the main thread may."""
         current = signal.getsignal(signal.SIGTERM)
-        is_foreign = current is None  # a handler that isn't Python's can't be called
+        is_foreign = current is None  # None: a handler outside Python, which can't be called
         if current == self._handle or is_foreign or current_thread() is not main_thread():
             return
-        with suppress(ValueError, OSError):  # in another interpreter
+        with suppress(ValueError, OSError):  # in a subinterpreter
             signal.signal(signal.SIGTERM, self._handle)
             self._previous = current
 
@@ -58,7 +58,7 @@ class StopSignal:
         self._is_received = True
         if self._is_within or not callable(self._previous):
             return
-        self._is_within = True  # a handler that is installed over ours may call ours
+        self._is_within = True  # a handler installed later may call this one
         try:
             self._previous(number, frame)
         finally:

@@ -99,7 +99,7 @@ class SweepRungs:
         """
         if not self._is_saved or self._asks or not self._left:
             return
-        self._is_saved = False  # wait once, and go on if the pool doesn't answer
+        self._is_saved = False  # wait once only, and continue if the pool doesn't answer
         if self._message_path:
             raise SystemExit(0)
         until_s = time.monotonic() + NOTICE_S_MAX

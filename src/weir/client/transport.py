@@ -41,7 +41,7 @@ def settings(address: Address, timeout_s: float) -> dict[str, Any]:
     verify: ssl.SSLContext | bool = True
     if address.is_cluster or (is_plain and (address.is_loopback or address.home)):
         verify = _no_authorities()
-    elif environ.get("SSL_CERT_FILE"):  # httpx reads it only where it may use a proxy, too
+    elif environ.get("SSL_CERT_FILE"):  # httpx reads this variable only when proxies are allowed
         verify = ssl.create_default_context(cafile=environ["SSL_CERT_FILE"])
     return {
         "base_url": f"{'http://cluster' if address.is_cluster else address.url}/api/v1",
@@ -50,7 +50,7 @@ def settings(address: Address, timeout_s: float) -> dict[str, Any]:
         "trust_env": not (address.is_loopback or address.home),
         "verify": verify,
         "auth": _login_auth(address),
-        "follow_redirects": False,  # a token goes nowhere else
+        "follow_redirects": False,  # a redirect would send the token elsewhere
     }
 
 

@@ -56,7 +56,7 @@ def current_world(environment: Mapping[str, str] = os.environ) -> World:
         return _static(environment)
     try:
         return _elastic(environment, int(least))
-    except OSError:  # nothing can be written there: the job goes on with what it was started with
+    except OSError:  # if nothing can be written there, the job keeps its first values
         return _static(environment)
 
 

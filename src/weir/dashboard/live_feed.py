@@ -27,7 +27,7 @@ class LiveReader(Generic[PersonT]):
     def __init__(self, person: PersonT) -> None:
         self.person = person
         self.frames: list[bytes] = []
-        self.behind = True  # it needs the whole list
+        self.behind = True  # True: it needs the whole list
         self.wake = asyncio.Event()
 
     def give(self, packed: bytes) -> None:
@@ -69,8 +69,8 @@ class LiveFeed(Generic[PersonT]):
         self.table = LiveTable()
         self.readers: set[LiveReader[PersonT]] = set()
         self._status = b""
-        self._whole: bytes | None = None  # compressed, of the present table
-        self._version = 0  # of the table
+        self._whole: bytes | None = None  # the present table, compressed
+        self._version = 0  # version of the table
 
     def join(self, person: PersonT) -> LiveReader[PersonT] | None:
         """Return a new reader; None if there are too many."""

@@ -19,9 +19,9 @@ class ClusterScope(Answer):
     """The cluster that a page shows, as far as its person's rights go."""
 
     name: str
-    namespace: str | None  # the only one that is shown; None for all
-    controls: list[str]  # namespaces in which they may stop and suspend Jobs; "*" for all
-    chooses: bool = False  # they choose the namespace here; an empty one is to be chosen
+    namespace: str | None  # the namespace of the page; None: all
+    controls: list[str]  # namespaces in which the person may stop and suspend Jobs; "*": all
+    chooses: bool = False  # True: the person chooses a namespace; "" until then
 
 
 class DashboardPerson(Answer):
@@ -29,7 +29,7 @@ class DashboardPerson(Answer):
 
     user: str
     is_admin: bool
-    projects: list[str]  # where they may submit
+    projects: list[str]  # projects in which the person may submit
     roles: dict[str, str]  # by department and project
-    proof: str | None = None  # what the page adds to each of its requests; told once
+    proof: str | None = None  # secret that the page adds to each request; sent once
     cluster: ClusterScope | None = None  # None for a pool on one machine

@@ -41,7 +41,7 @@ class DashboardSession(BaseModel):
 class _LinkCode:
     credential: str
     until_s: float
-    browser: str | None  # hash of the cookie of the only browser that may use it; None for any
+    browser: str | None  # hash of the cookie of the only allowed browser; None: any
 
 
 class SessionTable:

@@ -97,7 +97,7 @@ def check_names(settings: ListenSettings, context: ssl.SSLContext) -> None:
         return
     try:
         facts = facts_of(context, settings.certificate)
-    except OSError as error:  # it was replaced meanwhile
+    except OSError as error:  # the file was replaced meanwhile
         raise CertificateUnusable(f"--tls-certificate: {settings.certificate}: {error}") from None
     if not facts.covers_names_below(domain):
         raise CertificateUnusable(
@@ -117,7 +117,7 @@ class ReloadedCertificate:
     def __init__(self, settings: ListenSettings) -> None:
         self._settings = settings
         self._seen = self._signature()
-        self.ends_s: float | None = None  # the time at which the served certificate ends; None: unknown
+        self.ends_s: float | None = None  # expiry of the served certificate; None: unknown
         self._names: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
         self.context = self._new_context()
         self.trouble: str | None = None
@@ -156,7 +156,7 @@ class ReloadedCertificate:
         """
         context = tls_context(self._settings)
         check_names(self._settings, context)
-        with suppress(OSError):  # it is replaced at this moment
+        with suppress(OSError):  # the file is being replaced
             self.ends_s = facts_of(context, self._settings.certificate).ends_s
 
         def note(connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:

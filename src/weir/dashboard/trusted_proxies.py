@@ -12,7 +12,7 @@ from itertools import islice
 
 HEADER = "X-Forwarded-For"
 HOPS_MAX = 16
-_LENGTH_MAX = 64  # of an address, with brackets and a port
+_LENGTH_MAX = 64  # longest address, with brackets and port
 Address = IPv4Address | IPv6Address
 
 

@@ -92,11 +92,11 @@ class LocalBackend(NodeService):
         self._inbox: list[Fact] = []
         self._workloads: dict[str, LocalWorkload] = {}
         self._running: dict[str, RunningPod] = {}  # by UID/START-GROUP-INDEX
-        self._saved: dict[str, float] = {}  # not yet kept
-        self._unsaved_effects: list[Keepable] = []  # nominations used, not yet recorded
+        self._saved: dict[str, float] = {}  # checkpoints that aren't stored yet
+        self._unsaved_effects: list[Keepable] = []  # effects that aren't stored yet
         self._ports = PortPool()
         self._relist_due = True
-        self._newer: dict[str, WorkloadRecord] = {}  # changes committed while the whole state is read
+        self._newer: dict[str, WorkloadRecord] = {}  # changes committed during a read of the whole state
         self._watch = FdWatcher()
         self._notes = JobMessageReader(
             self._watch, self._start_times.span, self._on_checkpoint, noted, refused
@@ -134,7 +134,7 @@ class LocalBackend(NodeService):
         """Return why the ends of pods aren't noticed; None if they are."""
         return self._watch.trouble
 
-    # The port
+    # The backend port
 
     def events(self) -> Iterable[Fact]:
         """Return the facts that control doesn't know yet.
@@ -174,7 +174,7 @@ class LocalBackend(NodeService):
         """Let the next `events` return the whole state again."""
         self._relist_due = True
 
-    # Committed changes of people; from any thread
+    # Committed changes, from any thread
 
     def submitted(self, record: WorkloadRecord) -> None:
         """Add a new workload."""
@@ -220,13 +220,13 @@ class LocalBackend(NodeService):
                 return False
         return True
 
-    # The whole state
+    # Relisting the whole state
 
     def _relist(self) -> list[Fact]:
         with self._lock:
-            self._inbox = []  # the journal or the directories contain all of it
+            self._inbox = []  # the journal and the directories contain these facts
             self._newer.clear()
-            self._ports.used.clear()  # recovery finds those in use again
+            self._ports.used.clear()  # recovery adds the ports in use
         facts: list[Fact] = [NodeSet(self.node.machine.node), QueuesSet(self._journal.queues())]
         for record in self._journal.workloads():
             with self._lock:
@@ -368,8 +368,8 @@ class LocalBackend(NodeService):
             return
         directory = self.home.directory(local_workload.launch.uid, effect.start, pod.group, pod.index)
         if (run := self._running.get(self.home.start_name(directory))) is None:
-            return  # it is over
-        with suppress(OSError):  # on a full disk it is stopped all the same, with the grace of its start
+            return  # the pod has ended
+        with suppress(OSError):  # a full disk doesn't prevent the stop: it then uses the grace of the start
             write_stop(directory, effect.grace_s, effect.cause.sentence)
         with self._lock:
             run.stopping = True

@@ -17,9 +17,9 @@ class GroupUsage:
     def __init__(self, groups: Sequence[Cgroup]) -> None:
         self._groups = groups
         self.memory_limit = 0  # bytes; 0: no limit
-        self.memory_peak = 0  # bytes, once it was read
-        self.ran_out = False  # whether the kernel ended something in them for want of memory
-        self.pids_refused = False  # whether the kernel refused them another process
+        self.memory_peak = 0  # bytes; 0: not yet read
+        self.ran_out = False  # True: the kernel killed a process for lack of memory
+        self.pids_refused = False  # True: the kernel refused another process
 
     def read(self) -> None:
         """Read the counters of the kernel."""

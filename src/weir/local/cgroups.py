@@ -45,7 +45,7 @@ class Cgroup:
 
     def make(self) -> bool:
         """Make it; whether that was allowed. A limit it doesn't know is left out."""
-        for _ in range(_TRIES):  # the last pod of the pool may be taking the parent away
+        for _ in range(_TRIES):  # the last pod of the pool may be removing the parent
             try:
                 with suppress(FileExistsError):
                     os.mkdir(self._parent)
@@ -96,12 +96,12 @@ class Cgroups(NamedTuple):
     """
 
     pool: str
-    memory: str = ""  # version 1
-    cpu: str = ""  # version 1
-    unified: str = ""  # version 2
-    controllers: str = ""  # that version 2 hands down here
-    pids: str = ""  # version 1
-    devices: str = ""  # version 1
+    memory: str = ""  # path in cgroup v1
+    cpu: str = ""  # path in cgroup v1
+    unified: str = ""  # path in cgroup v2
+    controllers: str = ""  # controllers that cgroup v2 delegates here
+    pids: str = ""  # path in cgroup v1
+    devices: str = ""  # path in cgroup v1
     apart: str = ""
 
     def __bool__(self) -> bool:
@@ -193,7 +193,7 @@ def found(pool: str, apart: str = "", *, gpu_memory: bool = False) -> Cgroups:
         unified = os.path.dirname(unified)
         controllers = _handed_down(unified)
     if (memory or cpu) and not controllers:
-        unified = ""  # it limits nothing, and those of version 1 know the processes as well
+        unified = ""  # v2 without controllers limits nothing, and v1 lists the processes as well
     devices = places.get("devices", "") if apart else ""
     return Cgroups(pool, memory, cpu, unified, controllers, pids, devices, apart)
 
@@ -216,7 +216,7 @@ def _own() -> Iterator[tuple[list[str], str]]:
             continue
         root, mounted = mounts[names[0]]
         below = path.removeprefix(root if root != "/" else "")
-        if not controllers:  # a service manager may start the pool in the group that it would go to
+        if not controllers:  # a service manager may have put the pool into this group itself
             below = below.removesuffix(f"/{_OWN}")
         yield names, f"{mounted}/{below.strip('/')}".rstrip("/")
 
@@ -240,13 +240,14 @@ def _handed_down(base: str) -> str:
     """Return the wanted controllers that a version 2 group delegates; enable them if needed."""
     offered = text_of(f"{base}/cgroup.controllers").split()
     wanted = [name for name in (*_WANTED, _GPU_MEMORY) if name in offered]
-    wanted += {"io"}.intersection(offered if wanted else ())  # limits nothing, counts bytes of disks
+    wanted += {"io"}.intersection(offered if wanted else ())  # sets no limit, counts the bytes of disks
     handed = f"{base}/cgroup.subtree_control"
     if any(name not in text_of(handed).split() for name in wanted):
         line = " ".join(f"+{name}" for name in wanted)
         alone = text_of(f"{base}/cgroup.procs").split() == [str(os.getpid())]
         if not _try_to_set(handed, line) and alone and not base.endswith(_SERVICE):
-            with suppress(OSError):  # the group is ours alone: go one below, so that it can be divided
+            # Only our process is in the group: move it one below, so that controllers can be enabled
+            with suppress(OSError):
                 os.mkdir(f"{base}/{_OWN}")
             if _try_to_set(f"{base}/{_OWN}/cgroup.procs", "0"):
                 _try_to_set(handed, line)

@@ -43,8 +43,8 @@ class DeviceActivity:
     use_of: dict[int, float] = field(default_factory=dict)  # by process
     temperature_c: int | None = None
     power_w: float | None = None
-    errors: int | None = None  # of memory, that could not be corrected, since the driver was loaded
-    mean: float | None = None  # part of the time since the look before in which anything computed, by GPM
+    errors: int | None = None  # uncorrectable memory errors since the driver was loaded
+    mean: float | None = None  # mean activity since the previous reading, by GPM
 
 
 class Nvml:
@@ -53,7 +53,7 @@ class Nvml:
     def __init__(self, library: Any) -> None:
         self._nvml = library
         self._handles: dict[int, Any] = {}
-        self._boards: dict[int, Any] = {}  # of a MIG instance: the GPU it is a part of
+        self._boards: dict[int, Any] = {}  # parent GPU of a MIG instance
         self._seen_us: dict[int, int] = {}
         self._faults: FaultWatch | None = None
         self._means = GpmMeans(library)
@@ -115,7 +115,7 @@ class Nvml:
             processes = list(nvml.nvmlDeviceGetComputeRunningProcesses(handle))
         except nvml.NVMLError:
             return None
-        with suppress(nvml.NVMLError):  # GPUs of data centres may draw nothing
+        with suppress(nvml.NVMLError):  # data centre GPUs may have no graphics processes
             processes += nvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
         found: dict[int, int] = {}
         for process in processes:
@@ -136,9 +136,9 @@ class Nvml:
             for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
                 memory_of[process.pid] = int(process.usedGpuMemory or 0)
         with suppress(nvml.NVMLError):
-            now_us = int(time.time() * 1e6)  # the driver dates its samples by the wall clock
+            now_us = int(time.time() * 1e6)  # the driver stamps its samples with the wall clock
             since_us = self._seen_us.get(index, now_us)
-            if not now_us - _SAMPLES_US < since_us < now_us:  # the first time, or the wall clock was set
+            if not now_us - _SAMPLES_US < since_us < now_us:  # the first reading, or a changed wall clock
                 since_us = self._seen_us[index] = now_us - _SAMPLES_US
             for sample in nvml.nvmlDeviceGetProcessUtilization(handle, since_us):
                 use_of[sample.pid] = max(use_of.get(sample.pid, 0.0), sample.smUtil / 100)

@@ -58,7 +58,7 @@ class PodIdentity:
     notes: str
     checkpoints: str
     restarts: int = 0
-    elastic: tuple[int, int] | None = None  # least and largest number of pods, if they differ
+    elastic: tuple[int, int] | None = None  # minimum and maximum of pods, if they differ
 
 
 def environment(
@@ -71,7 +71,7 @@ def environment(
     """Return the complete environment of a pod's process."""
     kept = {name: value for name, value in inherited.items() if name in INHERITED or name.startswith("LC_")}
     kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
-    kept["PYTHONUNBUFFERED"] = "1"  # its log is followed
+    kept["PYTHONUNBUFFERED"] = "1"  # unbuffered, for `weir logs -f`
     launchers = _gang(gang_rank) | _elastic(who, gang_rank, sight)
     return kept | launchers | _shares(sight) | dict(written) | _own(who) | _devices(sight)
 
@@ -82,7 +82,7 @@ def user_environment(user: str, inherited: Mapping[str, str]) -> dict[str, str]:
     try:
         found = pwd.getpwnam(user)
     except KeyError:
-        return shared  # the node process refuses to start anything as this user
+        return shared  # the node process refuses to start a pod as this user
     own = {"HOME": found.pw_dir, "USER": user, "LOGNAME": user, "SHELL": found.pw_shell or "/bin/sh"}
     return {**shared, **own}
 
@@ -94,7 +94,7 @@ def _gang(gang_rank: GangRank) -> dict[str, str]:
         "RANK": str(gang_rank.rank),
         "NODE_RANK": str(gang_rank.rank),
         "WORLD_SIZE": str(gang_rank.world),
-        "LOCAL_RANK": "0",  # each pod sees only its own devices, from 0
+        "LOCAL_RANK": "0",  # each pod sees its own devices only, counted from 0
         "LOCAL_WORLD_SIZE": "1",
     }
 
@@ -115,7 +115,7 @@ def _elastic(who: PodIdentity, gang_rank: GangRank, sight: VisibleDevices) -> di
         "PET_RDZV_ID": who.pod_id.partition("/")[0],
         "PET_RDZV_CONF": f"is_host={int(gang_rank.rank == 0)},last_call_timeout={LAST_CALL_S}",
         "PET_MAX_RESTARTS": str(ELASTIC_RESTARTS_MAX),
-        # With the shared store, the first rank tells pods that come later no address, and all fail.
+        # With a shared store, the first rank gives later pods no address, and all fail.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
 
@@ -128,7 +128,8 @@ def _shares(sight: VisibleDevices) -> dict[str, str]:
     return {
         "XLA_PYTHON_CLIENT_MEM_FRACTION": fraction,
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        "CUPY_GPU_MEMORY_LIMIT": str(sight.memory),  # bytes: the driver may show the share as all there is
+        # In bytes: a percentage would be of the share that the driver may report
+        "CUPY_GPU_MEMORY_LIMIT": str(sight.memory),
     }
 
 
@@ -163,7 +164,7 @@ class PortPool:
 
     def __init__(self, ports: range = PORTS) -> None:
         self._ports = ports
-        self._next = os.getpid() * 97 % len(ports)  # another pool on this machine begins elsewhere
+        self._next = os.getpid() * 97 % len(ports)  # another pool on this machine starts at another port
         self.used: set[int] = set()
 
     def take(self) -> int:

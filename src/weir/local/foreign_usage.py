@@ -51,7 +51,7 @@ def foreign_processes(
     on_devices = {activity.index: sorted(activity.memory_of) for activity in doing}
     pids = {pid for on in on_devices.values() for pid in on}
     if any(pod_files.stat_of(pid) is None for pid in pids):
-        return ()  # one just ended, or the driver counts processes of another namespace
+        return ()  # one ended just now, or the driver counts processes of another PID namespace
     foreign = {pid for pid in pids if pid not in own and _is_foreign(pid, directories)}
     found = []
     for index, on in sorted(on_devices.items()):
@@ -68,7 +68,7 @@ def _is_foreign(pid: int, directories: Collection[str]) -> bool:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read().split(b"\0")
     except OSError:
-        return True  # another person's
+        return True  # a process of another user
     marks = [word.removeprefix(_MARK).decode(errors="replace") for word in words if word.startswith(_MARK)]
     return not any(mark in directories for mark in marks)
 

@@ -13,7 +13,7 @@ class GpmMeans:
     def __init__(self, library: Any) -> None:
         self._nvml = library
         self._supported: dict[int, bool] = {}
-        self._samples: dict[int, Any] = {}  # the last of each device
+        self._samples: dict[int, Any] = {}  # last sample by device
 
     def read(self, index: int, handle: Any) -> float | None:
         """Return the mean of a device, 0 to 1; None at the first look and without support."""
@@ -39,7 +39,8 @@ class GpmMeans:
         found = self._supported.get(index)
         if found is None:
             found = False
-            with suppress(self._nvml.NVMLError, AttributeError):  # an older library has no such call
+            # Older versions of the library don't have the call
+            with suppress(self._nvml.NVMLError, AttributeError):
                 found = bool(self._nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
             self._supported[index] = found
         return found

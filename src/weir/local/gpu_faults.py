@@ -33,7 +33,7 @@ class FaultWatch:
     def __init__(self, library: Any, handles: Mapping[int, Any]) -> None:
         self._nvml = library
         self._handles = handles
-        self._xids: dict[int, int] = {}  # the last grave one of each GPU
+        self._xids: dict[int, int] = {}  # last grave XID by GPU
         self._events: Any = None
 
     def faults(self) -> dict[int, str]:
@@ -74,7 +74,7 @@ class FaultWatch:
                     with suppress(nvml.NVMLError):
                         nvml.nvmlDeviceRegisterEvents(handle, grave, self._events)
             for _ in range(_EVENTS_MOST):
-                event = nvml.nvmlEventSetWait_v2(self._events, 0)  # raises once there is none
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)  # raises NVMLError when none is left
                 self._note(event)
 
     def _note(self, event: Any) -> None:

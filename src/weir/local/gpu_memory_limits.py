@@ -28,7 +28,7 @@ class _State:
     """Outcome of the last order for a start. `why_not`: the memory isn't limited; empty if it is."""
 
     why_not: str = _NO_ANSWER
-    asked: bool = False  # the last order has no answer yet
+    asked: bool = False  # True: the last order has no answer yet
 
 
 class GpuMemoryLimits:

@@ -70,8 +70,8 @@ class MachineReading:
     devices: tuple[DeviceReading, ...]
     pods: tuple[PodReading, ...]
     virtual: bool
-    foreign: tuple[ForeignProcess, ...] = ()  # processes outside the pool, one for each device that has any
-    faults: Mapping[int, str] = field(default_factory=dict)  # of devices that can't be trusted
+    foreign: tuple[ForeignProcess, ...] = ()  # for each device with foreign processes, one of them
+    faults: Mapping[int, str] = field(default_factory=dict)  # faults by device
 
 
 @dataclass(slots=True)

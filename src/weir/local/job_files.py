@@ -128,7 +128,8 @@ def _regular(fd: int, name: str) -> int | UnreadableFile:
 
 
 def _is_of_proc(fd: int) -> bool:
-    status = (ctypes.c_long * _STATFS_LONGS)()  # its first member is the kind of the file system
+    # The first member of the structure is the type of the file system
+    status = (ctypes.c_long * _STATFS_LONGS)()
     return _libc.fstatfs(fd, status) < 0 or status[0] == _PROC
 
 
@@ -160,7 +161,7 @@ def make_file(directory_fd: int, name: str, text: bytes, mode: int = _MODE) -> N
     with suppress(OSError):
         fd = os.open(name, flags, mode, dir_fd=directory_fd)
         try:
-            os.fchmod(fd, mode)  # whatever the umask is
+            os.fchmod(fd, mode)  # regardless of the umask
             os.write(fd, text)
         finally:
             os.close(fd)
@@ -192,7 +193,7 @@ def _open(directory: str, name: str, flags: int) -> int | UnreadableFile | None:
         except FileNotFoundError:
             return None
         except BlockingIOError:
-            continue  # the kernel also reports this for a name that changed during the lookup
+            continue  # the kernel also reports this for a concurrent rename
         except OSError as failure:
             return _unreadable(name or start, failure)
     return UnreadableFile(name or start, _REASONS[errno.EAGAIN])

@@ -65,7 +65,7 @@ class JobMessageReader:
         if saved:
             self._saved(run, max(saved))
         for note in read.notes:
-            if note.kind != FETCHES or not run.fetches:  # it happens once in a start, whatever a job writes
+            if note.kind != FETCHES or not run.fetches:  # once by start, however often the job writes it
                 run.fetches = run.fetches or note.kind == FETCHES
                 self._noted(run.place.pod, run.uid, note)
 

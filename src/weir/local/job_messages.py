@@ -48,14 +48,15 @@ def read_messages(own: str, since: int, span: TimeBounds) -> MessagesRead:
         return MessagesRead([], since, fd)
     try:
         size = os.fstat(fd).st_size
-        since = since if since <= size else 0  # it was begun again
+        since = since if since <= size else 0  # the file was created again
         begin = max(since, size - _READ_MOST)
         text = os.pread(fd, _READ_MOST, begin)
     finally:
         os.close(fd)
     whole = text.rfind(b"\n") + 1
     if not whole:
-        return MessagesRead([], begin + len(text) if begin > since else since)  # a line without end is none
+        # An incomplete line isn't a message yet
+        return MessagesRead([], begin + len(text) if begin > since else since)
     lines = text[:whole].split(b"\n")
     notes = [
         note for line in _latest(lines[begin > since :]) if (note := parse_message(line, span)) is not None
@@ -98,7 +99,7 @@ class WakeupSocket:
         self._path.unlink(missing_ok=True)
         place = os.open(
             home, os.O_PATH | os.O_CLOEXEC
-        )  # names of sockets are short; paths of homes may be long
+        )  # names of sockets are limited to about 100 bytes, directories aren't
         try:
             self._socket.bind(f"/proc/self/fd/{place}/{SOCKET}")
             _link_for_containers(place)

@@ -19,7 +19,7 @@ class LocalNode:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.drained: NodeDrained | None = None
-        self.drained_gpus: tuple[NodeDrained, ...] = ()  # those whose work is stopped
+        self.drained_gpus: tuple[NodeDrained, ...] = ()  # drained GPUs whose workloads are stopped
         self._lock = threading.Lock()
         self._foreign: Devices = ()
         self._drained_devices: Devices = ()

@@ -41,7 +41,7 @@ def conclude_start(
             processes.remove_groups(directory)
             return over
         if not processes.kill_all(directory, of_pod) and over is not None:
-            return over  # no process is left, whatever wrote the outcome
+            return over  # no process is left, so any recorded outcome is final
         return _declare_lost(directory, now_s)
     finally:
         os.close(lock)
@@ -59,7 +59,7 @@ def kill_with_supervisor(
         if conclude_start(directory, of_pod, now_s, processes) is not None:
             return
         if not signal_supervisor(directory, signal.SIGKILL, processes):
-            processes.kill_all(directory, of_pod)  # the holder of the lock is not a supervisor
+            processes.kill_all(directory, of_pod)  # the holder of the lock isn't a supervisor
         time.sleep(_AGAIN_S)
     raise ProcessesLeft(f"the supervisor of {directory} doesn't end")
 
@@ -70,7 +70,7 @@ def signal_supervisor(directory: str, number: int, processes: PodProcesses) -> b
     if process is None:
         return False
     try:
-        with suppress(OSError):  # the node process is gone: the caller tries again
+        with suppress(OSError):  # the node process has ended: the caller retries
             processes.signal_supervisor(process, number)
     finally:
         os.close(process)

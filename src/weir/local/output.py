@@ -19,7 +19,7 @@ MIN_OUTPUT_BYTES = 1 << 20
 _BLOCK = 4096
 _BACK_BLOCK, _BACK_MOST = 1 << 18, 64 << 20
 """Size of one read backwards, and the most bytes to search for the last lines."""
-_PUNCH_HOLE = 0x02 | 0x01  # and keep the size
+_PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 _SOON_S, _LATE_S, _FIRST_S = 0.2, 10.0, 1.0
 _fallocate = ctypes.CDLL(None, use_errno=True).fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
@@ -66,7 +66,7 @@ def _shorten(fd: int, size: int, most: int) -> None:
     end = (size - most // 2) // _BLOCK * _BLOCK
     if end > begin and _fallocate(fd, _PUNCH_HOLE, begin, end - begin) == 0:
         return
-    os.ftruncate(fd, 0)  # where files can't have holes
+    os.ftruncate(fd, 0)  # the file system has no holes
     os.write(fd, f"weir: {size} bytes of output before this were left out\n".encode())
 
 
@@ -84,7 +84,7 @@ def read_on(path: str, position: int, most: int) -> tuple[bytes, int]:
         try:
             there = os.lseek(fd, position, os.SEEK_DATA)
         except OSError:
-            return b"", position  # its end
+            return b"", position  # end of the file
         if there > position:
             return f"\n[weir: {there - position:,} bytes of output were left out here]\n".encode(), there
         block = os.pread(fd, most, position)

@@ -94,7 +94,7 @@ def _end(pid: int, mark: bytes, session: int) -> None:
     with suppress(OSError):
         process = os.pidfd_open(pid)
         try:
-            if _belongs(pid, mark, session):  # it is still the one we looked at
+            if _belongs(pid, mark, session):  # the process id wasn't reused
                 signal.pidfd_send_signal(process, signal.SIGKILL)
         finally:
             os.close(process)

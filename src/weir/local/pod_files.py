@@ -68,7 +68,7 @@ def write(directory: str, name: str, value: Mapping[str, object], *, synced: boo
     try:
         try:
             fd = os.open(beside, flags, 0o600)
-        except FileExistsError:  # its writer was killed
+        except FileExistsError:  # left by a writer that was killed
             os.unlink(beside)
             fd = os.open(beside, flags, 0o600)
         try:

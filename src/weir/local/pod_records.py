@@ -49,7 +49,7 @@ class StartRecord(NamedTuple):
     cgroups: tuple[tuple[str, dict[str, str], str], ...]
     umask: int
     boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
-    boot: str = ""  # names the boot of the machine
+    boot: str = ""  # id of the machine's boot
 
     def now_s(self) -> float:
         """Return the time now on the server's timeline, counted from the writing of this spec."""
@@ -64,7 +64,7 @@ class TimeBounds(NamedTuple):
     from_s: float
     until_s: float
     boot_s: float = 0.0  # boot clock at `from_s`; 0: unknown
-    ahead_s: float = 0.0  # the wall clock, of the timeline
+    ahead_s: float = 0.0  # difference of the wall clock from the timeline
 
     def time_of(self, wall_s: float, boot_s: object) -> float:
         """Return the time of a note, by the boot clock where the job read it, else by the wall clock."""
@@ -161,7 +161,7 @@ def _record(
         return UnreadableFile(name, str(refusal))
 
 
-# One kind each
+# Readers of each type of record
 
 
 def _start(record: dict[str, Any]) -> StartRecord:

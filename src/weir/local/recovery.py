@@ -37,7 +37,7 @@ class RecoveredWorkload:
     runs: list[RunningPod] = field(default_factory=list)
     notes: list[tuple[PodKey, JobMessage]] = field(
         default_factory=list
-    )  # the last of each kind and rung of each pod
+    )  # the last report by kind, rung and pod
     unreadable: list[tuple[PodKey, str]] = field(default_factory=list)  # sentences about ignored records
     saved_s: float | None = None
 
@@ -68,7 +68,7 @@ def recover(
         if start <= record.status.settled:
             continue
         seen = home.start(record.launch.uid, start, group, index)
-        if seen.spec is not None or home.start_name(seen.directory) in known:  # otherwise it never started
+        if seen.spec is not None or home.start_name(seen.directory) in known:  # else it was never started
             last[pod] = seen
             started_s[pod] = seen.spec.at_s if isinstance(seen.spec, StartRecord) else now_s
     facts = found.facts
@@ -126,7 +126,7 @@ def _pod(
     """Recover the last start of a pod: report it as running, and as exited if it is over."""
     now_s = start_times.now_s()
     watched = known.get(home.start_name(seen.directory))
-    if watched is not None:  # no records are needed; the watcher notices its end
+    if watched is not None:  # its records aren't needed; the watcher reports its end
         found.facts.append(PodRunning(watched.place, seen.start, watched.at_s, watched.stopping))
         found.local_workload.restore_rank(pod, watched.gang_rank, ports)
         watched.noted, watched.complained = _notes(
@@ -137,7 +137,7 @@ def _pod(
     if isinstance(spec, UnreadableFile):
         return _unreadable(found, pod, seen, spec, home, machine, now_s, processes)
     over: StartOutcome | None = None
-    with suppress(OSError):  # processes remain, or the disk is full: it keeps its devices
+    with suppress(OSError):  # processes remain, or the disk is full: the pod keeps its devices
         over = conclude_start(seen.directory, spec.cgroups, start_times.latest_s(spec), processes)
     node, at_s = machine.node, min(spec.at_s, now_s)
     place = Placement(pod, node.name, tuple(at for at in spec.devices if at < node.gpus))

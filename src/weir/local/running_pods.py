@@ -19,20 +19,20 @@ class RunningPod:
     uid: int
     start: int
     directory: str
-    at_s: float  # time of the request
+    at_s: float  # time of the start's request
     gang_rank: GangRank
     groups: Sequence[Words] = ()
     boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
-    boot: str = ""  # names the boot of the machine
+    boot: str = ""  # id of the machine's boot
     process: int = -1  # pid of its supervisor; -1 until the node process has answered
-    since_s: float | None = None  # since when its supervisor is known to be there
+    since_s: float | None = None  # time since which its supervisor is known to run
     stopping: bool = False
-    locked_checks: int = 0  # checks at which another process than its supervisor held the lock
-    noted: int = 0  # position up to which its messages were read
-    noted_at_s: float = -1.0  # when that was, on the monotonic clock
-    notes_due: bool = False  # they are read again in a moment
-    complained: bool = False  # unreadable messages were reported
-    fetches: bool = False  # it was reported that it fetches its image
+    locked_checks: int = 0  # consecutive checks at which another process had the lock
+    noted: int = 0  # position in its messages
+    noted_at_s: float = -1.0  # monotonic time of the last read of messages
+    notes_due: bool = False  # True: a read of messages is scheduled
+    complained: bool = False  # True: unreadable messages were reported
+    fetches: bool = False  # True: the pull of its image was reported
 
 
 @dataclass(slots=True, eq=False)
@@ -42,8 +42,8 @@ class LocalWorkload:
     workload: Workload
     launch: LaunchSpec
     nomination: Nominated | None = None
-    starts_of: dict[PodKey, int] = field(default_factory=dict)  # how often each pod was started
-    ranks: dict[PodKey, GangRank] = field(default_factory=dict)  # of pods that run
+    starts_of: dict[PodKey, int] = field(default_factory=dict)  # number of starts by pod
+    ranks: dict[PodKey, GangRank] = field(default_factory=dict)  # ranks of running pods
     port: int = 0
 
     def take_over(self, record: WorkloadRecord) -> bool:

@@ -52,7 +52,7 @@ def command_of(
         f"--ServerApp.sock={socket}",
         "--ServerApp.sock_mode=0660",
         f"--ServerApp.base_url={base_path(name)}",
-        "--ServerApp.allow_remote_access=True",  # the proxy has checked the host
+        "--ServerApp.allow_remote_access=True",  # the proxy checks host names
         "--ServerApp.open_browser=False",
         "--IdentityProvider.token=",
     ]

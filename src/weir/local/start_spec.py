@@ -69,7 +69,7 @@ def start_spec(
         "node": effect.place.node,
         "devices": effect.place.devices,
         "at_s": at_s,
-        "boot_s": boot_s,  # the same moment on the boot clock: later times of the pod are counted from it
+        "boot_s": boot_s,  # for later times of the pod, which are measured by the boot clock
         "boot": pod_files.boot(),
         "seat": [gang_rank.rank, gang_rank.world, gang_rank.port],
         "command": command,
@@ -100,7 +100,7 @@ def _in_container(
         devices = machine.device_specifications.of(allocated, virtual=machine.virtual)
     except DevicesNotOffered as refusal:
         problem = str(refusal)
-    if not machine.virtual:  # in the container they are counted from 0
+    if not machine.virtual:  # a container counts its devices from 0
         sight = replace(sight, names=tuple(device.uuid for device in allocated))
     inside = environment(
         container_launch.host_variables(machine.environment),
@@ -110,7 +110,7 @@ def _in_container(
         sight,
     )
     if "PATH" not in dict(launch.environment):
-        del inside["PATH"]  # the image has its own
+        del inside["PATH"]  # the image has its own PATH
     return container_launch.environment_of(
         launch.container,
         inside,

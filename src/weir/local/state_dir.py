@@ -43,7 +43,7 @@ class StartOutcome:
     cpu_s: float = 0.0
     max_rss: int = 0
     out_of_memory: bool = False
-    memory_limit: int = 0  # bytes that its control group allowed; 0: as many as the machine has
+    memory_limit: int = 0  # bytes; 0: no limit below the machine's memory
     memory_peak: int = 0  # bytes; 0 if the kernel doesn't report it
     error: str | None = None
 
@@ -81,7 +81,7 @@ class StartOutcome:
         return f"It ended with exit code {self.code}{meaning}."
 
     def _out_of_memory(self) -> str:
-        used = self.memory_peak or self.max_rss  # kernels before 5.19 keep no peak of a group
+        used = self.memory_peak or self.max_rss  # kernels before 5.19 don't record the peak of a group
         peak = written(MEMORY, used) if used else "an unknown amount"
         if not self.memory_limit:
             return f"The kernel killed the pod: out of memory, peak {peak}."
@@ -102,7 +102,7 @@ class StoredStart:
     group: int
     index: int
     directory: str
-    spec: StartRecord | UnreadableFile | None  # its spec; None if it was never written completely
+    spec: StartRecord | UnreadableFile | None  # None: never written completely
     stopping: bool
     ended: StartOutcome | None
 
@@ -186,7 +186,8 @@ class StateDir:
         directory = self.directory(uid, start, group, index)
         spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
         if spec is None and pod_files.has(directory, pod_files.LOCK):
-            spec = UnreadableFile(pod_files.START, "is gone")  # it had a supervisor once, which read it
+            # Its supervisor has read the file, which is gone now
+            spec = UnreadableFile(pod_files.START, "is gone")
         return StoredStart(
             uid,
             start,

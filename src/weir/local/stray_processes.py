@@ -30,7 +30,7 @@ def end_stray_processes(home: StateDir, known: set[int], now_s: float, processes
         directory for directory in _starts_of_others(home, known) if not _is_over(directory, now_s, processes)
     ]
     for directory in running:
-        with suppress(OSError):  # on a full disk they are stopped all the same
+        with suppress(OSError):  # a full disk doesn't prevent the stop
             write_stop(directory, NOTICE_S, "the pool doesn't know it")
         signal_supervisor(directory, signal.SIGTERM, processes)
     until_s = time.monotonic() + NOTICE_S + 1.0

@@ -103,11 +103,11 @@ class Supervisor:
         self._usage = GroupUsage(groups)
         self._waiting = leader
         self._leader = -1
-        self._status: int | None = None  # of the leader, once it is gone
-        self._problem: str | None = None  # why the command could not be started
-        self._stopped = False  # a stop was requested before the leader exited
+        self._status: int | None = None  # wait status of the leader, after its end
+        self._problem: str | None = None  # cause of a failed start
+        self._stopped = False  # True: a stop was requested before the leader ended
         self._started_s = 0.0
-        self._kill_at: float | None = None  # on the monotonic clock
+        self._kill_at: float | None = None  # monotonic time of the kill
         self._own, self._log = opened
         self._output = OutputFile(self._log, start.log_most)
 
@@ -133,7 +133,7 @@ class Supervisor:
             "started_s": self._started_s,
             "cgroups": [cgroup.path for cgroup in self._cgroups],
         }
-        with suppress(OSError):  # only for inspection: the pod runs without it, and the lock identifies us
+        with suppress(OSError):  # the file is for inspection only: the lock identifies the supervisor
             start_files.write(self._files.running, running, synced=False)
 
     def watch(self) -> None:
@@ -217,7 +217,7 @@ class Supervisor:
             self._stopped = True
             with suppress(ProcessLookupError):
                 os.killpg(self._leader, signal.SIGTERM)
-                os.killpg(self._leader, signal.SIGCONT)  # a stopped one gets notice only when it goes on
+                os.killpg(self._leader, signal.SIGCONT)  # a stopped process gets signals only after SIGCONT
         else:
             self._tell_what_is_left()
 
@@ -264,7 +264,7 @@ def _open(own: str, *, shared: bool) -> tuple[int, int]:
     if shared:
         os.fchmod(log, _GROUP_READS)
         job_files.make_file(place, pod_files.NOTES, b"", _GROUP_READS)
-    os.set_blocking(log, True)  # the job has it as its output, and need not know how it was opened
+    os.set_blocking(log, True)  # the job inherits it as output, and expects a blocking file
     return place, log
 
 
@@ -295,7 +295,7 @@ def _has_children() -> bool:
 
 def _tell(pid: int) -> None:
     _signal(pid, signal.SIGTERM)
-    _signal(pid, signal.SIGCONT)  # a stopped one gets notice only when it goes on
+    _signal(pid, signal.SIGCONT)  # a stopped process gets signals only after SIGCONT
 
 
 def _signal(pid: int, number: int) -> None:

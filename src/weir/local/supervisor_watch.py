@@ -82,7 +82,7 @@ class SupervisorWatch:
             os.close(process)
         if run is not None and run.process < 0:
             if refused:
-                with suppress(OSError):  # on a full disk it counts as lost
+                with suppress(OSError):  # on a full disk the pod counts as lost
                     ended = {"at_s": self._clock(), "error": f"It could not be started: {refused}."}
                     pod_files.write(run.directory, pod_files.EXIT, ended)
             self.check(run)
@@ -135,5 +135,5 @@ class SupervisorWatch:
         if run.locked_checks % _MAX_LOCKED_CHECKS == 0:
             self._processes.kill_all(
                 run.directory, run.groups
-            )  # its job has taken the lock of a supervisor it ended
+            )  # the job killed its supervisor and took its lock
         return _AGAIN_S

@@ -90,10 +90,11 @@ def _entered(above: int, name: str) -> int | None:
             directory = os.open(name, _OPEN, dir_fd=above)
             _take_rights(directory)
             return directory
-        with suppress(OSError):  # the work directory of a file system has no rights
+        with suppress(OSError):  # overlayfs creates a work directory without permissions
             directory = os.open(name, _NAME_ALONE, dir_fd=above)
             try:
-                os.chmod(f"/proc/self/fd/{directory}", 0o700)  # by its name it could follow a link
+                # By descriptor, because its name could become a link
+                os.chmod(f"/proc/self/fd/{directory}", 0o700)
             finally:
                 os.close(directory)
     return None

@@ -66,12 +66,12 @@ def user_rlimits(user: str, directory: Path = DIRECTORY) -> tuple[Rlimit, ...]:
         login = _Login(pwd.getpwnam(user))
     except KeyError:
         return ()
-    found: dict[tuple[int, bool], tuple[int, int]] = {}  # precedence and value by resource and hardness
+    found: dict[tuple[int, bool], tuple[int, int]] = {}  # precedence and value, by resource and hardness
     for line in _lines(directory):
         precedence = _precedence(line.domain, login)
         if precedence == _NOT_FOR:
             continue
-        if not line.item:  # `mia -`: no limits at all
+        if not line.item:  # `mia -` removes all limits
             return ()
         number, unit = _ITEMS.get(line.item, (-1, 1))
         value = _value(line.value, unit)

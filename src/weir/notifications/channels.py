@@ -115,9 +115,9 @@ class Channels:
             self._http = httpx.AsyncClient(
                 verify=tls_context(self._settings.webhooks.ca_file),
                 timeout=self._settings.limits.timeout,
-                trust_env=False,  # a proxy would resolve the name again
+                trust_env=False,  # a proxy would resolve the name a second time
                 follow_redirects=False,
-                # A connection is checked for the name of one receiver; another may have the same address.
+                # Connections aren't kept: each is checked for the name of one receiver only.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
                 headers={"User-Agent": f"weir/{__version__}", "Content-Type": "application/json"},
             )
@@ -136,7 +136,8 @@ class Channels:
             return Attempt("the receiver doesn't answer in time", DeliveryProblem.RECEIVER)
         except TargetRefused as refused:
             return Attempt(str(refused), DeliveryProblem.RECEIVER)
-        except (ValueError, httpx.InvalidURL) as error:  # without its text, which may have the address
+        # The text of the error may contain the secret address
+        except (ValueError, httpx.InvalidURL) as error:
             return Attempt(f"its address can't be used: {type(error).__name__}", DeliveryProblem.RECEIVER)
 
     async def _post(

@@ -36,4 +36,4 @@ def quiet_for_s(written: str, wall_s: float) -> float:
     ends = datetime.combine(now.date(), end)
     if ends <= now:
         ends += timedelta(days=1)
-    return ends.timestamp() - wall_s  # a night may be an hour shorter or longer
+    return ends.timestamp() - wall_s  # a night with a clock change has another length

@@ -125,7 +125,7 @@ class NotificationSender:
         self._begin_loop()
         self._thread = threading.Thread(target=self._run, name="weir-notify", daemon=True)
 
-    # Any thread
+    # Calls from any thread
 
     def start(self) -> None:
         """Begin to send."""
@@ -166,7 +166,7 @@ class NotificationSender:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(work, *args)
 
-    # The thread
+    # The sender's thread
 
     def _run(self) -> None:
         """Send until the sender is closed. A failure is logged, and the next loop begins after a pause."""
@@ -219,7 +219,7 @@ class NotificationSender:
             self._woken(await asyncio.to_thread(self._outbox.waiting))
             while True:
                 await self._turn()
-        except GeneratorExit:  # its loop is broken, so nothing can be awaited
+        except GeneratorExit:  # the loop is broken, so nothing can be awaited
             raise
         except BaseException:
             await self._end()
@@ -287,7 +287,7 @@ class NotificationSender:
             lane.blocked_s = now_s + min(quiet_s, LOOK_S)
             return lane.blocked_s
         if rule.channel == "desktop":
-            return None  # its person's session fetches it
+            return None  # a desktop notification is fetched by its person's session
         async with self._failing if lane.failures else self._healthy:
             address = await asyncio.to_thread(self._address, rule)
             wait_s = self._take(rule, address)

@@ -150,7 +150,7 @@ async def resolve(target: WebhookTarget, threads: BlockingCalls) -> list[Address
         look = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
         try:
             infos = await threads.run(look)
-        except (OSError, UnicodeError):  # the latter of a label that is empty or too long
+        except (OSError, UnicodeError):  # UnicodeError: a label is empty or too long
             raise TargetRefused(f"{target.host} has no address") from None
         found = list(dict.fromkeys(ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos))
     for address in found:

@@ -22,7 +22,7 @@ class Curve:
     """Values by interval, and their style."""
 
     name: str
-    colour: str  # a CSS colour, as a variable
+    colour: str  # name of a CSS variable with the colour
     values: Sequence[float]
 
 

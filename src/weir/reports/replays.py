@@ -28,7 +28,7 @@ class Run:
     name: str
     numbers: Mapping[str, Any]
     span: Span
-    allocated: Mapping[str, Sequence[float]]  # by team, in devices
+    allocated: Mapping[str, Sequence[float]]  # devices by team
     waiting: Mapping[str, Sequence[float]]
     delays_s: Sequence[float]
 
@@ -39,7 +39,7 @@ class Subject:
 
     title: str
     about: str
-    quotas: Mapping[str, float]  # by team, in devices; none where unlimited
+    quotas: Mapping[str, float]  # devices by team; without unlimited teams
     capacity: float
     notes: Sequence[str] = ()
 

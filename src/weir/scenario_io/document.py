@@ -122,10 +122,11 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "can't be read"
-        line = min(mark.line, text.rstrip().count("\n")) if mark else 0  # its end is after its last line
+        # The error may be after the last line
+        line = min(mark.line, text.rstrip().count("\n")) if mark else 0
         return line + 1, f"is not YAML: {problem}; fix the indentation, quotes or colon there"
     if isinstance(error, yaml.reader.ReaderError):
-        # The position counts bytes or characters, by who read it; the character itself tells.
+        # The position is in bytes or characters, depending on the reader; the character decides.
         odd = error.character if isinstance(error.character, str) else chr(error.character)
         at = text.find(odd)
         return LineCounter(text).of(
@@ -230,7 +231,7 @@ class _YamlReader:
         if key in top.value:
             first = top.branch.keys[key]
             self.mistakes.on(line, f"{key} is written twice, first on line {first}; keep one of them")
-            top.key = None  # what follows is read and left out
+            top.key = None  # the value of this key is read and dropped
         else:
             top.key = key
 

@@ -22,7 +22,7 @@ class InitialPod:
     index: int
     request: Request
     node: Node
-    devices: tuple[int, ...] | None  # None: not written
+    devices: tuple[int, ...] | None  # None: not stated
     path: Path
 
     @property

@@ -42,7 +42,7 @@ def spots(text: str, mistakes: Mistakes | None) -> Spot:
     """Return the lines of all values of a valid JSON text; report duplicate keys to `mistakes`."""
     lines = LineCounter(text)
     stack: list[SourceBranch] = []
-    keys: list[tuple[str, int] | None] = []  # the key each open mapping is at
+    keys: list[tuple[str, int] | None] = []  # current key of each open mapping
     root: Spot = 1
 
     def put(spot: Spot) -> None:

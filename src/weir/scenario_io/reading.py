@@ -62,7 +62,7 @@ def _nodes(parts: PartialScenario) -> list[Node]:
     for written in parts.nodes.values():
         try:
             made = nodes_of(written)
-        except ValueError:  # told where names are checked
+        except ValueError:  # reported where names are checked
             continue
         for node in made:
             nodes.setdefault(node.name, node)

@@ -71,9 +71,9 @@ class Mistakes:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.untold = 0  # mistakes that were counted and not kept
+        self.untold = 0  # number of mistakes beyond the kept ones
         self.suggestions_left = SUGGESTIONS_MAX
-        self.root: Spot | Callable[[], Spot] = 1  # made when first asked for, where that is dear
+        self.root: Spot | Callable[[], Spot] = 1  # a function where the position is costly to compute
         self._found: dict[Mistake, None] = {}
 
     def on(self, line: int, text: str) -> None:

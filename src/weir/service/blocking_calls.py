@@ -32,7 +32,7 @@ class BlockingCalls:
                 tell = partial(result.set_result, call())
             except BaseException as error:  # noqa: BLE001 - the caller gets it
                 tell = partial(result.set_exception, error)
-            self._free.release()  # before the caller hears of it: it may call again at once
+            self._free.release()  # before the caller gets the result, because it may call again at once
             tell()
 
         threading.Thread(target=work, name="weir-blocking-call", daemon=True).start()

@@ -56,7 +56,7 @@ def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggesti
     job = trials.job
     higher = sorted(priority for priority in priorities if priority > job.spec.priority)
     for priority in higher[:CLASSES_TRIED_MOST]:
-        # a class may change if it is preemptible, unless the work states that itself
+        # a priority class may set preemptibility, if the workload doesn't
         outcomes = [
             trials.tried(replace(job.spec, priority=priority, preemptible=preemptible))
             for preemptible in {job.spec.preemptible, priority < PREEMPTIBLE_BELOW}

@@ -70,7 +70,7 @@ class ControlThread:
         self._hooks = hooks
         self._clock = clock
         self._between_s = between_s
-        self._next_step_s = -float("inf")  # on the timeline, as all moments at which something is due
+        self._next_step_s = -float("inf")  # on the timeline, as are all due times
         self._control: Control | None = None
         self._woken = threading.Event()
         self._begun = threading.Event()
@@ -79,7 +79,7 @@ class ControlThread:
         self._queries: deque[tuple[Callable[[Cluster], Any], Future[Any]]] = deque()
         self._pause_s = PAUSE_FIRST_S
         self._not_before_s = 0.0
-        self._busy_since_s: float | None = None  # on the monotonic clock, as the two below
+        self._busy_since_s: float | None = None  # monotonic time, as in the two fields below
         self._looked_s = self._stepped_s = time.monotonic()
         self._facts_since_s: float | None = None
         self.failure: str | None = "The control loop has just started."
@@ -96,7 +96,7 @@ class ControlThread:
 
     def wake(self) -> None:
         """Wake the thread for new facts. Any thread may call this."""
-        if not self._has_facts:  # else it comes anyway: waking a thread costs as much as a fact
+        if not self._has_facts:  # else it is awake: a wake-up costs as much as a fact
             self._facts_since_s = time.monotonic()
             self._has_facts = True
             self._woken.set()
@@ -151,7 +151,7 @@ class ControlThread:
             return f"The control loop hasn't processed facts for {span(now_s - facts_s)}."
         return self.failure
 
-    # The thread
+    # The control thread
 
     def _run(self) -> None:
         due_s: float | None = None
@@ -163,7 +163,7 @@ class ControlThread:
             started = time.perf_counter()
             due_s = self._run_once()
             took_s = time.perf_counter() - started
-            if took_s > LONG_S:  # facts are batched meanwhile, and other threads run
+            if took_s > LONG_S:  # a pause, in which facts are batched and other threads run
                 time.sleep(min(took_s, REST_S_MOST))
 
     def _wait(self, due_s: float | None) -> None:
@@ -181,7 +181,7 @@ class ControlThread:
     def _run_once(self) -> float | None:
         """Run one iteration; return the time of the next."""
         self._busy_since_s = time.monotonic()
-        asked = len(self._queries)  # a step may begin before the facts of a later one
+        asked = len(self._queries)  # queries that came before this step; later ones need a later step
         try:
             if self._control is None:
                 if self._clock() < self._not_before_s:
@@ -195,7 +195,7 @@ class ControlThread:
                     return self._next_step_s
                 self._next_step_s = now_s + self._between_s
                 self._has_facts = False
-                self._facts_since_s = None  # after the flag: a fact in between stays noticed, and isn't late
+                self._facts_since_s = None  # after the flag is cleared, so that a fact in between is noticed
                 self._step(self._control)
             self._answer_queries(self._control.cluster, asked)
             return self._next_due_s(self._control)

@@ -127,7 +127,7 @@ def _near_in_size(trials: WhatIf, is_other: bool) -> list[tuple[str, str]]:
         near = nsmallest(ENDS_TRIED_MOST, [*near, *part])
         equal += sum(difference == 0 for difference, _, _ in part)
         if is_other and equal >= ENDS_TRIED_MOST:
-            break  # further ones would only come first by name
+            break  # later ones are no nearer in size
     project_of = {name: project for _, name, project in near}
     names = trials.read(lambda cluster: without_equals(cluster, project_of))
     return [(name, project_of[name]) for name in names]

@@ -31,8 +31,9 @@ class KeptSuggestions:
     """Suggestions by request. All calls are on the event loop."""
 
     def __init__(self) -> None:
-        self._trials: dict[Hashable, _Trial] = {}  # in the order in which they began
-        self._under_way: dict[asyncio.Task[SuggestionsFound], str] = {}  # by whom they were asked for
+        self._trials: dict[Hashable, _Trial] = {}  # in the order of their begin
+        # Searches in progress, with the person who asked
+        self._under_way: dict[asyncio.Task[SuggestionsFound], str] = {}
 
     async def find(
         self, key: Hashable, version: object, try_: Try, wait_s: float, person: str = ""

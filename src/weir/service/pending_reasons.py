@@ -66,7 +66,7 @@ class PendingReasons:
                 shown is None
                 or refusal is None
                 or shown.refusal is not refusal
-                or shown.touched != touched  # other workloads may be in the class
+                or shown.touched != touched  # the class may have other members
                 or now_s - shown.at_s >= REWORDED_AFTER_S
             ):
                 members = [job for _, _, job in of.members]
@@ -83,7 +83,7 @@ class PendingReasons:
         alike: dict[int, bool] = {}  # equivalent workloads share reasons: each is compared once
         first = self.reasons.get(members[0].spec.name)
         if first == why:
-            why = first  # the object that most of them have
+            why = first  # shared object of equal members
         for job in members:
             name = job.spec.name
             before = self.reasons.get(name)
@@ -145,6 +145,6 @@ class _Update:
         return known[1]
 
     def _failed(self, job: Job, error: Exception) -> None:
-        self._control.forget_results()  # a search may have been broken off in the middle
+        self._control.forget_results()  # the exception may have left caches inconsistent
         self._begin()
         _LOG.error("reason_not_found", workload=job.name, exc_info=error)

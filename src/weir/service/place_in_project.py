@@ -20,5 +20,5 @@ def place_in_project(cluster: Cluster, name: str) -> tuple[int | None, int]:
         if rank < mine:
             ahead += len(of.members)
         elif rank == mine:
-            ahead += bisect_left(of.members, age)  # they stand by age and name
+            ahead += bisect_left(of.members, age)  # members are in order of age and name
     return 1 + ahead, pending

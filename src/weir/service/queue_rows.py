@@ -27,12 +27,12 @@ class DeviceUtilization:
 
     use: float | None = None
     memory_used: int | None = None
-    foreign: str = ""  # the process outside the pool that uses it
+    foreign: str = ""  # foreign process on the device
     temperature_c: int | None = None
     power_w: float | None = None
     errors: int | None = None
-    drained: str = ""  # by whom and why nothing starts on it
-    activity: str = ""  # states of the workloads on it; quiet: its workload works on other devices
+    drained: str = ""  # user and reason of the drain
+    activity: str = ""  # activity of its workloads; quiet: the workload uses its other devices
 
 
 def _bounds(bounds: Mapping[str, int]) -> dict[str, float]:
@@ -214,14 +214,15 @@ def node_rows(
                 power_w=use.power_w,
                 errors=use.errors,
                 drained=use.drained or None,
-                activity=(use.activity or None) if index in on else None,  # measured a while ago
+                # Measured before the present allocation
+                activity=(use.activity or None) if index in on else None,
             )
             for index in range(node.gpus)
             for use in (seen.get((node.name, index), DeviceUtilization()),)
             if index not in node.foreign_devices or use.foreign or use.drained
         ]
         allocated = _allocated(cluster, at, node.capacity)
-        leaving = sum(device_milli[index] > 0 for index in node.foreign_devices)  # drained, with work yet
+        leaving = sum(device_milli[index] > 0 for index in node.foreign_devices)  # drained, and in use
         rows.append(
             NodeRow(
                 name=node.name,

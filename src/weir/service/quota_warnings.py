@@ -18,7 +18,8 @@ def quota_warnings(cluster: Cluster) -> dict[str, list[str]]:
     for at, queue in enumerate(ledger.queues):
         quota, fixed = ledger.quota[at][GPU_ROW], ledger.fixed[at][GPU_ROW]
         if queue.parent is not None and queue.parent in found:
-            found.setdefault(queue.name, []).extend(found[queue.parent])  # a project adds to its department's
+            # Warnings of a project are appended to its department's
+            found.setdefault(queue.name, []).extend(found[queue.parent])
         if ledger.children[at] and quota < UNLIMITED:
             _over_committed(ledger, ledger.children[at], f"Quotas in {queue.name}", "it has", quota, found)
     for at, queue in enumerate(ledger.queues):

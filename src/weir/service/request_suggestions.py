@@ -66,7 +66,7 @@ def as_share(trials: WhatIf) -> Iterator[Suggestion]:
     *larger, milli = SHARES_MILLI
     outcome = trials.tried(_with_request(spec, share_milli=milli))
     if outcome is None:
-        return  # a larger share starts no sooner
+        return  # a larger share can't start sooner
     for more_milli in larger:
         found = trials.tried(_with_request(spec, share_milli=more_milli))
         if found is not None:

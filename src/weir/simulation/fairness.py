@@ -24,7 +24,8 @@ class Fairness:
     def __init__(self, start_s: float) -> None:
         self._start_s = start_s
         self._sampled_s = start_s - SAMPLE_S
-        self._levels: dict[str, tuple[IntervalMeans, IntervalMeans]] = {}  # allocated, share
+        # Interval means of allocation and share
+        self._levels: dict[str, tuple[IntervalMeans, IntervalMeans]] = {}
         self._now: dict[str, tuple[float, float]] = {}
 
     def sample(self, cluster: Cluster, now_s: float) -> None:

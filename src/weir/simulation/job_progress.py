@@ -22,7 +22,7 @@ class SimulatedPod:
         self.start = start
         self.at_s = at_s
         self.gpus = 0.0
-        self.ran = False  # its node was there
+        self.ran = False  # False: its node was missing
         self.stopping = False
 
 
@@ -59,18 +59,19 @@ class JobProgress:
         self.needed = workload.needed()
         self.pods = workload.pods
         self.alive: dict[PodKey, SimulatedPod] = {}
-        self.exits: dict[PodKey, tuple[SimulatedPod, PodExit, float]] = {}  # not accounted for yet
-        self.counts = [0] * len(workload.groups)  # pods of each group that run
-        self.gpus = 0.0  # devices its pods hold, as of its last change of pace
+        # Exits that control hasn't processed
+        self.exits: dict[PodKey, tuple[SimulatedPod, PodExit, float]] = {}
+        self.counts = [0] * len(workload.groups)  # running pods of each group
+        self.gpus = 0.0  # devices of its pods at its last change of speed
         self.left_s = self.saved_left_s = job_trace.duration_s
         self.since_s = 0.0
         self.speed = 0.0
-        self.started_s: float | None = None  # when its gang was last completed
-        self.saved_s: float | None = None  # since then
+        self.started_s: float | None = None  # last time that its gang became complete
+        self.saved_s: float | None = None  # last checkpoint since then
         self.times_started = 0
-        self.starts = 0  # of its pods, ever
+        self.starts = 0  # number of starts of pods
         self.status = WorkloadProgress()
-        self.version = 0  # version of its speed: events planned for an older one are void
+        self.version = 0  # version of its speed; events for an older version are ignored
 
     def advance(self, now_s: float) -> None:
         """Update the remaining run up to now."""

@@ -47,10 +47,10 @@ class JobRecord:
     def __init__(self, workload: Workload, duration_s: float) -> None:
         self.workload = workload
         self.duration_s = duration_s
-        self.gpus = 0.0  # of all its pods
+        self.gpus = 0.0  # devices of all its pods
         self.allocated: dict[tuple[int, int], float] = {}  # devices by pod
         self.waits = 0.0  # devices requested by its pending pods
-        self.nodes: set[str] = set()  # of its last start
+        self.nodes: set[str] = set()  # nodes of its last start
         self.first_start_s: float | None = None
         self.ended_s: float | None = None
         self.how: WorkloadOutcome | None = None
@@ -91,7 +91,7 @@ class JobRecorder:
         """Use this cluster to decide if a job is within its quota."""
         self._cluster = cluster
 
-    # The reader
+    # Calls of readers
 
     def happened(self, event: Event) -> None:
         """Handle an event that was just reduced."""
@@ -139,7 +139,7 @@ class JobRecorder:
     def _submitted(self, event: WorkloadSubmitted) -> None:
         workload = event.workload
         if workload.name in self.lines:
-            return  # known from before a restart of control
+            return  # known before a restart of control
         line = JobRecord(workload, self._durations_s[workload.name])
         self.lines[workload.name] = line
         line.gpus = sum(

@@ -56,7 +56,7 @@ def replay(
         recorder.watch(control.cluster)
         fairness = Fairness(recorder.first_s)
         started = perf_counter()
-        gc.freeze()  # the trace: a million objects that needn't be walked again and again
+        gc.freeze()  # excludes the trace, a million objects, from garbage collection
         for steps, _ in enumerate(control_steps(world, control)):
             fairness.sample(control.cluster, world.now_s)
             if progress is not None and steps % REPORT_EVERY == 0:

@@ -59,7 +59,7 @@ class SimulatedCluster:
         self.measured_every_s = measured_every_s
         self.nodes: dict[str, Node] = {node.name: node for node in scenario.nodes}
         self.runs: dict[str, JobProgress] = {}
-        self.lost_gpu_s = 0.0  # run that had to be repeated
+        self.lost_gpu_s = 0.0  # run time that had to be repeated
         self._scenario = scenario
         self._coming = sorted(
             job_traces, key=lambda job_trace: (job_trace.workload.submitted_s, job_trace.workload.name)
@@ -113,7 +113,7 @@ class SimulatedCluster:
         """Have something happen at a time."""
         heappush(self._queue, (at_s, order, next(self._numbers), do, what))
 
-    # The port
+    # The backend port
 
     def events(self) -> Iterable[Fact]:
         """Return the facts that control doesn't know yet."""
@@ -131,7 +131,7 @@ class SimulatedCluster:
     def connect(self) -> None:
         """Connect a control: the whole state replaces all facts not yet delivered."""
         for run in self.runs.values():
-            # A pod started on a missing node never ran: a new control learns that at once.
+            # Report pods on missing nodes at once: they never ran.
             for pod in [pod for pod, alive in run.alive.items() if alive.place.node not in self.nodes]:
                 self.exit(pod, PodExit.LOST)
         facts: list[Fact] = [TopologiesSet(tuple(self._scenario.topologies))]
@@ -169,7 +169,7 @@ class SimulatedCluster:
         pod = place.pod
         run = self.runs[pod.workload]
         if effect.start <= run.starts:
-            return  # carried out before
+            return  # the order was carried out before
         assert pod not in run.alive, f"{pod} runs already"
         run.starts = effect.start
         run.exits.pop(pod, None)

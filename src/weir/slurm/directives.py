@@ -98,7 +98,8 @@ def _word(text: str, at: int, where: str) -> tuple[str, int]:
         letter = text[at]
         at += 1
         if letter == "\\":
-            if at < len(text) and (quote or not text[at].isspace()):  # an unquoted space ends a word anyway
+            # Else the word ends at an unquoted space
+            if at < len(text) and (quote or not text[at].isspace()):
                 letters.append(text[at])
                 at += 1
         elif quote:

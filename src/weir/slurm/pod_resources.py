@@ -16,7 +16,7 @@ def pod_resources(request: BatchRequest, *, best_effort: bool) -> NodeResources:
     """
     pods = max(1, request.nodes[0] if request.nodes else 1)
     if request.has("ntasks"):
-        pods = min(pods, request.tasks)  # as Slurm does
+        pods = min(pods, request.tasks)  # no pod without a task, as in Slurm
     if pods > 1 and request.array is not None:
         if best_effort:
             return node_resources(request, fold=True)

@@ -53,7 +53,7 @@ class ArrayEnd:
     at_s: float
     sentence: str
     counts: ArrayCounts
-    ran_s: float  # from the first start of an index
+    ran_s: float  # time since the first start of an index
 
 
 class ArrayTable:

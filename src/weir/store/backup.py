@@ -155,7 +155,7 @@ def _copying(source: Path, beside: Path) -> Iterator[None]:
             closing(sqlite3.connect(beside)) as written,
         ):
             read.backup(written)
-            written.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+            written.execute("PRAGMA journal_mode = DELETE")  # a single file, without a WAL file beside it
         _sync(beside)
         yield
         _sync(beside)
@@ -178,13 +178,13 @@ def _go_on(file: Path, opened: int, highest: int) -> None:
 def _put_aside(target: Path) -> Path | None:
     """Keep the database that is replaced, with all its files; the last one to be replaced is kept."""
     if not target.exists():
-        for part in _PARTS[1:]:  # of a database that is gone: they would be applied to the new one
+        for part in _PARTS[1:]:  # left by a deleted database, and would be applied to the new one
             target.with_name(target.name + part).unlink(missing_ok=True)
         return None
     replaced = target.with_name(f"{target.name}.replaced")
     for part in _PARTS:
         replaced.with_name(replaced.name + part).unlink(missing_ok=True)
-    for part in _PARTS:  # the database itself first: without it, nothing begins in between
+    for part in _PARTS:  # the database first: without it, no server starts meanwhile
         with suppress(FileNotFoundError):
             target.with_name(target.name + part).rename(replaced.with_name(replaced.name + part))
     return replaced

@@ -161,7 +161,7 @@ class ClusterHistory:
         done: Future[Any] = self._database.write(work)
         done.result()
 
-    # In a transaction of the writer
+    # Called in a transaction of the writer
 
     def _write(self, connection: Connection, changed: Sequence[ClusterHistoryEntry]) -> None:
         uids = [each.row.uid for each in changed]
@@ -170,7 +170,8 @@ class ClusterHistory:
         told_of = set(connection.execute(_ENDS.where(events.c.uid.in_(uids))).scalars())
         self._free_names(connection, changed)
         found = _Changes()
-        for each in sorted(changed, key=lambda each: each.is_live):  # ends first: they free their names
+        # Ended workloads first, because they free their names
+        for each in sorted(changed, key=lambda each: each.is_live):
             _add(found, each, known.get(each.row.uid), has_end=each.row.uid in told_of)
         self._store(connection, found)
 
@@ -191,7 +192,7 @@ class ClusterHistory:
         for row in connection.execute(_STORED.where(_uid.in_(uids), workloads.c.state == LIVE)).all():
             end_s = max(at_s, row.submitted_s)
             times = EndTimes([row[4 + at] or "" for at in range(4)], *row[2:4], end_s)
-            if row.uid not in told_of:  # a slow leader may have stored it as live after its end
+            if row.uid not in told_of:  # a former leader may have stored it as live after its end
                 _end(found, row.uid, row.name, times, "stopped", VANISHED)
             stated = dict(mapping_of(row.stated))
             stated["row"] |= {"status": "stopped", "ended_s": end_s, "pods_running": 0}
@@ -245,7 +246,7 @@ def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end:
     evicted_s = None if row.evicted is None else row.evicted.at_s
     before_s = None if known is None else known.evicted_s
     if row.status == STOPPING:
-        evicted_s = before_s  # it may still save: the eviction counts once its pods are gone
+        evicted_s = before_s  # it may still save a checkpoint: the eviction is final once its pods are gone
     found.rows.append(storable_row(_row(workload, row, first_s) | {"started_s": started_s}))
     full = row.model_copy(update={"first_started_s": first_s, "ended_s": found.rows[-1]["ended_s"]})
     found.stated.append(

@@ -62,7 +62,7 @@ class ClusterHistoryReader:
 
         return self._database.read(checked)
 
-    # Workloads that are over
+    # Ended workloads
 
     def workloads(
         self, wanted: ClusterWorkloadFilter, start: int, limit: int
@@ -115,7 +115,7 @@ class ClusterHistoryReader:
         ]
         if wanted.since_s:
             where.append(_events.at_s >= wanted.since_s)
-        if not wanted.kind:  # Weir's Events have the same reasons, unless they were too many
+        if not wanted.kind:  # Weir's own events already state most reasons
             where.append(_events.kind != PENDING)
         query = select(cluster_events).where(*where).order_by(_events.at_s.desc(), _events.id.desc())
         count = select(func.count()).select_from(cluster_events).where(*where)
@@ -144,7 +144,8 @@ class ClusterHistoryReader:
 
     def gaps(self, since_s: float, until_s: float) -> Sequence[str]:
         """Return the gaps of the stored history in a period, as sentences."""
-        by_weir = _events.source.startswith(f"{GAP}:", autoescape=True)  # an Event may have any kind
+        # The source identifies Weir; an Event may have any kind
+        by_weir = _events.source.startswith(f"{GAP}:", autoescape=True)
         within = select(_events.sentence).where(
             _events.kind == GAP, by_weir, _events.at_s >= since_s, _events.at_s < until_s
         )

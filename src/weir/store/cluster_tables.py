@@ -11,13 +11,13 @@ from weir.store.tables import NUMBER, metadata
 cluster_workloads = Table(
     "cluster_workloads",
     metadata,
-    Column("uid", NUMBER, primary_key=True, autoincrement=False),  # as in `workloads`
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),  # number of the workload
     Column("namespace", String, nullable=False),
     Column("name", String, nullable=False),  # without the namespace
-    Column("owner", String, nullable=False),  # name of the object that made its pods
-    Column("why", String),  # code of the last reason for which it was pending
+    Column("owner", String, nullable=False),  # name of the object that created its pods
+    Column("why", String),  # code of its last reason while pending
     Column("evicted_s", Double),  # time of its last eviction
-    Column("stated", Text, nullable=False),  # its details; JSON
+    Column("stated", Text, nullable=False),  # JSON of its details
 )
 Index("cluster_workloads_name", cluster_workloads.c.namespace, cluster_workloads.c.name)
 Index("cluster_workloads_owner", cluster_workloads.c.owner)
@@ -25,15 +25,15 @@ Index("cluster_workloads_owner", cluster_workloads.c.owner)
 cluster_series = Table(
     "cluster_series",
     metadata,
-    Column("uid", NUMBER, primary_key=True, autoincrement=False),  # as in `workloads`
-    Column("series", Text, nullable=False),  # curves of its reported values; JSON
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),  # number of the workload
+    Column("series", Text, nullable=False),  # JSON of the curves of its reported values
 )
 
 cluster_events = Table(
     "cluster_events",
     metadata,
-    Column("source", String, primary_key=True),  # uid of the Event, so that none is stored twice
-    Column("id", NUMBER, nullable=False),  # in answers
+    Column("source", String, primary_key=True),  # uid of the Event, so that each is stored once
+    Column("id", NUMBER, nullable=False),  # id in answers
     Column("at_s", Double, nullable=False),
     Column("kind", String, nullable=False),
     Column("namespace", String, nullable=False),

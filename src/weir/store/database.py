@@ -116,7 +116,7 @@ class Database(ReadableDatabase):
         self._own = own(home, address)
         self._connection: Connection | None = None
         self._opened: OpenedPool | None = None
-        self.lost: str | None = None  # why the lock of the pool may be another server's
+        self.lost: str | None = None  # cause why another server may have the lock of the pool
         try:
             self.engine = open_engine(address)
             bring_up_to_date(self._writer())
@@ -132,7 +132,7 @@ class Database(ReadableDatabase):
         self._requests: Queue[_WriteRequest | None] = Queue(QUEUED_MOST)
         self._closing = Lock()
         self._closed = False
-        self.failure: StoreFailed | None = None  # of the last commit
+        self.failure: StoreFailed | None = None  # error of the last commit
         self._thread = Thread(target=self._run, name="weir-store", daemon=True)
         self._thread.start()
         self._ended = Event()
@@ -179,7 +179,7 @@ class Database(ReadableDatabase):
                 return
             self._closed = True
             self._ended.set()
-            self._requests.put(None)  # the last request: later ones are refused
+            self._requests.put(None)  # marks the end: later requests are refused
         self._thread.join()
         self._release()
 
@@ -202,7 +202,7 @@ class Database(ReadableDatabase):
             except Exception as error:  # noqa: BLE001 - whatever it was, nothing may be decided meanwhile
                 self.lost = str(error)
 
-    # The writer
+    # The writer thread
 
     def _run(self) -> None:
         closing = False
@@ -290,7 +290,7 @@ class Database(ReadableDatabase):
                 connection.invalidate()
                 connection.close()
             except SQLAlchemyError:
-                pass  # it was broken; the next one is a new one
+                pass  # the connection is broken and replaced
 
 
 def own(home: Path | None, address: URL) -> list[IO[bytes]]:
@@ -304,7 +304,8 @@ def own(home: Path | None, address: URL) -> list[IO[bytes]]:
     locks = [] if home is None else [home / "weir.lock"]
     if address.get_backend_name() == "sqlite" and address.database:
         database = Path(address.database).absolute()
-        if home is None or database != (home / "weir.db").absolute():  # several homes may name the same file
+        # A database elsewhere may be shared by several homes
+        if home is None or database != (home / "weir.db").absolute():
             locks.append(database.with_name(f"{database.name}.lock"))
     files: list[IO[bytes]] = []
     for path in locks:

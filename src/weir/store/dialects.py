@@ -101,14 +101,14 @@ def _postgres_connected(connection: Any, _record: object) -> None:
 
 
 def _sqlite_connected(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # we begin transactions explicitly
+    connection.isolation_level = None  # transactions are begun explicitly
     for pragma in (
         "journal_mode = WAL",
         "synchronous = FULL",
         f"busy_timeout = {BUSY_MS_MOST}",
         f"journal_size_limit = {WAL_BYTES_KEPT}",
         "temp_store = MEMORY",
-        "secure_delete = ON",  # a command or environment that was removed is nowhere in the file
+        "secure_delete = ON",  # deleted commands and environments leave no bytes in the file
     ):
         connection.execute(f"PRAGMA {pragma}").close()
 

@@ -40,11 +40,11 @@ class EventHistory(WriteListener):
         self._written: list[HistoryEvent] = []
         self._hear: tuple[Hear, ...] = ()
         self._lock = Lock()
-        self._recording: Future[None] = Future()  # of the newest events
+        self._recording: Future[None] = Future()  # commit of the newest events
         self._recording.set_result(None)
         database.listeners.append(self)
 
-    # The writer's
+    # Calls of the writer
 
     def on_begin(self) -> None:
         """Discard events of a transaction that wasn't committed."""

@@ -32,7 +32,7 @@ Histogram = Counter[int]
 
 def bucket_of(time_s: float) -> int:
     """Return the index of the bucket that a time falls into."""
-    if not time_s >= FIRST_S:  # below it, negative or no number
+    if not time_s >= FIRST_S:  # also True for negative numbers and NaN
         return 0
     return int(min(BUCKETS_MAX - 1, 1 + math.log(min(time_s, 1e12) / FIRST_S) // _LOG))
 

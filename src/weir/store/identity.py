@@ -141,7 +141,7 @@ def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> Opene
             raise StoreFailed(refused)
         mark = PoolIdentity(new_id(), 0) if refused else ours or homes or PoolIdentity(new_id(), 0)
         if homes is None and not refused and is_new:
-            mark_home(home, mark)  # should the database not be committed, the next start goes on here
+            mark_home(home, mark)  # before the commit: if that fails, the next start continues here
         opened = PoolIdentity(mark.id, mark.opened + 1)
         has_leftovers = _write(connection, opened, ours, has_leftovers=bool(refused))
         if refused:

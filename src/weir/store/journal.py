@@ -179,7 +179,7 @@ class StoreJournal:
         for uid, name, submitted_s, *keys in found:
             end, project = ends[name], keys[0]
             if end.at_s < submitted_s:
-                continue  # the end of an earlier workload of this name, reported again
+                continue  # repeated report of the end of an earlier workload of this name
             ran_s = None if end.first_started_s is None else end.wall_s
             clause = end_clause(name, end.how.value, end.at_s - submitted_s, ran_s)
             plain = f"{clause}."

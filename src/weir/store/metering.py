@@ -52,7 +52,7 @@ class UsageMeter:
         self._projects: dict[str, ProjectCounter] = {}
         self._workloads: dict[str, MeteredWorkload] = {}
         self._node_usages: dict[tuple[str, str], NodeCounter] = {}
-        self._over: list[NodeCounter] = []  # of workloads that ended since the last take
+        self._over: list[NodeCounter] = []  # counters of workloads that ended since the last take
         self._pods: dict[PodKey, tuple[NodeCounter, int, tuple[int, ...]]] = {}
         self._devices: dict[tuple[str, int], DeviceCounter] = {}
         self._waiting: dict[Group, PendingTimer] = {}

@@ -49,7 +49,7 @@ class NotificationOutbox(WriteListener):
         self._new: Counter[int] = Counter()
         database.listeners.append(self)
 
-    # The writer's
+    # Calls of the writer
 
     def on_begin(self) -> None:
         """Discard the counts of a transaction that wasn't committed."""
@@ -58,7 +58,7 @@ class NotificationOutbox(WriteListener):
     def committed(self) -> None:
         """Tell of rules with new notifications."""
         if self._new:
-            self._queued += self._new  # also removes counts that are zero
+            self._queued += self._new  # also removes zero counts
             rules = [rule for rule, count in self._new.items() if count > 0]
             self._new.clear()
             self.on_queued(rules)
@@ -77,7 +77,7 @@ class NotificationOutbox(WriteListener):
         if rows:
             connection.execute(insert(notifications), rows)
 
-    # The sender's
+    # Calls of the sender
 
     def rule(self, id_: int) -> NotificationRule | None:
         """Return a rule; None if it is gone."""

@@ -29,9 +29,9 @@ class ArrayRecord:
 
     record: WorkloadRecord
     whole: ArrayIndices
-    indices: Sequence[int]  # those that run: all, unless some of an earlier array run once more
-    begun: bool  # an index was queued
-    skipped: int = 0  # indices that were stopped before they were queued
+    indices: Sequence[int]  # indices to run: all, or the rerun ones of an earlier array
+    begun: bool  # True: an index has been queued
+    skipped: int = 0  # number of indices that were stopped before they were queued
 
     @property
     def uid(self) -> int:
@@ -244,7 +244,7 @@ class Retention:
     hours_s: float = 60 * 86400.0
     days_s: float = 5 * 366 * 86400.0
     events_s: float = 90 * 86400.0
-    workloads_s: float = 366 * 86400.0  # that are over
+    workloads_s: float = 366 * 86400.0  # retention of ended workloads
 
     def __post_init__(self) -> None:
         if not 0 < self.minutes_s <= self.hours_s <= self.days_s:

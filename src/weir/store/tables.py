@@ -41,7 +41,7 @@ LONG_SPANS = (*SPANS, MONTH)
 """Spans of sums that reports of a year add up."""
 
 metadata = MetaData()
-NUMBER = BigInteger().with_variant(Integer, "sqlite")  # INTEGER of SQLite holds 64 bits
+NUMBER = BigInteger().with_variant(Integer, "sqlite")  # INTEGER of SQLite has 64 bits
 
 pool = Table(
     "pool",
@@ -69,7 +69,7 @@ workloads = Table(
     Column("project", String, nullable=False),
     Column("department", String),
     Column("user", String, nullable=False),
-    Column("namespace", String),  # of a workload of a cluster
+    Column("namespace", String),  # namespace of a cluster's workload
     Column("type", String, nullable=False),
     Column("state", String, nullable=False),
     Column("priority", Integer, nullable=False),
@@ -95,10 +95,10 @@ workloads = Table(
     Column("idle", Text, nullable=False, server_default="{}"),
     Column("withdrawn_s", Double),
     Column("sweep", String),
-    Column("array_uid", NUMBER),  # of an array its own number, of an index that of its array
+    Column("array_uid", NUMBER),  # number of the array, on the array itself and its indices
     Column("array_index", Integer),
-    Column("replaced", Boolean, nullable=False, server_default=false()),  # the index runs once more
-    sqlite_autoincrement=True,  # a number is never given twice, whatever was deleted
+    Column("replaced", Boolean, nullable=False, server_default=false()),  # True: the index runs once more
+    sqlite_autoincrement=True,  # numbers of deleted rows aren't reused
 )
 IS_ARRAY = and_(workloads.c.array_uid.is_not(None), workloads.c.array_index.is_(None))
 """Condition for arrays, which use nothing themselves."""
@@ -154,10 +154,10 @@ arrays = Table(
     metadata,
     Column("uid", NUMBER, primary_key=True, autoincrement=False),
     Column("written", Text, nullable=False),
-    Column("only", Text, nullable=False),  # the indices that run, if not all; JSON
-    Column("position", Integer, nullable=False),  # of the next index to be queued
-    Column("again", Text, nullable=False),  # indices to be queued once more before that; JSON
-    Column("counts", Text, nullable=False),  # of the indices by state, once it is over; JSON
+    Column("only", Text, nullable=False),  # JSON of the indices that run, if not all
+    Column("position", Integer, nullable=False),  # next index to queue
+    Column("again", Text, nullable=False),  # JSON of the indices to queue once more before that
+    Column("counts", Text, nullable=False),  # JSON of the numbers of indices by state, after its end
 )
 
 array_skips = Table(
@@ -175,17 +175,17 @@ schedules = Table(
     Column("name", String, primary_key=True),
     Column("project", String, nullable=False),
     Column("user", String, nullable=False),
-    Column("owner", Text, nullable=False),  # identifies the person it runs for; JSON
+    Column("owner", Text, nullable=False),  # JSON that identifies the person
     Column("cron", String, nullable=False),
     Column("zone", String, nullable=False),
     Column("concurrency", String, nullable=False),
-    Column("asked", Text, nullable=False),  # the submission; JSON
+    Column("asked", Text, nullable=False),  # JSON of the submission
     Column("suspended", Boolean, nullable=False),
     Column("next_wall_s", Double),
     Column("last_wall_s", Double),
     Column("last", String),
     Column("said", Text, nullable=False),
-    Column("runs", Text, nullable=False),  # numbers of its last workloads; JSON
+    Column("runs", Text, nullable=False),  # JSON of the numbers of its last workloads
 )
 
 templates = Table(
@@ -196,7 +196,7 @@ templates = Table(
     Column("user", String, nullable=False),
     Column("saved_wall_s", Double, nullable=False),
     Column("parameters", Text, nullable=False),  # JSON
-    Column("workload", Text, nullable=False),  # the submission; JSON
+    Column("workload", Text, nullable=False),  # JSON of the submission
 )
 
 tokens = Table(

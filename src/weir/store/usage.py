@@ -208,7 +208,7 @@ def _on_nodes(
         select(workloads.c.uid).where(ended_s >= end),
         select(workloads.c.uid).where(ended_s >= first - DAY, ended_s < first),
     )
-    span_s = workload_uses.c.span_s + 0  # an expression has no index: that of the numbers is used
+    span_s = workload_uses.c.span_s + 0  # an expression, so that the index on numbers is used
     within = (
         and_(span_s == length_s, workload_uses.c.at_s >= from_s, workload_uses.c.at_s < to_s)
         for length_s, from_s, to_s in found

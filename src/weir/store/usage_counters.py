@@ -43,9 +43,9 @@ class MeteredWorkload:
         self.group = group
         self.preemptible = preemptible
         self.pods = 0
-        self.inactive = False  # suspended, or over
+        self.inactive = False  # True: suspended or ended
         self.waits = False
-        self.preempted = False  # in the run it is in
+        self.preempted = False  # True: its present run was preempted
 
 
 class NodeCounter:

@@ -51,7 +51,8 @@ class WorkloadSum:
     waits: Histogram = field(default_factory=Counter)
     evicted: int = 0
     lost_gpu_s: float = 0.0
-    reclaims: Histogram = field(default_factory=Counter)  # times from pending to running, of owners
+    # Times from pending to running, of workloads in quota
+    reclaims: Histogram = field(default_factory=Counter)
 
     def add(self, other: "WorkloadSum") -> None:
         """Add other sums to these."""

@@ -103,7 +103,7 @@ class WorkloadTable:
             if not changed:
                 return record
             connection.execute(update(workloads).where(_columns.uid == uid).values(changed))
-            of_array = _columns.array_uid == uid, _columns.state == LIVE  # none unless it is an array
+            of_array = _columns.array_uid == uid, _columns.state == LIVE  # empty unless it is an array
             connection.execute(update(workloads).where(*of_array).values(changed))
             return workload_record(connection.execute(WORKLOAD_RECORDS.where(_columns.uid == uid)).one())
 

@@ -51,7 +51,7 @@ class Halving:
         assert eta >= 2
         self._eta = eta
         self._rungs = [_Rung() for _ in range(rungs)]
-        self._score: dict[int, list[Score]] = {}  # of each trial, by rung
+        self._score: dict[int, list[Score]] = {}  # score of each trial by rung
 
     def record(self, trial: int, rung: int, value: float) -> bool:
         """Add a result; return False for one that is known. A trial passes each rung in turn."""

@@ -75,7 +75,7 @@ class SweepParameter:
         if self.step is not None:
             return self._stepped(int(fraction * self._steps()))
         low, high = self.low, self.high
-        if self.scale.is_whole:  # each whole number has an equal part of the range
+        if self.scale.is_whole:  # equal parts of the range for all whole numbers
             low, high = low - (0.5 if self.scale.is_log else 0.0), high + (0.5 if self.scale.is_log else 1.0)
         if self.scale.is_log:
             value = math.exp(math.log(low) + fraction * (math.log(high) - math.log(low)))

@@ -149,7 +149,7 @@ def _with_variables(job: Body, subdomain: str | None) -> Body:
     index = {"valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}
     fixed = {
         "WORLD_SIZE": str(job["spec"]["completions"]),
-        "LOCAL_RANK": "0",  # each pod sees only its own devices, from 0
+        "LOCAL_RANK": "0",  # each pod sees its own devices only, counted from 0
         "LOCAL_WORLD_SIZE": "1",
         "MASTER_PORT": str(PORT),
     }

@@ -131,7 +131,7 @@ def _annotations(submission: Submission, words: Mapping[str, Any], pods: PodsEnt
         annotations["weir.dev/topology"] = f"{of.name}:{','.join(levels)}"
     least = pods.min if submission.min_pods is None else submission.min_pods
     if submission.array is not None:
-        least = 1  # each index starts by itself
+        least = 1  # each index starts alone
     if least is not None:
         annotations["weir.dev/min-pods"] = str(least)
     if 0 < pods.gpus < WHOLE_MILLI:

@@ -131,7 +131,7 @@ class Lookup:
                     f"namespace: you may not read project {project}, so name its namespace: "
                     "--namespace NAMESPACE"
                 ) from None
-            return self._namespace  # Weir's webhook knows whether the project is open to it
+            return self._namespace  # Weir's webhook checks if the project has this namespace
         namespaces = queue.spec.get("namespaces") or []
         if self._namespace is not None:
             if self._namespace not in namespaces:

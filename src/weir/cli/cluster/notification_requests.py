@@ -181,7 +181,7 @@ class NotificationRequests:
         await self._api.delete(self._objects.path(metadata.namespace, metadata.name), uid=metadata.uid)
         own = {"urlKey": rule.spec.url_key, "signingSecretKey": rule.spec.signing_secret_key}
         made = {key: value for key, value in own.items() if (value or "").startswith(f"{metadata.name}.")}
-        await self._forget_keys(metadata.namespace, made)  # keys that people named may have other uses
+        await self._forget_keys(metadata.namespace, made)  # keys that a person named may have other uses
 
     async def _test(self, rule: NotificationRuleObject) -> NotificationTested:
         """Request a test message by an annotation, and wait for its outcome."""

@@ -221,7 +221,7 @@ class PodLogs:
             except NotFound:
                 return
             except ApiSilent:
-                failing_s = None  # it prints nothing, or the connection is gone: ask again
+                failing_s = None  # no output, or a lost connection: request again
             except (ApiUnreachable, ApiRefused) as error:
                 if not is_passing(error):
                     raise

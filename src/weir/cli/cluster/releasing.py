@@ -26,7 +26,7 @@ async def release_queues(access: Credentials) -> list[str]:
             try:
                 found = await api.list_all(path, QuotaObject)
             except NotFound:
-                continue  # the kinds aren't installed any more
+                continue  # the CRDs are already removed
             names = [thing.metadata.name for thing in found]
             released += [f"{plural}/{name}" for name in names if await _release(api, f"{path}/{name}")]
     return released

@@ -52,7 +52,7 @@ class ClusterRequests:
         self.queries = ClusterQueries(api, api.namespace, home, namespace=namespace)
         self._within, self._only = namespace or api.namespace, namespace
 
-    # A command uses one of these at most, and each takes longer to import than a request.
+    # Imported on demand: a command needs one of them, and each takes longer than a request.
 
     @cached_property
     def _schedules(self) -> "CronJobs":

@@ -34,7 +34,7 @@ def session_pod(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
         own=MEMORY_DIRECTORY,
         name=name,
         directory=container.get("workingDir", "."),
-        is_root=True,  # most images run as root, which Jupyter wants to be told
+        is_root=True,  # most images run as root, which Jupyter refuses without this option
     )
     container = {
         **container,

@@ -97,7 +97,7 @@ class Submissions:
         except BaseException as error:
             await self._remove(held, mark, error)
             raise
-        # Those that others wait for come last: if this is cut off, a chain hasn't begun.
+        # In reverse order of dependencies: after an interruption, no chain has begun.
         await self._release([held[at] for at in reversed(order)], mark)
         rows = [
             queued_row(job.submission, job.namespace, made) for job, made in zip(held, created, strict=True)
@@ -177,7 +177,8 @@ class Submissions:
             PoolError: some may be left.
         """
         if isinstance(why, ApiError) and why.may_have_happened:
-            await asyncio.sleep(self._api.limits.write_s)  # what had no answer may be carried out until then
+            # A write without an answer may still be carried out
+            await asyncio.sleep(self._api.limits.write_s)
         try:
             for namespace in {job.namespace for job in jobs}:
                 path, of_batch = path_of(JOBS, "jobs", namespace), f"{BATCH_LABEL}={mark}"

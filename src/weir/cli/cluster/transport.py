@@ -47,7 +47,7 @@ class ClusterTransport(httpx.BaseTransport):
 
     def __init__(self, context: str | None, *, namespace: str | None = None) -> None:
         self.access = kubeconfig_of(context)
-        self._api = ApiClient(self.access, ClientLimits(gather_s=0.0))  # a person waits for the event
+        self._api = ApiClient(self.access, ClientLimits(gather_s=0.0))  # no delay, because a person waits
         self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(self._api.__aenter__())
         self._requests = ClusterRequests(self._api, namespace=namespace)
@@ -66,7 +66,7 @@ class ClusterTransport(httpx.BaseTransport):
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         await self._api.__aexit__(None, None, None)
-        await asyncio.sleep(0.01)  # sockets under TLS close in some steps
+        await asyncio.sleep(0.01)  # TLS sockets close in several steps
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Return the response to a request."""

@@ -42,7 +42,7 @@ class WorkloadPods:
     ) -> None:
         self._api, self._workload, self._owner, self._detail = api, workload, owner, detail
         self._is_job = owner.kind == "Job" and owner.api_version == JOBS
-        self._job: dict[str, Any] = {}  # its spec
+        self._job: dict[str, Any] = {}  # spec of the Job
         self._pods: list[PodContainers] = []
         self._is_over = False
         self._lock, self._read_s, self._pause_s = asyncio.Lock(), 0.0, LOOK_S_MIN

@@ -20,7 +20,7 @@ class BaselineRun:
         self._waiting: list[str] = []
         self._asked: set[str] = set()
         self._now: tuple[str, Path, subprocess.Popen[bytes]] | None = None
-        self.ends: dict[str, str] = {}  # by name: its last word
+        self.ends: dict[str, str] = {}  # last line of output by job
 
     @property
     def is_idle(self) -> bool:

@@ -31,10 +31,11 @@ class DemoOutcome:
     """Everything known at the end of the tour."""
 
     seen: Observations
-    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by name: what each start put out
+    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # output of each start, by job
     saved_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    began_s: Sequence[float] = ()  # when each process of the gang did
-    alone: Mapping[str, str] = field(default_factory=dict)  # by name: its last word when run alone
+    began_s: Sequence[float] = ()  # start times of the gang's processes
+    # Last line of output by job, when run without others
+    alone: Mapping[str, str] = field(default_factory=dict)
 
 
 def checks(facts: DemoOutcome) -> list[Check]:
@@ -164,7 +165,7 @@ def _ended(seen: Observations) -> Check:
     return Check(f"{len(well)} of {of} training jobs ended well.", len(well) == of)
 
 
-# What claims are made of
+# Parts of the checks
 
 
 def resumptions(logs: Sequence[str]) -> list[tuple[int, int | None]]:

@@ -87,7 +87,7 @@ class DemoPool:
                 stdout=log,
                 stderr=log,
                 env=_environment() | {"WEIR_HOME": str(self.home)},
-                start_new_session=True,  # a Ctrl-C of the terminal is ours to act on
+                start_new_session=True,  # Ctrl-C of the terminal is handled here
             )
         until_s = time.monotonic() + _BEGIN_S_MAX
         while not (self.home / "server.json").exists():

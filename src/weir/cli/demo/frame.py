@@ -58,7 +58,7 @@ class DemoFrame:
     devices: Sequence[Sequence[RunningJob]]
     projects: Sequence[ProjectUsage]
     waiting: Sequence[PendingJob]
-    sentences: Sequence[tuple[float, str]]  # what happened in this scene, oldest first
+    sentences: Sequence[tuple[float, str]]  # events of this scene with their times, oldest first
 
 
 def lines(picture: DemoFrame, here: Screen) -> list[str]:

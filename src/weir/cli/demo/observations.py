@@ -15,12 +15,13 @@ _EVENTS_A_LOOK = 200
 class Observations:
     """Observations so far."""
 
-    details: dict[str, WorkloadDetail] = field(default_factory=dict)  # by name, as last seen
+    details: dict[str, WorkloadDetail] = field(default_factory=dict)  # last details by job
     events: list[EventRow] = field(default_factory=list)  # oldest first
     nodes: Sequence[NodeRow] = ()
     projects: Sequence[QueueRow] = ()
-    most_held: dict[str, float] = field(default_factory=dict)  # by project, at any look
-    together: set[frozenset[str]] = field(default_factory=set)  # that held parts of one device at once
+    most_held: dict[str, float] = field(default_factory=dict)  # maximum of allocated GPUs by project
+    # Jobs that had parts of one device at the same time
+    together: set[frozenset[str]] = field(default_factory=set)
 
     def status(self, name: str) -> str:
         """Return the status of a job; an empty text if it isn't submitted yet."""

@@ -31,8 +31,8 @@ class DemoRunner:
         self._live = is_terminal()
         self._height = 0
         self._scene = ("", "")
-        self._scene_at = 0  # how many events were known when it began
-        self._told = 0  # lines of it that were printed
+        self._scene_at = 0  # number of events at the begin of the scene
+        self._told = 0  # number of printed lines of the scene
 
     def __enter__(self) -> Self:
         if self._live:

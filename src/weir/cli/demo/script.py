@@ -38,7 +38,7 @@ def _fill(show: DemoRunner) -> None:
         return all(seen.status(part.name) == "running" and seen.details[part.name].step for part in SWEEP)
 
     show.until(all_learn, "eight jobs of vision learn")
-    show.wait(READ_S)  # until those that save seldom have clearly more to lose
+    show.wait(READ_S)  # until the jobs with few checkpoints have clearly more to lose
 
 
 def _owner(show: DemoRunner) -> None:

@@ -51,4 +51,4 @@ def _give_up_rights() -> None:
         os.setgroups([])
         os.setresgid(_OVERFLOW_UID, _OVERFLOW_UID, _OVERFLOW_UID)
         os.setresuid(_OVERFLOW_UID, _OVERFLOW_UID, _OVERFLOW_UID)
-        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1, 0, 0, 0)  # its files in /proc are its own again
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1, 0, 0, 0)  # its files in /proc belong to it again

@@ -160,7 +160,7 @@ def no_terminals() -> str:
     try:
         wanted = grp.getgrnam("tty").gr_gid
     except KeyError:
-        return ""  # sshd takes the account's own group
+        return ""  # sshd sets the account's own group
     ends = os.openpty()
     group = os.fstat(ends[1]).st_gid
     for end in ends:
@@ -178,9 +178,7 @@ def _become(sshd: str, config: str, leader: EnteredLeader) -> NoReturn:
     if not leader.ends_with_it:
         _end_with(leader.pid)
     if os.getuid() == 0:
-        _PRIVILEGE_SEPARATION.mkdir(
-            0o755, parents=True, exist_ok=True
-        )  # as the service of sshd does at its start
+        _PRIVILEGE_SEPARATION.mkdir(0o755, parents=True, exist_ok=True)  # as sshd's service does at its start
     own = {key: value for key, value in leader.environment.items() if key in ("PATH", "TZ", "WEIR_POD_ID")}
     os.chdir("/")
     os.execve(sshd, [sshd, "-i", "-e", "-f", config], own)  # noqa: S606 - a program of the machine, by its path

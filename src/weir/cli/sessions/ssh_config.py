@@ -119,7 +119,7 @@ def hosts_of(pool: "Pool", person: str) -> list[str]:
         try:
             found.append(ssh_files.host_alias(row.name))
         except EntryRefused:
-            continue  # ssh can't name it
+            continue  # ssh can't use such a name
     return found
 
 
@@ -143,7 +143,7 @@ def offer_inclusion(path: Path) -> None:
     answer = sys.stdin.readline()
     if not answer:
         print(file=sys.stderr)
-        return  # no one answered
+        return  # no answer from the terminal
     if answer.strip().lower() not in ("", "y", "yes"):
         declined.touch()
         print(f"Not added. Delete {declined} to be asked again.", file=sys.stderr)

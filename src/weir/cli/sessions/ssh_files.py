@@ -40,11 +40,11 @@ _USER, _ROOT = "user", "root"
 _POD = "pod"
 """File with the path of the pod whose session a client's files are for."""
 BASE_SETTINGS = (
-    ("StrictModes", "no"),  # the directory is the user's alone; those above it are the pool's
+    ("StrictModes", "no"),  # the directory belongs to the user, those above it to the pool
     ("AuthenticationMethods", "publickey"),
     ("PermitRootLogin", "prohibit-password"),
     ("UsePAM", "no"),
-    ("LogLevel", "ERROR"),  # it goes to the error output of ssh
+    ("LogLevel", "ERROR"),  # the log goes to the error output of ssh
     ("PidFile", "none"),
     ("PrintMotd", "no"),
     ("PrintLastLog", "no"),
@@ -153,7 +153,7 @@ def sshd_config(directory: Path, environment: Mapping[str, str]) -> str:
         *BASE_SETTINGS,
     ]
     if pairs := [f"{key}={value}" for key, value in sorted(environment.items()) if _is_passed(key, value)]:
-        settings.append(("SetEnv", " ".join(map(_quoted, pairs))))  # sshd reads the first such line alone
+        settings.append(("SetEnv", " ".join(map(_quoted, pairs))))  # sshd reads only the first such line
     return "".join(f"{key} {value}\n" for key, value in settings)
 
 

@@ -14,7 +14,7 @@ app = App(
     help="Convert a job script of Slurm to a file for `weir submit -f`.",
     help_flags=["--help", "-h"],
     version_flags=[],
-    end_of_options_delimiter="\0",  # no word is this, so all words are passed on
+    end_of_options_delimiter="\0",  # no word equals this, so all words are passed on
 )
 
 

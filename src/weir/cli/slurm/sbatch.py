@@ -28,7 +28,7 @@ app = App(
     help="Submit a job script of Slurm as it is.",
     help_flags=["--help", "-h"],
     version_flags=[],
-    end_of_options_delimiter="\0",  # no word is this, so all words are passed on
+    end_of_options_delimiter="\0",  # no word equals this, so all words are passed on
 )
 _NAMES_TRIED_MOST = 8
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"

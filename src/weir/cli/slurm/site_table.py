@@ -97,7 +97,7 @@ def _is_there(file: Path) -> bool:
     try:
         return file.exists() or (bool(os.environ.get(VARIABLE)) and file != ADMINISTRATORS)
     except OSError:
-        return True  # reading it says why not
+        return True  # reading it later gives the cause
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -161,7 +161,8 @@ class IdentityProvider:
         url, headers, body = client.prepare("POST", described.token_endpoint, headers, body)
         answer = _parsed(await self._request("POST", url, headers, body.encode(), refusals=(400, 401, 403)))
         if "error" in answer:
-            raise GrantRefused(ascii(answer["error"])[1:-1][:80])  # its text may be no text at all
+            # The provider may send any bytes as its error
+            raise GrantRefused(ascii(answer["error"])[1:-1][:80])
         return answer
 
     def _begin_fetch(self) -> asyncio.Task[str | None] | None:

@@ -90,7 +90,7 @@ def checked_public_url(url: str) -> str:
         raise ValueError(
             f"--public-url: {url[:200]!r} is no address; write one such as https://gpu1.example.org:8443"
         )
-    return f"https://{parts.netloc.lower().removesuffix(':443')}"  # browsers leave the usual port out
+    return f"https://{parts.netloc.lower().removesuffix(':443')}"  # browsers omit the default port
 
 
 def is_loopback(host: str) -> bool:

@@ -29,7 +29,7 @@ class BrowserConnections:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: dict[asyncio.StreamWriter, None] = {}  # for a request; silent longest first
+        self._waiting: dict[asyncio.StreamWriter, None] = {}  # idle connections, the longest idle first
 
     async def serve(self, browser: HttpEnd, answer: AnswersRequest) -> None:
         """Answer the requests of a new connection until one side ends it."""
@@ -43,9 +43,9 @@ class BrowserConnections:
             while await self._answer_next(browser, answer):
                 browser.http.start_next_cycle()
         except (h11.ProtocolError, OSError, TimeoutError):
-            pass  # one side broke off, or doesn't speak HTTP
+            pass  # a side closed the connection, or doesn't speak HTTP
         except asyncio.CancelledError:
-            pass  # the server stops
+            pass  # the server is stopping
         finally:
             self._tasks.discard(task)
             self._waiting.pop(writer, None)

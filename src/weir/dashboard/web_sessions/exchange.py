@@ -90,7 +90,7 @@ async def pass_on(
 
 
 async def _pass_body(browser: HttpEnd, program: HttpEnd) -> None:
-    if browser.http.their_state is h11.DONE:  # the request is repeated, and it has no body
+    if browser.http.their_state is h11.DONE:  # the request is sent again only without a body
         await program.send(h11.EndOfMessage())
         return
     while True:

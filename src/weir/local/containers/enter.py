@@ -96,7 +96,7 @@ def inside(
     except OSError as failure:
         raise NotEntered(f"its container can't be entered: {failure.strerror}") from None
     errors, errors_there = (None, None) if say is None else os.pipe()
-    child = os.fork()  # a process with threads can't change its user namespace
+    child = os.fork()  # the kernel refuses a change of user namespace with threads
     if child == 0:
         os._exit(_in_namespaces(spaces, directory, errors_there, lambda: act(environment), program))
     for each in (*(space for space, _ in spaces), directory, errors_there):
@@ -129,7 +129,7 @@ def _in_namespaces(
                 2, f"weir: its container can't be entered: {os.strerror(ctypes.get_errno())}.\n".encode()
             )
             return _NOT_RUNNABLE
-    child = os.fork()  # the first process of ours in the namespace of process ids
+    child = os.fork()  # our first process in the PID namespace
     if child:
         return _code_of(child)
     code = _NOT_RUNNABLE
@@ -137,7 +137,7 @@ def _in_namespaces(
         os.fchdir(directory)
         for each in opened:
             if each > 2:
-                with suppress(OSError):  # the one of the list itself
+                with suppress(OSError):  # the descriptor of the listing is closed by now
                     os.close(each)
         if errors is not None:
             os.setsid()

@@ -24,7 +24,7 @@ def main() -> int:
     spec = json.loads(os.environ.pop(SPEC))
     try:
         _begin(ContainerStart.of(spec, command))
-    except ImageNotAvailable as refusal:  # a registry may answer the next time
+    except ImageNotAvailable as refusal:  # retried, because a registry may answer later
         return _refuse(str(refusal), AGAIN)
     except ContainerRefused as refusal:
         return _refuse(str(refusal), NEVER)

@@ -36,7 +36,7 @@ def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
     archive = _state_of(image)
     lock = os.open(f"{store}/pull.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # pods of a gang need the same image: one of them fetches it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # pods of a gang need the same image: one pulls it
         here = _name_of(store, archive) if archive else image
         if pull != "always" and here and _is_there(podman, here):
             return here

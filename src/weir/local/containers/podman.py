@@ -48,8 +48,8 @@ class ContainerStart(NamedTuple):
     directory: str
     shared: tuple[str, ...]
     devices: tuple[str, ...]
-    passed: tuple[str, ...]  # variables of this process that the container gets
-    written: dict[str, str]  # variables that this process doesn't have
+    passed: tuple[str, ...]  # environment variables to pass from this process
+    written: dict[str, str]  # further environment variables
     problem: str
 
     @classmethod

@@ -17,7 +17,7 @@ def _run() -> None:
         from weir.local.node.personal import serve_own as serve
     else:
         from weir.local.node.shared import serve_shared as serve
-    gc.freeze()  # forks share what is loaded by now
+    gc.freeze()  # keeps loaded objects shared with forks
     sys.exit(serve(config))
 
 

@@ -60,8 +60,8 @@ def _open_parent(home: int, name: str, server_gid: int) -> int:
     if os.fstat(parent).st_uid != 0:
         os.close(parent)
         raise DirectoryRefused(f"the directory {name} of the home doesn't belong to root: move it away")
-    os.fchown(parent, 0, server_gid)  # the server lists what is in it
-    os.fchmod(parent, _PARENT_MODE)  # whatever the umask is
+    os.fchown(parent, 0, server_gid)  # the server has to list it
+    os.fchmod(parent, _PARENT_MODE)  # regardless of the umask
     return parent
 
 
@@ -92,7 +92,7 @@ def _make(above: int, name: str, account: Account, server_gid: int) -> None:
     made = os.open(name, _OPEN, dir_fd=above)
     try:
         owner = os.fstat(made).st_uid
-        if new or owner == 0:  # root's own: the process that made it was killed before it gave it away
+        if new or owner == 0:  # owner 0: a process was killed between creation and chown
             os.fchown(made, account.uid, server_gid)
             os.fchmod(made, _MODE)
         elif owner != account.uid:

@@ -33,7 +33,7 @@ def nvidia_gpus() -> list[tuple[str, list[str]]]:
 def _instances(nvml: Any, board: Any) -> list[tuple[int, int]]:
     """Return the numbers of the GPU and compute instances of a GPU in MIG mode."""
     found = []
-    with suppress(Exception):  # a GPU without MIG refuses each of these in a way of its own
+    with suppress(Exception):  # a GPU without MIG refuses these calls with various errors
         for at in range(nvml.nvmlDeviceGetMaxMigDeviceCount(board)):
             with suppress(Exception):
                 part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(board, at)

@@ -95,7 +95,7 @@ def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> No
     if problem:
         raise NotStarted(NOT_RUNNABLE, problem)
     os.setpgid(0, 0)
-    for number in _SIGNALS:  # whatever the server was started with, or Python ignores
+    for number in _SIGNALS:  # resets handlers of Python and of the server's parent
         with suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

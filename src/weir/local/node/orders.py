@@ -28,8 +28,8 @@ class Limits(NamedTuple):
     memory: int = 0  # bytes
     cpu_milli: int = 0
     cpu_hard: bool = False
-    pids: int = 0  # processes and threads together
-    gpu_memory: int = 0  # bytes of each GPU, where the driver has limits
+    pids: int = 0  # limit of processes and threads together
+    gpu_memory: int = 0  # bytes of each GPU, if the driver has limits
 
 
 Rlimit = tuple[int, int, int]

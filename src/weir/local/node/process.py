@@ -35,7 +35,7 @@ class NodeProcess:
         self._site = site
         self._starts = starts
         self._calls = calls
-        self._limiting: dict[int, str] = {}  # children that limit memory of GPUs, and the starts
+        self._limiting: dict[int, str] = {}  # child processes that set memory limits, with their starts
 
     def serve(self, server: int = 0) -> int:
         """Carry out orders until the server is gone; return its exit code.
@@ -44,7 +44,7 @@ class NodeProcess:
         """
         ended, ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(ends, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # it wakes the poll
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the signal wakes the poll
         poll = select.poll()
         for each in (self._starts.fileno(), self._calls.fileno(), ended):
             poll.register(each, select.POLLIN)
@@ -61,7 +61,7 @@ class NodeProcess:
                     poll.unregister(fd)
                     if (
                         code := self._reap(server)
-                    ) is not None:  # it may have ended before this process listened
+                    ) is not None:  # the server may have ended before the watch began
                         return code
 
     def _reap(self, server: int) -> int | None:
@@ -83,7 +83,7 @@ class NodeProcess:
         if not message:
             return False
         for fd in fds:
-            os.set_inheritable(fd, False)  # no job may have the lock or the records
+            os.set_inheritable(fd, False)  # jobs must not inherit the lock or the records
         processes: list[int] = []
         try:
             answer = self._carried_out(decode(message), fds, processes)
@@ -96,7 +96,7 @@ class NodeProcess:
             if answer is not None:
                 socket.send_fds(place, [encode_answer(answer)], processes)
         except (BrokenPipeError, ConnectionResetError):
-            return False  # the server is gone; its order was carried out
+            return False  # the server has ended; its order was carried out
         finally:
             for process in processes:
                 os.close(process)
@@ -105,8 +105,9 @@ class NodeProcess:
     def _carried_out(self, order: Order, fds: list[int], processes: list[int]) -> NodeAnswer | None:
         if isinstance(order, orders.StartOrder):
             return self._start(order, fds, processes)
-        if isinstance(order, orders.GpuMemoryOrder):  # a child answers: a driver that hangs holds up nothing
-            if order.name in self._limiting.values():  # and no signal ends the child: a start has one
+        if isinstance(order, orders.GpuMemoryOrder):  # in a child process, because the driver may hang
+            # One child by start, because no signal ends a hanging one
+            if order.name in self._limiting.values():
                 raise InvalidOrder("the driver hasn't answered yet")
             self._limiting[fork(lambda: self._limit_gpu_memory(order))] = order.name
             return None
@@ -161,7 +162,8 @@ class NodeProcess:
             raise InvalidOrder(f"the process {pid} is no supervisor")
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(fds[0], order.number)
-            signal.pidfd_send_signal(fds[0], signal.SIGCONT)  # a stopped one hears only when it goes on
+            # A stopped process gets signals only after SIGCONT
+            signal.pidfd_send_signal(fds[0], signal.SIGCONT)
         return NodeAnswer()
 
     def _kill(self, order: orders.KillOrder) -> NodeAnswer:

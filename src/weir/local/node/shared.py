@@ -41,7 +41,7 @@ def serve_shared(config: dict[str, Any]) -> int:
     `config`: `home`, `socket` of the machine, `user` of the server, `group` of users who may run pods
     (empty: all), `uid_min`, `no_new_privileges`, `gpu_files` (empty: NVIDIA's), and `command` of the server.
     """
-    os.closerange(3, _FILES_MOST)  # what this process inherited is not for jobs
+    os.closerange(3, _FILES_MOST)  # jobs must not inherit open files of this process
     try:
         site, server = _site(config)
     except (SharedRefused, DirectoryRefused, OSError) as refusal:
@@ -52,14 +52,14 @@ def serve_shared(config: dict[str, Any]) -> int:
     process = _start_server(config, server, site, [theirs for _, theirs in pairs])
     for _, theirs in pairs:
         theirs.close()
-    for group in site.groups.supervisors():  # supervisors are born in them
+    for group in site.groups.supervisors():  # groups in which supervisors are started
         Cgroup(group, {}, "").join()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.send_signal(signal.SIGTERM))
     code = NodeProcess(site, pairs[0][0], pairs[1][0]).serve(process.pid)
     for group in site.groups.supervisors():
         Cgroup(os.path.dirname(os.path.dirname(group)), {}, "").join()
-        with suppress(OSError):  # pods run on in it
+        with suppress(OSError):  # its pods continue, so it can't be removed
             os.rmdir(group)
             os.rmdir(os.path.dirname(group))
     return code

@@ -33,11 +33,11 @@ class Site(NamedTuple):
 
     home: str
     groups: Cgroups
-    rules: AccountRules | None = None  # None: every pod runs as this process's user
+    rules: AccountRules | None = None  # None: all pods run as the user of this process
     devices: DeviceRules = DeviceRules(())
     places: UserDirectories | None = None
-    means: str = ""  # of the kernel, by which the rules for devices are kept
-    gpus: tuple[str, ...] = ()  # ids of the GPUs, by which the driver knows them
+    means: str = ""  # means by which the kernel enforces the device rules
+    gpus: tuple[str, ...] = ()  # ids of the GPUs in the driver
 
 
 def run_start(order: StartOrder, account: Account | None, files: StartFiles, site: Site) -> None:
@@ -63,7 +63,7 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
     except OSError as failure:
         write_exit(files, not_started(f"{failure.strerror}."))
         return
-    memory = order.limits.gpu_memory  # in a child, so that this process never has the driver open
+    memory = order.limits.gpu_memory  # in a child process, so that this one never opens the driver
     limited = memory > 0 and wait_for(fork(lambda: limit_gpu_memory(site, order.name, order.devices, memory)))
     leader = Leader()
     problem = ""

@@ -47,7 +47,7 @@ async def present_person(
         return Person(user, False, roles(user, groups), groups=groups, subject=owner["subject"])
     if owner["uid"] is None or (accounts.mode is AccountMode.PERSONAL and owner["uid"] == accounts.owner_uid):
         return Person(accounts.owner, is_admin=True, uid=owner["uid"])
-    if accounts.mode is not AccountMode.UNIX_ACCOUNTS:  # the pool served others when it was made
+    if accounts.mode is not AccountMode.UNIX_ACCOUNTS:  # the account mode has changed since it was created
         raise RequestRefused(403, f"This pool doesn't serve {user} by the account on this machine any more.")
     account = await accounts.unix.get(owner["uid"])
     if account is None or account.name != user:

@@ -152,7 +152,7 @@ class _AuthMiddleware:
     async def _holds(self, scope: Scope, person: Person) -> bool:
         """Return True if a request still means this person, with the same rights."""
         try:
-            if person.subject:  # tokens of a provider last for minutes, streams for hours
+            if person.subject:  # the provider's tokens expire within minutes, streams last for hours
                 return self._authenticator.open_person(scope["state"]["credential"]) == person
             credential = await self._credential_of(scope)
             await self._authenticator.refresh(credential)
@@ -219,7 +219,7 @@ def create_app(
     )
     app.add_middleware(
         AuditMiddleware, audit=app.state.audit, guarded=GUARDED
-    )  # the outer one: it sees refusals
+    )  # outermost, so that it also sees refusals
     return app
 
 

@@ -158,7 +158,7 @@ class ArrayFeed:
         try:
             record = self._pool.store.workloads.set_priority(name, fact.workload.priority).result()
         except (NoSuchWorkload, WorkloadOver):
-            return  # it ended meanwhile
+            return  # the index has ended meanwhile
         self._pool.backend.changed(record, fact.at_s)
 
     def _end(self, view: ArrayView) -> None:

@@ -37,14 +37,12 @@ class ArrayView:
     """Counts the indices of an array until it is over."""
 
     record: ArrayRecord
-    facts: deque[ArrayFact] = field(default_factory=deque)  # that its thread hasn't taken in
+    facts: deque[ArrayFact] = field(default_factory=deque)  # facts for the feed's thread
     live: dict[int, IndexView] = field(default_factory=dict)  # queued indices by the number of the workload
-    stored: Mapping[str, int] = field(
-        default_factory=dict
-    )  # queued indices by the state that is written down
+    stored: Mapping[str, int] = field(default_factory=dict)  # queued indices by stored state
     gates: dict[Gate, Reason] = field(default_factory=dict)
     suspended: Reason | None = None
-    stopped: str | None = None  # the sentence of its stop
+    stopped: str | None = None  # sentence about its stop
     first_started_s: float | None = None
 
     @property

@@ -30,7 +30,8 @@ class Cancellations:
         self._pool = pool
         self.reserve = DiskReserve(pool.home)
         self._unwritten: dict[str, CancelRequested] = {}
-        self._written: dict[int, CancelRequested] = {}  # by the uid of a workload not over at the last look
+        # By uid of workloads that had not ended at the last check
+        self._written: dict[int, CancelRequested] = {}
         self._why = ""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -111,7 +112,7 @@ class Cancellations:
             except StoreFailed:
                 await asyncio.sleep(AGAIN_S)
             except (NoSuchWorkload, WorkloadOver):
-                break  # its end was written down meanwhile
+                break  # its end was stored meanwhile
             else:
                 self._written[record.launch.uid] = fact
                 break

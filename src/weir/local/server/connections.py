@@ -45,7 +45,7 @@ class Connections:
         self.limits = limits
         self.most = limits.connections_max
         self._all: set[BoundedProtocol] = set()
-        self._idle: dict[BoundedProtocol, None] = {}  # silent longest first
+        self._idle: dict[BoundedProtocol, None] = {}  # idle connections, the longest idle first
 
     def __len__(self) -> int:
         return len(self._all)
@@ -100,7 +100,7 @@ class BoundedConfig(uvicorn.Config):
             ws="none",
             backlog=ACCEPTED_AT_ONCE,
             timeout_keep_alive=connections.limits.keep_alive_s_max,
-            proxy_headers=False,  # any program of this machine can send them
+            proxy_headers=False,  # any local program could send the headers
             **settings,
         )
         self.connections = connections
@@ -123,7 +123,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_size = 0  # of the request that is being parsed
         self._silent_size = 0  # received since the last complete request
         self._in_body = False
-        self._awaits_since_s: float | None = monotonic()  # the rest of a request; None: it hasn't begun
+        # Begin of an incomplete request; None: none has begun
+        self._awaits_since_s: float | None = monotonic()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count it, and note the peer of a Unix socket for its requests."""

@@ -49,7 +49,7 @@ class _ObservedBackend:
     def events(self) -> Iterable[Fact]:
         facts = self._sweeps.recorder.after(list(self._pool.backend.events()))
         facts += self._secrets.after(facts)
-        if self.connects:  # facts that couldn't be stored are missing in the backend's state
+        if self.connects:  # facts that couldn't be stored are missing in the new state
             self.connects = False
             stops = self._cancellations.facts()
             named = {fact.workload for fact in stops}
@@ -63,7 +63,7 @@ class _ObservedBackend:
 
     def apply(self, effects: Sequence[Effect]) -> None:
         ending = frozenset(each.workload for each in effects if isinstance(each, EndWorkload))
-        if ending:  # an end is stored with its event: earlier events must come first
+        if ending:  # earlier events have to be stored before an end
             self._pool.record(self._pool.event_log.take(ending))
         self._pool.backend.apply(effects)
         self._pool.view.effects(effects)
@@ -90,14 +90,12 @@ class PoolControlHooks:
         self._arrays = arrays
         self._reasons = PendingReasons(pool.view.reasons)
         self._next_minute_s = 0.0
-        self._over: deque[tuple[str, int]] = (
-            deque()
-        )  # workloads that ended last, whose reported values are kept
+        self._over: deque[tuple[str, int]] = deque()  # workloads that ended last, whose curves are kept
         self._queue_rows: dict[str, QueueRow] = {}
         self._queues_next_s = 0.0
         self._queues_changes = -1
         self._control: Control | None = None
-        self._joined = 0  # readers of the stream when the rows were sent
+        self._joined = 0  # number of readers at the last full send
 
     def connect(self) -> Control:
         """Create a new control, and rebuild the view for it."""
@@ -137,7 +135,7 @@ class PoolControlHooks:
             raise StoreFailed(lost)
         control = self._control
         if control is not None and control.policy is not self._pool.policy:
-            control.policy = self._pool.policy  # headroom was learned
+            control.policy = self._pool.policy  # the learned headroom may have changed it
         self._pool.event_log.step(now_s)
 
     def after_step(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
@@ -170,7 +168,7 @@ class PoolControlHooks:
     def on_idle(self, control: Control, now_s: float) -> float | None:
         """Update reasons, publish queue rows, and once a minute sum up usage."""
         pool = self._pool
-        _ = pool.clock.ahead_s  # reports a jump of the wall clock, here at the latest
+        _ = pool.clock.ahead_s  # reading it reports a jump of the wall clock
         cluster = control.cluster
         changed = self._reasons.update(control, now_s)
         if pool.stream.readers:

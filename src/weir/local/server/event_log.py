@@ -40,8 +40,8 @@ class EventLog:
         self._stops: dict[tuple[str, str], list[StopPod]] = {}
         self._gone: dict[str, PodStopped] = {}
         self._nodes: dict[str, object] = {}
-        self._reclaims: dict[str, dict[str, None]] = {}  # by workload: the projects it reclaims from
-        self._ending: dict[int, str] = {}  # by number: the rule that ends it
+        self._reclaims: dict[str, dict[str, None]] = {}  # projects that a workload reclaims from
+        self._ending: dict[int, str] = {}  # rule of the eviction in progress, by number of the workload
         self._connected_s = 0.0
         self._now_s = 0.0
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -97,7 +97,7 @@ class EventLog:
         taken, self._events = self._events, []
         return taken
 
-    # By workload
+    # Events by workload
 
     def _add_pod_events(self) -> None:
         for name, assigned in self._assigned.items():
@@ -110,7 +110,7 @@ class EventLog:
             if line is not None and (
                 not isinstance(cause, LifecycleCause) or cause.rule is LifecycleRule.GANG_FAILED
             ):
-                self._add_stop(line, stops)  # other causes of control have events of their own
+                self._add_stop(line, stops)  # other causes have their own events
         for name, event in self._gone.items():
             line = self._view.workloads.get(name)
             if line is not None and not line.pods and line.ended is None:

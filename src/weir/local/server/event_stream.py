@@ -100,8 +100,8 @@ class EventStream:
         self.joined = 0
         """Number of readers and observers so far: one that joins has other rows than those before it."""
         self._closed = False
-        self._gap = False  # something was not kept
-        self._left_s = -KEPT_FOR_S  # when there was a reader last
+        self._gap = False  # True: some messages weren't kept
+        self._left_s = -KEPT_FOR_S  # last time with a reader
         self.on_wall_clock: Callable[[Answer], Answer] = lambda answer: answer
         """Puts the times of an answer on the wall clock."""
 
@@ -127,7 +127,7 @@ class EventStream:
         if not self.readers and monotonic() - self._left_s > KEPT_FOR_S:
             self._gap = True
             return
-        with suppress(RuntimeError):  # the loop was closed meanwhile
+        with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(self._take, changes)
 
     def _take(self, changes: Sequence[Change]) -> None:

@@ -21,7 +21,7 @@ PROBE_KEPT_S = 2.0
 """A request within this time of a probe gets its outcome."""
 THREADS_S_MOST = 2.0
 PROBE_FILE = "probe"
-_PROBE = b"weir\n" * 800  # a block of the disk: a file system may keep a few bytes beside a full one
+_PROBE = b"weir\n" * 800  # one disk block: some file systems have spare bytes on a full disk
 
 Trouble = str | None
 

@@ -22,10 +22,10 @@ def listen_in(home: Path, mode: int = 0o600) -> socket.socket | None:
     directory = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(FileNotFoundError):
-            os.unlink(SOCKET_FILE, dir_fd=directory)  # of a server that was killed
+            os.unlink(SOCKET_FILE, dir_fd=directory)  # left by a server that was killed
         listening.bind(
             f"/proc/self/fd/{directory}/{SOCKET_FILE}"
-        )  # names of sockets are short, homes needn't be
+        )  # names of sockets are limited to about 100 bytes, directories aren't
         os.chmod(SOCKET_FILE, mode, dir_fd=directory)
         listening.listen(_BACKLOG)
     except OSError as error:

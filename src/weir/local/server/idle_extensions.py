@@ -34,7 +34,7 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
     now_s = pool.clock()
     for each in names:
         pool.backend.tell(IdleExcused(each, now_s + duration_s, now_s, by=person.user))
-    await pool.query(lambda _: None)  # control has taken it in and stored it
+    await pool.query(lambda _: None)  # waits until control has stored it
     row = pool.view.row(name) if array is None else pool.view.with_reason(array.row())
     if row is None:
         raise unknown_workload(word)

@@ -25,7 +25,7 @@ ENTERED_MOST = 256
 @dataclass(slots=True)
 class _Seen:
     interaction: Interaction = field(default_factory=Interaction)
-    stamps: Mapping[int, float] = field(default_factory=dict)  # by terminal
+    stamps: Mapping[int, float] = field(default_factory=dict)  # time stamps by terminal
 
 
 class Interactions:

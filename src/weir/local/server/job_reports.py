@@ -31,7 +31,8 @@ class JobReports:
         """Take in a message: progress, that an image is fetched, or that the job is busy."""
         pool = self._pool
         if message.kind == FETCHES:
-            if pool.clock() - message.at_s < FETCHING_S_MOST:  # else it was told before the server restarted
+            # Else it was reported before the restart of the server
+            if pool.clock() - message.at_s < FETCHING_S_MOST:
                 event = _pod_event(pool.view, pod, uid, "image", "it fetches its image.", message.at_s)
                 pool.user_events.append(event)
                 self._wake()
@@ -44,7 +45,7 @@ class JobReports:
         if self._trials.noted(pod.workload, uid, message):
             self._wake()
         if message.kind == RUNG:
-            return  # the report itself comes besides
+            return  # the report itself is a separate message
         step, values = message.step, message.values
         pool.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
         progress = pool.reported.get(pod.workload)

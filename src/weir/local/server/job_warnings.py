@@ -29,7 +29,7 @@ def write_warnings(events: Iterable[HistoryEvent], running: Callable[[], Iterabl
         return
     for pod in running():
         for sentence, is_eviction in told.get(pod.uid, ()):
-            if pod.stopping or not is_eviction:  # other pods of an elastic workload run on
+            if pod.stopping or not is_eviction:  # other pods of an elastic workload continue
                 submit_log_work(write_line, pod.directory, sentence)
 
 

@@ -39,7 +39,7 @@ def listen(host: str, port: int, option: str = "--port") -> socket.socket:
         # segments over a kept connection then waits 40 ms for the acknowledgement of the first.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.bind((host, port))
-        listening.listen(WAITING_MAX)  # requests before the first answer wait for it
+        listening.listen(WAITING_MAX)  # early requests queue up here
     except OSError as error:
         listening.close()
         problem = f"{host} port {port} isn't available ({reason(error)}): choose another with {option}"

@@ -50,7 +50,7 @@ def _occupy(directory: Path) -> int:
         found = directory.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise SocketNotAvailable(f"{directory} must belong to the pool's user, with mode 0755")
-        directory.chmod(0o755)  # the umask of the server keeps others out
+        directory.chmod(0o755)  # regardless of the umask, so that others can connect
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         lock = os.open(directory / _LOCK_FILE, flags, 0o600)
     except OSError as error:

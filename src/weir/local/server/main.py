@@ -297,7 +297,7 @@ class PoolServer(uvicorn.Server):
         self._stream.open(asyncio.get_running_loop())
         await super().startup(sockets)
         for each in sockets or ():
-            each.listen(WAITING_MAX)  # uvicorn set it to the number that is accepted at once
+            each.listen(WAITING_MAX)  # uvicorn set the backlog to its limit of concurrent requests
         if self._remote is not None:
             self.servers.append(await self._remote.open(self._protocol_for, WAITING_MAX))
         if self._sessions is not None:

@@ -48,7 +48,7 @@ class Maintenance:
         self._lock = asyncio.Lock()
         self._windows = MaintenanceWindows()
         self._told: tuple[Outage, ...] = ()
-        self._over_s: dict[str, float] = {}  # windows that are over, and since when on the timeline
+        self._over_s: dict[str, float] = {}  # ended windows, with the time of the end on the timeline
         self.trouble: str | None = None
 
     def begin(self) -> None:

@@ -35,7 +35,7 @@ class PoolCounters:
         self.decisions = Histogram(DECISION_BOUNDS_S)
         self.preemptions: Counter[tuple[str, str]] = Counter()  # by rule and project of the victim
         self.moves = 0
-        self.ends: Counter[tuple[str, str]] = Counter()  # by project and how
+        self.ends: Counter[tuple[str, str]] = Counter()  # by project and outcome
         self.connected_s = 0.0
 
     def happened(self, event: Event) -> None:
@@ -81,7 +81,7 @@ class MetricsSnapshot:
     workloads: Mapping[str, WorkloadView] = field(default_factory=dict)
     ready: bool = True
     readers: int = 0
-    named: frozenset[str] | None = None  # projects whose workloads appear by name; None: all
+    named: frozenset[str] | None = None  # projects with metrics by workload; None: all
 
 
 def exposition(seen: MetricsSnapshot) -> bytes:

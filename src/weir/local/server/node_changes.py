@@ -131,7 +131,7 @@ class NodeChanges:
             await self._drain(window.running, window.reason, window.user)
         for gpu in window.gpus or ():
             if gpu >= self._pool.node.gpus:
-                continue  # it is gone since the drain was announced
+                continue  # the node was removed after the announcement
             await self._drain_gpu(gpu, window.running, window.reason, window.user)
 
     async def _drain(self, running: Running, reason: str, user: str) -> None:
@@ -159,7 +159,7 @@ class NodeChanges:
             try:
                 await self._cancellations.withdraw(fact, lambda _workload, _uid: None)
             except (NoSuchWorkload, WorkloadOver):
-                continue  # it has just ended by itself
+                continue  # it has ended by itself
 
     def _time_of(self, asked: DrainAsked | GpuDrainAsked) -> float | None:
         """Return the time of an announced drain on the wall clock; None for a drain now."""
@@ -176,7 +176,7 @@ class NodeChanges:
         with self._gpus_lock:
             drains = self._gpus.changed(index, drain)
             if drain is not None:
-                self._tell_gpus(drains)  # nothing starts, even if the disk is full
+                self._tell_gpus(drains)  # effective even if the disk is full
             write_gpu_drains(self._pool.home, drains)
             self._tell_gpus(drains)
 

@@ -73,7 +73,7 @@ class PendingLimits:
         if self._own_sentence(user, project, own, number) is None:
             return
         self._counted_s = -RECOUNT_S
-        self._count()  # some may have started since
+        self._count()  # some may have started since the last count
         if (sentence := self._own_sentence(user, project, own, number)) is not None:
             raise RequestRefused(429, sentence)
 

@@ -68,7 +68,7 @@ class LogStep(NamedTuple):
     """Output found in one read of a pod."""
 
     blocks: list[bytes]
-    more: bool  # there was more than was taken
+    more: bool  # True: the file has more text
 
 
 class LogPiece(NamedTuple):
@@ -111,7 +111,7 @@ class PodLog:
         path = str(self.path(at))
         end = await in_log_thread(size_of, path)
         position = 0 if tail is None else await in_log_thread(tail_of, path, tail)
-        while position < end:  # a job that writes faster than the client reads needs `follow`
+        while position < end:  # ends even if the job writes faster; `follow` reads on
             block, position = await in_log_thread(read_on, path, position, min(BLOCK, end - position))
             if not block:
                 return
@@ -158,7 +158,7 @@ class LogFollower:
         self._tail = tail
         self._at = start
         self._position = -1
-        self._came_first = False  # before the pod's first start
+        self._came_first = False  # True: the reader came before the pod's first start
 
     @property
     def position(self) -> LogPosition:

@@ -110,9 +110,9 @@ class PoolService(PoolState):
         self.workers = Workers()
         self.containers = ContainerChecks()
         self.prices = GpuPrices()
-        self.gpu_memory: GpuMemoryLimits | None = None  # None: the driver is never asked for limits
-        self.device_rules = ""  # means of the kernel that holds GPUs apart; empty: there is none
-        self.hides_others = False  # hide names of others' work, and usage by person, from members
+        self.gpu_memory: GpuMemoryLimits | None = None  # None: the driver has no limits
+        self.device_rules = ""  # means by which the kernel isolates GPUs; empty: none
+        self.hides_others = False  # True: members don't see names of others' workloads, nor usage by person
         stream.on_wall_clock = self.on_wall_clock
         self.secrets = ProjectSecrets(self)
         self.cancellations = Cancellations(self)
@@ -160,7 +160,7 @@ class PoolService(PoolState):
         self.checks["sweeps"] = lambda: self.sweeps.trouble
         self.array_feed.start()
         self.control_thread.start()
-        self.control_thread.wait_begun(BEGIN_MOST_S)  # before that, lists would be empty
+        self.control_thread.wait_begun(BEGIN_MOST_S)  # lists are complete from then on
 
     def close(self) -> None:
         """Stop deciding; jobs run on."""

@@ -60,10 +60,10 @@ class PoolState:
         self._readings: dict[tuple[str, int], DeviceUtilization] = {}
         self._drained_gpus: dict[int, str] = {}
         self._device_use: dict[tuple[str, int], DeviceUtilization] = {}
-        self._merging = Lock()  # readings come from one thread, drains from others
+        self._merging = Lock()  # readings and drains come from different threads
         self.priority_classes: Mapping[str, int] = PRIORITY_CLASSES
-        self.ignores_foreign = False  # start work on GPUs that processes outside the pool use
-        self.foreign_commands: dict[int, str] = {}  # by GPU, for administrators alone
+        self.ignores_foreign = False  # True: start workloads on GPUs that foreign processes use
+        self.foreign_commands: dict[int, str] = {}  # command lines by GPU, for administrators only
         self.disk_trouble: str | None = None
         self.series = SeriesStore(home)
         self.what_if = WhatIfRuns(home)
@@ -71,7 +71,7 @@ class PoolState:
         self.backend: LocalBackend
         self.certificate_ends_s: Callable[[], float | None] = lambda: None
         self.wake_array: Callable[[int], None] = lambda _: None
-        self.user_events: deque[HistoryEvent] = deque()  # events of people's changes
+        self.user_events: deque[HistoryEvent] = deque()  # events of changes by users
         self.inventory = pool_inventory([node], {}, store.queues())
 
     def tell(self, fact: ArrayFact) -> None:

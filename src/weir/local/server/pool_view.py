@@ -68,9 +68,9 @@ class PoolView:
         self.ended: dict[int, WorkloadRow] = {}  # recently ended workloads
         self.arrays = ArrayViews()
         self.reasons: dict[str, Explanation] = {}  # reasons of pending workloads that aren't suspended
-        self.starting: set[PodKey] = set()  # of which it isn't known yet that they run
+        self.starting: set[PodKey] = set()  # started pods that aren't reported as running yet
         self._dirty: dict[str, None] = {}
-        self._swapping = Lock()  # lines are swapped by the control thread and added by others
+        self._swapping = Lock()  # the control thread swaps lines, and other threads add some
         self._does: dict[type, Callable[[Any], None]] = {
             PodAssigned: self._assigned,
             PodStopping: self._stopping,
@@ -97,7 +97,7 @@ class PoolView:
     def row_of(self, uid: int) -> WorkloadRow | None:
         """Return the row of a workload by its number, also of one that ended recently."""
         row = self.rows.get(uid) or self.arrays.row_of(uid)
-        if row is None:  # in this order: `publish` adds an ended row before it removes the live one
+        if row is None:  # in this order, because `publish` adds the ended row before it removes the live one
             return self.ended.get(uid)
         return self.with_reason(row)
 
@@ -150,7 +150,7 @@ class PoolView:
                 rows.append(known or PodRow(name=line.pod_name(key), status="pending"))
         return rows
 
-    # Workloads come
+    # New workloads
 
     def begin(
         self,
@@ -174,7 +174,7 @@ class PoolView:
                     line.idle_warning = old.idle_warning
                     line.used_gpu_s, line.idle_gpu_s = old.used_gpu_s, old.idle_gpu_s
                 elif line is None and old.uid > latest and old.ended is None:
-                    lines[name] = old  # written down after the others were read
+                    lines[name] = old  # stored after the others were read
             self.workloads = lines
             self.reasons.clear()
             self.rows = LiveRows(workload_row(line) for line in lines.values())
@@ -191,7 +191,7 @@ class PoolView:
             self.rows[line.uid] = row
         return row
 
-    # The reader
+    # Calls of readers
 
     def happened(self, event: Event) -> None:
         """Handle an event that was just reduced."""

@@ -160,12 +160,12 @@ def _check_values(raw: bytes, values_max: int) -> None:
     Raises:
         Refused: it has more.
     """
-    if len(raw) // 2 <= values_max:  # each takes two bytes at least
+    if len(raw) // 2 <= values_max:  # each value takes at least two bytes
         return
     try:
         left: list[object] = [from_json(raw)]
     except ValueError:
-        return  # the model reports the errors
+        return  # the model reports such errors
     count = 0
     while left:
         value = left.pop()

@@ -37,9 +37,10 @@ class ProjectSecrets:
         self._home = str(pool.home)
         self._changing = threading.Lock()
         self._in_turn = asyncio.Lock()
-        self._lacking: dict[str, str] = {}  # workloads that run and couldn't start again, with the reason
+        # Running workloads that couldn't start a second time, with the reason
+        self._lacking: dict[str, str] = {}
 
-    # Changes of members
+    # Changes by members
 
     async def all(self, project: str, person: Person) -> list[SecretRow]:
         """Return the names of a project's secrets, without values."""
@@ -95,7 +96,7 @@ class ProjectSecrets:
             setter = found[name].get("by")
             require(person, Action.CHANGE_SECRET, project, owner=None if setter is None else str(setter))
 
-    # Needs of workloads
+    # Secrets of workloads
 
     async def check(self, submission: Submission) -> None:
         """Refuse a submission that names a secret its project doesn't have.
@@ -183,7 +184,7 @@ class ProjectSecrets:
                 store.workloads.resume(name) if why is None else store.workloads.suspend(name, why)
             )
         except (NoSuchWorkload, WorkloadOver, NotSuspended):
-            return  # it ended, or a person resumed it, meanwhile
+            return  # it has ended or was resumed meanwhile
         self._pool.backend.tell(WorkloadSuspended(name, why is not None, why or ""))
 
     def _naming(self, store: Store, project: str) -> list[tuple[WorkloadRecord, str | None]]:
@@ -212,7 +213,7 @@ class ProjectSecrets:
             try:
                 found = secret_files.read(path)
             except secret_files.SecretFileDamaged:
-                found = {}  # the file is unusable: a new value replaces it
+                found = {}  # a new value replaces the unusable file
             was_there = name in found
             if secret is not None:
                 found[name] = dict(secret)

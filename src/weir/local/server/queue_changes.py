@@ -33,7 +33,7 @@ class ChangedPool(Protocol):
     clock: Clock
     store: Store
     backend: LocalBackend
-    secrets: Any  # of the pool; its module needs the pool itself
+    secrets: Any  # secrets of the pool; typed Any because its module imports this one
     user_events: deque[HistoryEvent]
     control_thread: ControlThread
 
@@ -62,7 +62,7 @@ class QueueChanges:
             queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
             check_within(person, before, queue, inventory.queues)
             new = name not in inventory.of
-            if new:  # of a former project whose deletion broke off
+            if new:  # left by an incomplete deletion of a project of this name
                 await asyncio.to_thread(pool.secrets.forget, name)
             followed = following_departments(queue, name, inventory)
             queues = inventory.queues

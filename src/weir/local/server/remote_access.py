@@ -54,7 +54,7 @@ class RemoteAccess:
         """Return the sign-in of people of the provider."""
         from weir.local.server.oidc.sign_in import (
             OidcSignIn,
-        )  # it takes a while, and other pools don't need it
+        )  # imported on demand, because it takes a while
 
         return OidcSignIn(self.oidc, accounts, roles, public_url=self.listen.public_url)
 

@@ -21,7 +21,7 @@ class RetentionSettings:
     """Retention of the remains of ended workloads, in seconds. None: for ever."""
 
     output_s: float = OUTPUT_KEPT_S
-    details_s: float = DETAILS_KEPT_S  # its command and environment
+    details_s: float = DETAILS_KEPT_S  # retention of command and environment
     checkpoints_s: float | None = None
 
 

@@ -37,13 +37,13 @@ class ServerLimits(BaseModel):
     keep_alive_s_max: int = Field(75, ge=1, le=3600)
     descriptors_max: int = Field(16_384, ge=256, le=1 << 20)
 
-    # One request
+    # Limits of one request
     body_bytes_max: int = Field(1 << 20, ge=1024, le=64 << 20)
     body_values_max: int = Field(10_000, ge=100, le=1_000_000)
     body_s_max: float = Field(20.0, gt=0, le=3600, strict=False)
     workload_bytes_max: int = Field(256 << 10, ge=1024, le=64 << 20)
 
-    # One person
+    # Limits of one person
     requests_per_s: float = Field(100.0, gt=0, le=1_000_000, strict=False)
     requests_burst: int = Field(1000, ge=100, le=1_000_000)
     requests_open_max: int = Field(32, ge=1, le=10_000)
@@ -51,7 +51,7 @@ class ServerLimits(BaseModel):
     pending_per_person_max: int = Field(1000, ge=1, le=1_000_000)
     pending_per_project_max: int = Field(5000, ge=1, le=1_000_000)
 
-    # All together
+    # Limits of all persons together
     streams_max: int = Field(256, ge=1, le=10_000)
     log_repeats_max: int = Field(20, ge=1, le=1_000_000)
 

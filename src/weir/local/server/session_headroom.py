@@ -31,7 +31,7 @@ class SessionHeadroom:
         """Create it switched off; `wake` has control follow the policy."""
         self._pool = pool
         self._wake = wake
-        self._policy = pool.policy  # without what is learned
+        self._policy = pool.policy  # without the learned part
         self.devices_max = 0
         self.learned: LearnedHeadroom | None = None
 

@@ -130,7 +130,7 @@ class StartGates:
         self._new: deque[WorkloadRecord] = deque()
         self._released: deque[int] = deque()
         self._waiting: dict[int, _Waiting] = {}
-        self._dependants: dict[int, set[int]] = {}  # by the number of the workload that they wait for
+        self._dependants: dict[int, set[int]] = {}  # waiting workloads by the number of the other workload
 
     def begin(self, records: Iterable[WorkloadRecord]) -> None:
         """Rebuild everything for a control that connects."""

@@ -140,7 +140,8 @@ class Submitter:
         if submission.project in pool.inventory.of:
             require(person, Action.SUBMIT, submission.project)
             await self._people.secrets.check(submission)
-        if submission.name is not None and pool.view.is_live(submission.name):  # perhaps over in the store
+        # It may have ended in the store
+        if submission.name is not None and pool.view.is_live(submission.name):
             raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
         account = await self._people.accounts.job_account(person.user)
         exists = await submissions.directory_exists(submission, self._people.workers, account)
@@ -161,7 +162,7 @@ class Submitter:
             made = [(record, self._add(record, person)) for record in records]
         pool.stream.send(
             [("workload", row, None) for _, row in made]
-        )  # before control sends that they started
+        )  # before control sends their start events
         for record in records:
             if record.array is None:
                 pool.backend.submitted(record)

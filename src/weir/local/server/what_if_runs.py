@@ -119,7 +119,7 @@ class WhatIfRuns:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    # The process
+    # The worker process
 
     async def _run(self, row: WhatIfRow, cluster: str, trace: str) -> None:
         place = self._folder / f"{row.id}.run"

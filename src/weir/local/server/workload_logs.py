@@ -97,7 +97,7 @@ async def log_events(
 ) -> AsyncIterator[bytes]:
     """Yield followed output as server-sent events; without an end if the server is being stopped."""
     async for piece in pieces:
-        if is_closing():  # an incomplete line would be read as a whole one
+        if is_closing():  # an incomplete line must not look complete
             return
         yield b"id: %d/%s\ndata: %s\n\n" % (uid, piece.position.encode(), b64encode(piece.text))
     if not is_closing():

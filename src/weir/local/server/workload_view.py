@@ -23,29 +23,29 @@ class WorkloadView:
     spec: Workload
     devices: float
     submitted_s: float
-    pods: dict[PodKey, PodRow] = field(default_factory=dict)  # those that hold a place
-    past: dict[PodKey, PodRow] = field(default_factory=dict)  # how pods that don't run now last ended
+    pods: dict[PodKey, PodRow] = field(default_factory=dict)  # pods that have a node
+    past: dict[PodKey, PodRow] = field(default_factory=dict)  # pods that don't run now, with their last end
     started_s: float | None = None
     waits_since_s: float = 0.0
     saved_s: float | None = None
-    ran_s: float = 0.0  # run it keeps
-    wall_s: float = 0.0  # of its runs that are over
+    ran_s: float = 0.0  # run time that it keeps
+    wall_s: float = 0.0  # wall time of its ended runs
     first_started_s: float | None = None
     restarts: int = 0
-    suspended: Reason | None = None  # why it may not be started yet
+    suspended: Reason | None = None  # reason why it may not start yet
     stopping: Explanation | None = None
-    stopped_by: str = ""  # rule of the last stop of all its pods
-    lost_s: float = 0.0  # run that this stop lost
+    stopped_by: str = ""  # rule of the last eviction of all its pods
+    lost_s: float = 0.0  # run time that this eviction lost
     evicted: EvictionRow | None = None
     ended: EndWorkload | None = None
-    sweep: str | None = None  # that it is a trial of
-    utilization: float | None = None  # of its devices, as last measured
-    used_gpu_s: float = 0.0  # measured since the server started
+    sweep: str | None = None  # its sweep, if it is a trial
+    utilization: float | None = None  # last measured utilization of its devices
+    used_gpu_s: float = 0.0  # GPU time in use since the server started
     idle_gpu_s: float = 0.0
-    member: ArrayMember | None = None  # of an index of an array
-    activity: ActivityReading | None = None  # of its processes and devices, as last measured
+    member: ArrayMember | None = None  # set on an index of an array
+    activity: ActivityReading | None = None  # last measured activity of its processes and devices
     activity_since_s: float | None = None
-    idle: IdleProgress = NOT_IDLE  # as last stored
+    idle: IdleProgress = NOT_IDLE  # last stored progress
     idle_warning: str | None = None
 
     def begin(self, started_s: float) -> None:

@@ -7,6 +7,6 @@ from weir.store.tables import metadata
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    transactional_ddl=False,  # the transaction is the opener's: begun before, committed after all of them
+    transactional_ddl=False,  # the caller holds one transaction for all migrations
 )
 context.run_migrations()

@@ -42,7 +42,7 @@ class ApiAddress:
             try:
                 self._read()
             except (OSError, ValueError):
-                continue  # it is being replaced
+                continue  # the file is being replaced
 
     def _read(self) -> None:
         text = self._authority.read_text("ascii", "replace")

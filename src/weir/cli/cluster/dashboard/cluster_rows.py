@@ -41,10 +41,10 @@ class ClusterRows:
         self.table = LiveTable()
         self.names: dict[int, str] = {}
         """Namespace and name of each workload, by its number."""
-        self._first: dict[str, WorkloadRow] = {}  # of the first list
+        self._first: dict[str, WorkloadRow] = {}  # rows of the first list
         self._workloads: dict[str, _ShownRow] = {}
         self._queues: dict[tuple[str, str], str] = {}
-        self._states: Mapping[str, str] = {}  # measured, by the keys of workloads
+        self._states: Mapping[str, str] = {}  # measured states by key of the workload
         self._unreadable: dict[str, str] = {}
         self._has_begun = False
 
@@ -83,7 +83,7 @@ class ClusterRows:
     def _show(self, key: str, row: WorkloadRow) -> None:
         is_live = row.status in LIVE
         if is_live:
-            self.table.ended.pop(row.uid, None)  # an owner may begin again
+            self.table.ended.pop(row.uid, None)  # an owner may run again after its end
         self._workloads[key] = _ShownRow(row.uid, is_live, to_json(row) if is_live else b"")
         self.table.set_workload(self._with_state(key, row))
 

@@ -116,7 +116,8 @@ class ClusterView:
         try:
             return await self._requests.answer(method, parts, params, body)
         except (msgspec.DecodeError, TypeError, AttributeError) as error:
-            asked = ascii(f"/{'/'.join(parts)}: {error}")  # a line break begins no line of the log
+            # Escaped, so that a line break can't begin a line of the log
+            asked = ascii(f"/{'/'.join(parts)}: {error}")
             print(f"weir: {method} {asked}", file=sys.stderr)
             raise RequestProblem(422, "The body of the request can't be read.") from None
 

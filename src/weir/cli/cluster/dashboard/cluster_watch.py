@@ -56,7 +56,7 @@ class WatchBroken(Exception):
 
 def broken_by(error: Exception, server: str) -> WatchBroken:
     """Return why a watch can't go on."""
-    if isinstance(error, ApiRefused):  # a 401 of the cluster isn't one of the page
+    if isinstance(error, ApiRefused):  # a 401 of the API server isn't a 401 of the page's session
         status = 403 if error.status in (401, 403) else 503
         return WatchBroken(status, f"The cluster refused: {sentence_of(error)}")
     text = str(error) or "there was no answer in time"
@@ -88,7 +88,7 @@ class ClusterWatch:
         self.broken: WatchBroken | None = None
         self._watches: dict[str, Reflector[Any]] = {}  # by path
         self._tasks: list[asyncio.Task[None]] = []
-        self._seen: set[int] | None = None  # events of the last poll
+        self._seen: set[int] | None = None  # numbers of the last poll's events
         self._reviewed_s = time.monotonic()
         self._policy = ""
         self._trouble: str | None = None
@@ -205,7 +205,7 @@ class ClusterWatch:
         """
         is_due = time.monotonic() - self._reviewed_s >= REVIEW_S
         for path, each in self._watches.items():
-            if is_due or each.failure:  # withdrawn rights end the watch: the next one shows what is left
+            if is_due or each.failure:  # after withdrawn rights, a new watch shows the rest
                 await self._api.version_of(path)
         if is_due:
             self._reviewed_s = time.monotonic()
@@ -293,7 +293,7 @@ class ClusterLive:
                 why = WatchBroken(503, str(error))
                 await begun.stop(why)
                 raise why from None
-            except BaseException:  # its tasks would go on
+            except BaseException:  # end its tasks, which would continue
                 await begun.stop(WatchBroken(503, STOPPED))
                 raise
             self._watch, self._begun_s = begun, time.monotonic()
@@ -309,7 +309,7 @@ class ClusterLive:
     async def _started(self, begun: ClusterWatch) -> None:
         if not self._is_closed:
             await begun.start()
-        if self._is_closed:  # while it began, too
+        if self._is_closed:  # closed before or during the start
             raise WatchBroken(503, STOPPED)
 
     @property

@@ -27,7 +27,8 @@ class KubeconfigVisitor:
     def __init__(self, view: ClusterView, port: int) -> None:
         self._view = view
         self.cookie = (
-            f"{COOKIE}_{port}"  # cookies are of a host, and a pool's dashboard may be on another port
+            # Cookies ignore the port, and a pool's dashboard may use another port of this host
+            f"{COOKIE}_{port}"
         )
         self.sessions = SessionTable(time.time, is_known=lambda _: True, signed_out=SIGNED_OUT)
 

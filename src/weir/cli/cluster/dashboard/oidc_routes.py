@@ -54,7 +54,7 @@ class OidcRoutes:
         except ProviderUnavailable as error:
             raise RequestProblem(503, str(error)) from None
         answer = web.Response(status=303, headers={**_HEADERS, "Location": address})
-        # Lax: the browser comes back by a link of another site.
+        # Lax: the provider, another site, redirects the browser back.
         answer.set_cookie(
             FLOW_COOKIE, cookie, max_age=int(FLOW_S), path="/", secure=True, httponly=True, samesite="Lax"
         )

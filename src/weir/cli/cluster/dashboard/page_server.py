@@ -37,11 +37,11 @@ class Visitors(Protocol):
 
     sessions: SessionTable
     cookie: str  # name of the cookie of a session
-    is_secure: bool  # the page is served by HTTPS
+    is_secure: bool  # True: the page is served over HTTPS
     ways: SignInWays
-    log: str  # name of the place where failures are told
-    open_paths: frozenset[str]  # of further routes, which need no session
-    health_paths: frozenset[str]  # of the kubelet's probes, which name no host
+    log: str  # place of the log, for messages
+    open_paths: frozenset[str]  # further routes that need no session
+    health_paths: frozenset[str]  # routes of the kubelet's probes, which send no host name
 
     def host_refusal(self, host: str) -> str | None:
         """Return why a Host header is refused, or None."""

@@ -27,7 +27,7 @@ def problem_of(error: Exception, server: str, log: str) -> Problem:
     match error:
         case Refused():
             return error.problem
-        case ApiRefused():  # a 401 of the cluster would end the session of the page
+        case ApiRefused():  # passed on, a 401 of the API server would end the page's session
             status, detail = 403 if error.status == 401 else error.status, sentence_of(error)
         case ApiError():
             broken = broken_by(error, server)

@@ -41,12 +41,12 @@ class SharedStates:
         if answer is None:
             return shown
         version, namespace = answer.get("version"), answer.get("namespace", "")
-        if version is None:  # of an older Weir, which answers with whole rows alone
+        if version is None:  # an older Weir, which only answers with all rows
             return WorkloadStates(shown.namespace)
         if version == known.version:
             return known
         newest = self._newest.get(namespace)
-        if newest is None or newest.version != version:  # else another watch has read it meanwhile
+        if newest is None or newest.version != version:  # else another watch has read it
             states: Mapping[str, list[str]] = answer.get("states") or {}
             by_name = {name: state for state, names in states.items() for name in names}
             newest = self._newest[namespace] = WorkloadStates(namespace, version, by_name)

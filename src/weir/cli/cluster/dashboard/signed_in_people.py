@@ -48,12 +48,12 @@ _LOG = get_logger(__name__)
 @dataclass(slots=True)
 class _Session:
     subject: str
-    user: str  # as the API server names the person
+    user: str  # name of the person at the API server
     token: PersonToken
     api: ApiClient
     view: ClusterView
     until_s: float
-    seen_s: float  # time of the last moment with an open page
+    seen_s: float  # last time with an open page
     choosing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def end(self) -> None:
@@ -127,7 +127,7 @@ class SignedInPeople:
         )
         self._people[credential] = _Session(subject, user, token, api, view, now_s + SESSION_S, now_s)
         _LOG.info("signed_in", user=user, sessions=len(self._people))
-        for session in over:  # after the new one is counted: others may sign in meanwhile
+        for session in over:  # after the new session is counted, because others may sign in meanwhile
             await session.end()
         return credential
 
@@ -192,7 +192,7 @@ class SignedInPeople:
         await self._end(credential)
         return self.provider.end_session_address
 
-    # The namespace that a person sees
+    # Choice of the namespace
 
     async def person(self, credential: str) -> DashboardPerson:
         """Return the person, or one without a namespace if they have to choose it."""
@@ -214,12 +214,12 @@ class SignedInPeople:
             WatchBroken: the person may not watch it; the one before is shown on.
         """
         session = self._session(credential)
-        async with session.choosing:  # each has a watch of its own, of any size
+        async with session.choosing:  # one choice at a time, because each has a watch of any size
             view = session.view.of(namespace)
             try:
                 if namespace is not None:
                     await view.person()
-                self._session(credential)  # it may have ended meanwhile
+                self._session(credential)  # fails if the session has ended meanwhile
             except BaseException:
                 await view.live.close()
                 raise

@@ -175,7 +175,7 @@ class ClusterPool:
                 path, PodContainers, seen, label_selector=selector, within_s=within_s
             )
         except ApiRefused as error:
-            if error.status != 403:  # the right to watch saves time, and isn't needed
+            if error.status != 403:  # the right to watch is optional, and saves time only
                 raise
             time.sleep(within_s)
             return None, ""

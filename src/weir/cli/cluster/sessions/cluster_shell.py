@@ -64,7 +64,7 @@ def execute(name: str, command: Sequence[str], pod: str | None) -> int:
     """
     with cluster_pool() as cluster:
         whole = name
-        with suppress(PoolError):  # a project of several namespaces: the name alone finds it
+        with suppress(PoolError):  # in a project of several namespaces, the name alone is enough
             whole = cluster.whole_name(name)
         detail = cluster.pool.get(whole)
         cluster.check_right(namespace_of(detail.name))

@@ -92,7 +92,7 @@ async def _send_input(stream: ExecStream) -> None:
                 asyncio.run_coroutine_threadsafe(pieces.put(data), loop).result()
 
     threading.Thread(target=read, daemon=True).start()
-    with suppress(StreamBroken):  # the reader of the output says so
+    with suppress(StreamBroken):  # the reader of the output reports it
         while data := await pieces.get():
             await stream.send(data)
         await stream.end_input()

@@ -49,7 +49,7 @@ class SessionListener:
         self._keeps_path = keeps_base_path(kind)
         self._path = base_path(name)
         self._root = root
-        self._cookie_name = f"{_COOKIE}_{root.rpartition(':')[2]}"  # cookies are of a host, whatever the port
+        self._cookie_name = f"{_COOKIE}_{root.rpartition(':')[2]}"  # cookies ignore the port of a host
         self._cookie = secrets.token_urlsafe(32)
         self._code = ""
         self._code_until_s = 0.0

@@ -134,7 +134,7 @@ async def _watch(
                 raise EntryRefused(f"{name} is over") from None
             continue
         except (PoolError, ApiRefused):
-            continue  # the streams say if the API server doesn't answer
+            continue  # the streams report a silent API server
         uid = now.uid if uid is None else uid
         if now.uid != uid or now.status in _ENDED:
             raise EntryRefused(f"{name} is over: {_why(now) or now.status}")

@@ -41,13 +41,13 @@ class LiveHub:
         self._feed: LiveFeed[Person] = LiveFeed()
         self._table = self._feed.table
         self._events: list[EventRow] = []
-        self._backlog: list[Change] | None = None  # changes while the table is being loaded
+        self._backlog: list[Change] | None = None  # changes during a load of the table
         self._task: asyncio.Task[None] | None = None
         self._loaded = asyncio.Lock()
         self._device_use: object = None
-        self._readings = 0  # of the devices: a page reads curves again after each
+        self._readings = 0  # number of device readings; a page reads curves again after each
         self._for_administrators = b""
-        self._rows: object = None  # of the view that the table was loaded from
+        self._rows: object = None  # rows from which the table was loaded
 
     def join(self, person: Person) -> LiveReader[Person] | None:
         """Return a new reader; None if there are too many."""

@@ -164,7 +164,7 @@ class Notifications:
         """Remove a rule, with everything that it would still send."""
         rule = self._visible_rule(id_, person)
         await asyncio.to_thread(self._outbox.rules.remove, id_)
-        with suppress(OSError):  # the next start deletes it
+        with suppress(OSError):  # deleted at the next start
             await asyncio.to_thread(self._addresses.delete, rule.address_key)
 
     async def test(self, id_: int, person: Person) -> NotificationTested:
@@ -238,7 +238,7 @@ class Notifications:
 
     def _forget_addresses(self) -> None:
         keys = {rule.address_key for rule in self._outbox.rules.index.rules.values()}
-        with suppress(OSError):  # an attempt to send reports it
+        with suppress(OSError):  # the next delivery reports it
             self._addresses.keep_only(keys)
 
 

@@ -53,7 +53,7 @@ async def start(request: Request) -> Response:
     except ProviderUnavailable as error:
         raise RequestRefused(503, str(error), retry_after_s=RETRY_S) from None
     answer = RedirectResponse(address, 303, headers=_NO_STORE)
-    # Lax: the browser comes back by a link of another site.
+    # Lax: the provider, another site, redirects the browser back.
     answer.set_cookie(
         FLOW_COOKIE, cookie, max_age=int(FLOW_S), path="/", secure=True, httponly=True, samesite="lax"
     )
@@ -79,7 +79,7 @@ async def callback(
         return _forgetting(PlainTextResponse(f"{refused.detail}\n", refused.status, _NO_STORE))
     request.state.person = person
     text, _ = request.app.state.sessions.make_code(credential, browser=cookie)
-    return RedirectResponse(f"/#code={text}", 303, headers=_NO_STORE)  # the page needs the cookie once more
+    return RedirectResponse(f"/#code={text}", 303, headers=_NO_STORE)  # the page sends the cookie once more
 
 
 def _opened(request: Request) -> "OidcSignIn":

@@ -37,7 +37,7 @@ RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
 @dataclass(frozen=True, slots=True)
 class _VerifiedToken:
     identity: OidcIdentity
-    generation: int  # of the provider's keys
+    generation: int  # version of the provider's keys
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class OidcSignIn:
                 identity = verified(token, keys, self.settings, self._clock())
                 self._remember(credential, _VerifiedToken(identity, self.provider.generation))
             else:
-                await self.provider.keys(None)  # are fetched again when they are old
+                await self.provider.keys(None)  # fetches expired keys again
         except TokenInvalid as error:
             self._tokens.pop(credential, None)
             raise RequestRefused(401, f"This sign-in isn't valid: {error}. To go on, {AGAIN}.") from None

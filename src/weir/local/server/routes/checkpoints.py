@@ -93,5 +93,5 @@ def _measured(path: Path) -> tuple[int, int, float, bool]:
                     bytes_ += seen.st_blocks * 512
                     newest_s = max(newest_s, seen.st_mtime)
         except OSError:
-            continue  # it was deleted meanwhile, or isn't ours to read
+            continue  # deleted meanwhile, or not readable for the server
     return bytes_, files, newest_s, True

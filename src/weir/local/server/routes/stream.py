@@ -63,7 +63,7 @@ async def readyz(pool: ThePool) -> Response:
     troubles = await pool.health.troubles()
     age_s = round(pool.control_thread.since_step_s, 1)
     if troubles:
-        why = " ".join(dict.fromkeys(troubles.values()))  # a full disk troubles more than one part
+        why = " ".join(dict.fromkeys(troubles.values()))  # several parts may report the same full disk
         body = {"status": "not ready", "why": why, "checks": troubles, "last_step_age_s": age_s}
         return JSONResponse(body, status_code=503)
     return JSONResponse({"status": "ok"})

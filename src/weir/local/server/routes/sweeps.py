@@ -128,7 +128,7 @@ async def _row(pool: PoolService, name: str) -> SweepRow | None:
         return None
     try:
         return sweep_row(await pool.sweeps.past(record), pool)
-    except RequestRefused as refused:  # written by another version, perhaps: the others are listed
+    except RequestRefused as refused:  # another version may have written it: list the others
         return unreadable_row(record, refused.detail)
 
 

@@ -145,7 +145,7 @@ class Schedules:
             if record.suspended:
                 continue
             if record.last_wall_s is not None and record.last_wall_s > now_s + BACK_S:
-                async with self._lock:  # a clock that was ahead is right again
+                async with self._lock:  # a clock that was ahead may have been corrected
                     await self._keep(self._scheduled(replace(record, last_wall_s=None)))
             elif record.next_wall_s is not None and record.next_wall_s <= now_s:
                 async with self._lock:
@@ -174,7 +174,7 @@ class Schedules:
         except StoreFailed as error:
             _LOG.warning(
                 "schedule_not_run", schedule=record.name, why=str(error)
-            )  # the next look tries again
+            )  # retried at the next check
 
     async def _queue(self, record: ScheduleRecord, after: ScheduleRecord, name: str) -> None:
         pool = self._pool
@@ -208,7 +208,7 @@ class Schedules:
         try:
             await self._stop_workload(name, person)
         except (RequestRefused, StoreRefusal):
-            _LOG.info("earlier_run_not_stopped", workload=name)  # it is over by now
+            _LOG.info("earlier_run_not_stopped", workload=name)  # the run has ended by itself
 
     def _active(self, record: ScheduleRecord) -> list[str]:
         """Return the names of its workloads that aren't over."""

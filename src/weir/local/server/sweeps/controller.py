@@ -78,7 +78,7 @@ class SweepController:
         self._reload = True
         self.trouble: str | None = None
 
-    # Other threads
+    # Calls from other threads
 
     def changed(self, rows: Iterable[WorkloadRow]) -> None:
         """Take rows in that control has published. On the control thread."""
@@ -100,10 +100,10 @@ class SweepController:
     def wake(self) -> None:
         """Have the controller look at its sweeps. Any thread."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: the server stops
+            with suppress(RuntimeError):  # the loop is closed, because the server is stopping
                 self._loop.call_soon_threadsafe(self._wakes.set)
 
-    # The event loop
+    # Calls on the event loop
 
     async def run(self) -> None:
         """Go on with all sweeps until the server stops."""
@@ -138,18 +138,18 @@ class SweepController:
         self._reload = False
         self._inbox.clear()
         before = set(self.live)
-        await self._pool.query(lambda _: None)  # control has taken in what runs
+        await self._pool.query(lambda _: None)  # waits until control knows the running workloads
         table = self._state.store.sweeps
         records = await asyncio.to_thread(table.unfinished, "running")
         live = {}
         for record in records:
             try:
                 live[record.name] = await self.read_sweep(record)
-            except RequestRefused as refused:  # written by another version, perhaps: the others go on
+            except RequestRefused as refused:  # another version may have written it: continue with the others
                 _LOG.error("sweep_unreadable", sweep=record.name, why=refused.detail)
         begun = {
             name: sweep for name, sweep in self.live.items() if name not in before
-        }  # while this was read
+        }  # added during the read
         self.live = begun | live
 
     async def take(self, record: SweepRecord) -> None:
@@ -195,7 +195,7 @@ class SweepController:
                 if sweep is not None and item.number < len(sweep.trials):
                     sweep.take_result(item)
             elif item.sweep is not None and (named := self.live.get(item.sweep)) is not None:
-                now = self._state.view.row_of(item.uid)  # `item` may be older than what was loaded
+                now = self._state.view.row_of(item.uid)  # the loaded row may be newer than `item`
                 named.take_row(item if now is None else now)
 
     async def _go_on(self, sweep: LiveSweep) -> None:
@@ -208,7 +208,7 @@ class SweepController:
                 if not await self._step(sweep):
                     break
                 self._drain()
-                if sweep.has_ended():  # stopped meanwhile: the trial that just began, too
+                if sweep.has_ended():  # the sweep was stopped meanwhile: stop the new trial, too
                     self.live[sweep.record.name] = sweep
                     self._wakes.set()
                     return

@@ -22,7 +22,7 @@ class LiveTrial:
     target: int
     parked: bool
     status: Status
-    has_left: bool = True  # control has settled that it runs nowhere, after its last result
+    has_left: bool = True  # True: control has confirmed that it isn't running
     results: dict[int, RungResult] = field(default_factory=dict)
 
     @property
@@ -55,15 +55,15 @@ class LiveSweep:
         self.spec = spec
         self.space: Sequence[SweepParameter] = spec.space()
         self.trouble = ""
-        self.retry_s = 0.0  # not before
-        self.failures = 0  # of its submissions, in a row
+        self.retry_s = 0.0  # time of the earliest retry
+        self.failures = 0  # consecutive failed submissions
         self.trials: list[LiveTrial] = []
-        self.stopped: set[int] = set()  # trials whose stop was asked for, once it was over
+        self.stopped: set[int] = set()  # trials that were asked to stop after the end of the sweep
         self._active: set[int] = set()
         self._parked: set[int] = set()
         self._failed = 0
         self._halving = Halving(len(spec.rungs), spec.eta)
-        self.prospects: dict[int, int] = {}  # prospects of running trials as last told, by number
+        self.prospects: dict[int, int] = {}  # last reported prospects of running trials, by number
         for trial, status in trials:
             self.trials.append(LiveTrial(trial, trial.target, trial.parked, status, status == "pending"))
         for result in results:

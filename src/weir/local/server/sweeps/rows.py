@@ -107,7 +107,7 @@ def _state(trial: LiveTrial, row: WorkloadRow | None) -> TrialState:
         return "parked"
     if trial.is_over and row is None and trial.record.state is None:
         return "deleted"
-    status = trial.status if row is None else row.status  # the row is known before the sweep takes it in
+    status = trial.status if row is None else row.status  # the row is newer than the sweep's own status
     if status in ("running", "starting", "stopping"):
         return "running"
     if status == "pending" and row is not None and row.reason is not None:

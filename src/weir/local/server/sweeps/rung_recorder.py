@@ -101,7 +101,7 @@ class RungRecorder:
         with self._lock:
             self._notes.clear()
             added = {name: each for name, each in self._trials.items() if before.get(name) is not each}
-            self._trials = found | added  # written down after the others were read
+            self._trials = found | added  # `added` were stored after the others were read
 
     def add(self, trial: WatchedTrial) -> None:
         """Watch a new trial, or one that was promoted."""

@@ -113,7 +113,8 @@ class Templates:
         defaults, required = defaults_of(parameters)
         text = json.dumps(self._filled(with_samples(workload, required), defaults))
         found = read_as(Submission, text, "The template", self._pool.priority_classes)
-        return found.model_copy(update={"name": None}), len(text)  # one of that name may run at present
+        # Without the name, which a live workload may have
+        return found.model_copy(update={"name": None}), len(text)
 
     async def _record(self, project: str, name: str) -> TemplateRecord:
         found = await asyncio.to_thread(self._pool.store.templates.get, project, name)

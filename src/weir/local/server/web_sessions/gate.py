@@ -41,7 +41,8 @@ class SessionGate:
         """
         await self._authenticator.refresh(view.credential)
         person = self._authenticator.person_with(view.credential)
-        if not self._pool.view.is_live(view.name):  # it may not be recovered yet after a start of the server
+        # After a start of the server, recovery may not be complete
+        if not self._pool.view.is_live(view.name):
             found = await asyncio.to_thread(self._pool.store.workloads.of, view.uid)
             if found is not None and found.row.ended_s is None:
                 raise RequestRefused(503, "The pool has just started: try again.", retry_after_s=1.0)

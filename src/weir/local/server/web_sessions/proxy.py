@@ -55,7 +55,7 @@ class SessionProxy:
         self.addresses = addresses
         self.hosts = hosts
         self.gate = gate
-        self._open: Counter[str] = Counter()  # requests and streams, by person
+        self._open: Counter[str] = Counter()  # open requests and streams by person
         self._connections = BrowserConnections()
 
     async def open(self) -> None:
@@ -120,7 +120,8 @@ class SessionProxy:
         try:
             await self._answer(request, browser, site)
         except RequestRefused as refused:
-            status = 503 if refused.status == 409 else refused.status  # not yet: pages try again
+            # A 409 means "not yet": pages retry after a 503
+            status = 503 if refused.status == 409 else refused.status
             await refuse(browser, status, refused.detail)
 
     async def _answer(self, request: h11.Request, browser: HttpEnd, site: SessionSite) -> None:

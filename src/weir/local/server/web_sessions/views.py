@@ -30,7 +30,7 @@ class SessionView(BaseModel):
 
     credential: str = Field(max_length=100)
     user: str = Field(max_length=300)
-    uid: int  # of the workload
+    uid: int  # uid of the workload
     name: str = Field(max_length=300)
     kind: str = Field(pattern="^(jupyter|code)$")
     until_s: float
