@@ -211,7 +211,7 @@ class QuotaPreview(Answer):
 
 
 class SubmissionPreview(Answer):
-    """Outcome of a submission in the next decision: it starts, once `stops` have stopped, or waits."""
+    """Outcome of a submission in the next decision: pending, or a start after the evictions in `stops`."""
 
     starts: bool
     nodes: list[str] = []

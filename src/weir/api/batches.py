@@ -11,9 +11,9 @@ from weir.scenario_io.specs import Entry
 
 BATCH_MAX = 2000
 MERGED_BYTES_MAX = 16 << 20
-"""Size of the defaults of a batch, once for each workload."""
+"""Limit of the size of a batch after its defaults are copied into each workload."""
 _MERGED = ("env", "secrets")
-"""Mappings of which a workload states its own variables beside the others."""
+"""Mappings that are merged key by key: a workload's own variables and labels beside the defaults."""
 
 
 class SubmissionBatch(Entry):
@@ -42,7 +42,7 @@ class SubmissionBatch(Entry):
 
 
 def merged(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a batch whose workloads have the defaults that they don't state."""
+    """Return a batch in which each workload has the defaults for fields that it doesn't state."""
     defaults, workloads = body.get("defaults", {}), body.get("workloads")
     if not isinstance(defaults, Mapping) or not isinstance(workloads, list):
         return dict(body)

@@ -12,7 +12,7 @@ Concurrency = Literal["allow", "forbid", "replace"]
 
 
 class ScheduleAsked(Entry):
-    """A submission, and the times at which it is queued.
+    """A submission, and its cron expression.
 
     `concurrency` decides about a run while an earlier one isn't over: both run, the new run is skipped, or
     the earlier one is stopped.

@@ -20,7 +20,7 @@ _SHOWN_MOST = 60
 
 
 def gathered(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the submission with the words of pods under `pods` and its script as a command.
+    """Return the submission with the pod fields moved under `pods`, and its script as a command.
 
     Raises:
         ValueError: something is written in two ways.
@@ -72,7 +72,7 @@ def _take_script(body: dict[str, Any]) -> None:
 
 
 def _counts(body: dict[str, Any]) -> dict[str, Any]:
-    """Take `workers` or `elastic` out, as the counts of a group."""
+    """Remove `workers` or `elastic`; return them as the counts of a group."""
     elastic = body.pop("elastic", None)
     if elastic is None:
         return {"count": body.pop("workers")} if "workers" in body else {}

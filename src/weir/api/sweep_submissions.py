@@ -96,7 +96,7 @@ class SweepSubmission(Entry):
 
     @property
     def trials_max(self) -> int:
-        """Return the number of trials that are begun."""
+        """Return the maximum number of trials."""
         if self.sampler == "grid":
             size = grid_size(self.space())
             return size if self.trials is None else min(size, self.trials)

@@ -57,7 +57,7 @@ def _check_parameters(parameters: Sequence[TemplateParameter], fields: FieldErro
 
 
 def defaults_of(parameters: Sequence[TemplateParameter | ParameterRow]) -> tuple[dict[str, str], list[str]]:
-    """Return the defaults of parameters, and the names of those that need a value."""
+    """Return the defaults of parameters, and the names of parameters without a default."""
     defaults = {each.name: each.default for each in parameters if each.default is not None}
     return defaults, [each.name for each in parameters if each.default is None]
 

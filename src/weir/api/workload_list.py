@@ -15,7 +15,7 @@ FROM_SERVER = {"from_server": True}
 
 
 class _ShowUnknown:
-    """Keep a word that isn't in a closed list as it is, if a client reads it. JSON schemas have the list."""
+    """Accept unknown words of a closed list in a client, from a newer server. JSON schemas show the list."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
         return core_schema.with_info_wrap_validator_function(
@@ -34,7 +34,7 @@ def _known_or_shown(value: Any, known: Any, info: core_schema.ValidationInfo) ->
 
 Words = TypeVar("Words")
 Shown = Annotated[Words, _ShowUnknown()]
-"""A word of a closed list, in an answer. Clients show unknown words as they are."""
+"""A word of a closed list in an answer. Clients show unknown words unchanged."""
 
 
 class Answer(BaseModel):

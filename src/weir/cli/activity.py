@@ -35,7 +35,7 @@ def why_of(row: "WorkloadRow") -> str:
 
 
 def evicted(row: "WorkloadRow") -> str:
-    """Return the time and the beneficiary of a pending workload's eviction; nothing for any other."""
+    """Return the time and beneficiary of the eviction of a pending workload; nothing for other workloads."""
     if row.evicted is None or row.status != "pending":
         return ""
     by = row.evicted.by or "the cluster"

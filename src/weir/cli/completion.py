@@ -147,7 +147,7 @@ def _words_of(app: "App", last: str, begun: str) -> Iterator[str]:
 
 
 def _names(of: str, before: Sequence[str]) -> list[str]:
-    """Return names from the pool; those of a project's own things need the project among the words."""
+    """Return names from the pool; those of a project's objects need the project on the command line."""
     from weir.client.address import find
     from weir.client.listener import check
 
@@ -174,7 +174,7 @@ def _names(of: str, before: Sequence[str]) -> list[str]:
 
 
 def _project(before: Sequence[str]) -> str:
-    """Return the project that the words name, or the environment."""
+    """Return the project of the command line, or of the environment."""
     named = [value for option, value in pairwise(before) if option in ("--project", "-p")]
     return named[-1] if named else os.environ.get("WEIR_PROJECT", "")
 

@@ -34,7 +34,7 @@ def connect(*, namespace: str | None = None) -> "Pool":
 
 
 def report_outage(error: "Unreachable | None") -> None:
-    """Print that the pool went away, or with None that it is back: the command waits for it meanwhile."""
+    """Report that the pool is unreachable, or with None that it answers again; the command waits."""
     from weir.cli.terminal import plain
 
     sys.stdout.flush()
@@ -43,7 +43,7 @@ def report_outage(error: "Unreachable | None") -> None:
 
 
 def refuse_on_cluster(*parts: str) -> None:
-    """Refuse a request with this path that a cluster doesn't answer, before a person is asked for anything.
+    """Refuse a request that clusters don't support, before the person is asked for input.
 
     Raises:
         Refused: the address is that of a cluster.

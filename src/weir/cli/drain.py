@@ -144,7 +144,7 @@ def _only_node(pool: "Pool") -> str:
 
 
 def _asks_first(pool: "Pool", node: str, gpu: int | None, fate: Running) -> bool:
-    """Print the workloads that a drain would stop; return True if there are any."""
+    """Print the workloads that a drain would stop; return True if there are any, to ask first."""
     rows = pool.node_workloads(node, gpu=gpu)
     for row in rows:
         print(f"{row.name} of {row.user} in {row.project} would stop: {resource(GPU, row.devices)}")

@@ -28,7 +28,7 @@ _MANY = {
     "import": "FILE...",
     "scenario": "FILE...",
 }
-"""Repeated arguments of commands in the usage line; NAME... for the others."""
+"""Names of repeated arguments in usage lines; NAME... for all others."""
 _OPTIONAL = {
     "add": "[ADDRESS]",
     "create": "[USER]",
@@ -37,7 +37,7 @@ _OPTIONAL = {
     "rotate": "[NUMBER]",
     "schema": "[KIND]",
 }
-"""Arguments of commands that may be left out, in the usage line; [NAME] for the others."""
+"""Names of optional arguments in usage lines; [NAME] for all others."""
 
 
 class Help:

@@ -75,7 +75,7 @@ def refuse_unread_directives(command: Sequence[str]) -> None:
 
 
 def _directives(text: str, file: Path) -> dict[str, Any]:
-    """Return the fields of the directives, which stand before the first command."""
+    """Return the fields of the directives, which come before the first command."""
     words: list[str] = []
     for number, line in enumerate(_head(text), 1):
         if not _is_directive(line):

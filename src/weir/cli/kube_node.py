@@ -54,7 +54,7 @@ class DriverGpus:
             yield GpuMemory(gpu.index, used, self._nvml.process_memory(index))
 
     def limit_memory(self, gpu: int, group: str, memory: int) -> str:
-        """Limit the bytes that a control group may use of a GPU; return the refusal, empty if it is set."""
+        """Limit a control group's memory of a GPU in bytes; return the error, "" on success."""
         from weir.local.node.gpu_memory import NotLimited, driver_library, limit_memory
 
         found = self._gpus.get(gpu)

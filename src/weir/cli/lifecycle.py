@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _NAMED = Selection()
-"""The workloads that are named, and no others."""
+"""Filter of the named workloads only."""
 
 
 def stop(

@@ -59,7 +59,7 @@ class ListFilter:
 
 
 def words_of(text: str | None) -> list[str]:
-    """Return the words between commas, as the pool reads them."""
+    """Return comma-separated words in the form that the pool reads."""
     return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 

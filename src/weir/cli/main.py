@@ -118,7 +118,7 @@ def _carried_out(words: list[str]) -> int:
 
 
 def _with_name(app: "App", words: list[str]) -> list[str]:
-    """Return the words with an empty name before -- if there is no name: a word after it is never one."""
+    """Return the words with an empty name before -- if the name is missing."""
     if words[0] not in _NAME_AND_COMMAND or "--" not in words:
         return words
     at = words.index("--")

@@ -26,7 +26,7 @@ Row = TypeVar("Row")
 _MEASURED = ("USE", "OTHERS", "STATE", "ACTIVITY")
 _BAR_WIDTH = 20
 _IDLE_BELOW = 0.05
-"""A device that is held and used less than this is worth a look."""
+"""Utilization below which an allocated device is highlighted."""
 
 
 def _models(row: "NodeRow") -> str:
@@ -68,7 +68,7 @@ def _states(row: "NodeRow") -> str:
 
 
 def _foreign(device: "DeviceRow") -> str:
-    """Return the process outside Weir that uses a device, with its command where it is known."""
+    """Return the foreign process on a device, with its command if it is known."""
     command = f": {device.foreign_command}" if device.foreign_command else ""
     return f"{device.foreign}{command}"
 
@@ -308,7 +308,7 @@ def _held_of(found: "PoolStatus") -> str:
 
 
 def _headroom(found: "PoolStatus") -> list[tuple[str, str]]:
-    """Return the headroom for sessions, with its reason; nothing if it isn't learned."""
+    """Return the learned headroom for sessions with its reason; nothing if none is learned."""
     if found.session_headroom is None:
         return []
     return [

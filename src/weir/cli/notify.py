@@ -29,7 +29,7 @@ app = App(name="notify", help="Choose notifications by mail, a webhook or on the
 
 TopicWord = Literal["start", "end", "failure", "eviction", "idle", "warning", "quota", "maintenance"]
 LOOK_S = 5.0
-"""Pause between two looks for messages of the desktop."""
+"""Interval of checks for desktop messages."""
 SHOW_S_MAX = 10.0
 
 

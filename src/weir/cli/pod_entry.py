@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BEGUN_S_MAX, BEGUN_LOOK_S = 10.0, 0.02
 """Time for which the process of a pod that has just begun is awaited, and between two looks."""
 CONTAINER_LOOK_S = 0.1
-"""Time between two looks for a container that gets its image."""
+"""Interval of checks for a container that still pulls its image."""
 _AWAITED = "The container starts once it has its image: `weir logs` shows the output meanwhile."
 
 

@@ -30,7 +30,7 @@ def _gpus(amounts: dict[str, float], missing: str) -> str:
 
 
 def _further(amounts: dict[str, float]) -> str:
-    """Return the amounts of resources other than GPUs."""
+    """Return the amounts of resources other than GPUs, in words."""
     return (
         ",".join(f"{name}={amount(name, value)}" for name, value in amounts.items() if name != "gpu") or "-"
     )

@@ -94,7 +94,7 @@ def put(
 
 
 def _not_there(pool: "Pool", kind: Kind, name: str) -> str:
-    """Return the sentence about a queue that doesn't exist, or is of the other kind."""
+    """Return the sentence about a queue that doesn't exist, or is of the other type."""
     other: Kind = "department" if kind == "project" else "project"
     others = pool.departments() if kind == "project" else pool.projects()
     if any(row.name == name for row in others):

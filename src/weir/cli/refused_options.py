@@ -28,7 +28,7 @@ _OPTIONS = {
 
 @contextmanager
 def queue_options(*, gpus: bool) -> Iterator[None]:
-    """Name the options of a project or department in a refusal; `gpus`: --gpus was given for its quota.
+    """Name the options of a project or department in a refusal; `gpus`: --gpus set its quota.
 
     Raises:
         Refused: the pool refuses the request.

@@ -107,7 +107,7 @@ def suspend(name: str, /) -> int:
 
 @app.command
 def resume(name: str, /) -> int:
-    """Let a schedule go on with its next time. Runs in between aren't caught up; a cluster begins the last.
+    """Resume a schedule with its next time. Missed runs aren't made up; a cluster starts the last one.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def read_secret(what: str, file: Path | None) -> str:
-    """Return a secret, such as "value of TOKEN"; other users could see it in the command line.
+    """Return a secret that is typed or piped, because others could see one on the command line.
 
     Raises:
         ValueError: the secret is empty, or can't be read.

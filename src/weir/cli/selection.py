@@ -95,7 +95,7 @@ class Selection:
 
 
 def names_of(name: str, *, in_cluster: bool) -> tuple[str, ...]:
-    """Return the names by which people know a workload: vision/job-dev of a cluster is dev, too."""
+    """Return the short names of a workload: `dev` for `vision/job-dev` of a cluster."""
     if not in_cluster:
         return (name,)
     bare = name.rpartition("/")[2]
@@ -110,7 +110,7 @@ def _matching(
     *,
     chooses: bool,
 ) -> tuple[list[str], list[str]]:
-    """Return the names that are chosen, and those of other people that match a pattern.
+    """Return the chosen names, and the matching names of other people's workloads.
 
     `existing` has the names by which people know each workload.
 

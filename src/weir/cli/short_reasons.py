@@ -27,7 +27,7 @@ _WORDS = {
     "dependency": "other work",
 }
 _MOMENTS = {"begin_time": "begins", "retrying": "tried again"}
-"""Words before the time at which a wait ends by itself."""
+"""Words before the end of a wait that ends by itself."""
 _WAITS_FOR = re.compile(r"it waits for (\S+) to ")
 """The first workload that the sentence of a dependency names."""
 
@@ -47,7 +47,7 @@ def short_reason(row: "WorkloadRow") -> str:
 
 
 def _of_activity(row: "ActivityRow | None") -> str:
-    """Return that the GPUs of a running workload are quiet; nothing if they compute."""
+    """Return the words for a running workload with quiet GPUs; nothing if they compute."""
     if row is None:
         return ""
     if row.state in IDLE_STATES:

@@ -20,7 +20,7 @@ ALTERNATIVES_MAX = 12
 def compare_alternatives(
     scenario: "Scenario", job_traces: "Sequence[JobTrace]", texts: Sequence[str], seeds: int, output: str
 ) -> int:
-    """Replay the cluster as it is and each alternative; print the differences beyond the spread."""
+    """Replay the present cluster and each alternative; print the differences that exceed the spread."""
     from weir.model.scenario import InvalidFile
     from weir.scenario_io.policies import named_policy
     from weir.simulation.alternatives import changed, parse_alternative

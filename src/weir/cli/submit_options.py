@@ -13,7 +13,7 @@ from weir.cli.number_options import number_or_name, whole_number
 from weir.cli.start_conditions import begin_time
 
 INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
-"""Variables by which a command finds the programs that it finds in this shell."""
+"""Environment variables by which a command finds the same programs as this shell."""
 _KEYS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
 _READ_APART = ("begin", "elastic", "topology", "env", "secret", "inherit", "namespace")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -140,7 +140,7 @@ def read_options(
     environment: EnvironmentOptions,
     placement: PlacementOptions,
 ) -> dict[str, Any]:
-    """Return the options that are given as fields of a submission, without its variables.
+    """Return the given options as fields of a submission, without environment variables.
 
     Raises:
         ValueError: an option can't be read.

@@ -13,7 +13,7 @@ SUSPENDED = "suspended"
 
 
 def with_parked_together(rows: "Sequence[WorkloadRow]") -> "list[WorkloadRow]":
-    """Return rows in which one row stands for all parked trials of a sweep; the others stay as they are."""
+    """Return rows with all parked trials of a sweep merged into one row."""
     parked: dict[str, list[WorkloadRow]] = {}
     for row in rows:
         if row.sweep is not None and _is_parked(row):
@@ -35,7 +35,7 @@ def _is_parked(row: "WorkloadRow") -> bool:
 
 
 def _one_row(sweep: str, rows: "Sequence[WorkloadRow]") -> "WorkloadRow":
-    """Return the row that stands for the parked trials of a sweep."""
+    """Return the merged row of a sweep's parked trials."""
     from weir.api.answers import Explanation
 
     sentence = f"{len(rows):,} trials are parked: weir sweep show {sweep}"

@@ -12,7 +12,7 @@ from weir.cli.number_options import whole_number
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions:
-    """Search space of a sweep, and how it is searched."""
+    """Search space and method of a sweep."""
 
     param: Annotated[Sequence[str], Parameter(negative=())] = ()
     """Parameter as NAME=RANGE: lr=log:1e-5..1e-1, x=float:0..1, layers=int:1..8, width=logint:16..1024 or
@@ -40,7 +40,7 @@ class SweepOptions:
 
 
 def read_sweep_options(options: SweepOptions) -> dict[str, Any]:
-    """Return the options that are given as fields of a sweep.
+    """Return the given options as fields of a sweep.
 
     Raises:
         ValueError: an option can't be read.

@@ -172,7 +172,7 @@ def process_options(
 
 
 def _history(cluster: ClusterOptions, state: StateOptions) -> "HistoryOptions | None":
-    """Return where the history of a cluster is kept; None for the last hours in memory alone."""
+    """Return the storage of a cluster's history; None: only the last hours, in memory."""
     from weir.kubernetes.history.options import KEEP_S_MIN, HistoryOptions
 
     keep_s = _span_s("--keep-history", cluster.keep_history)

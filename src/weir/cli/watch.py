@@ -86,7 +86,7 @@ def append(rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output) 
 def changed(
     look: Callable[[], Iterable[Row]], key: Callable[[Row], object], every_s: float = EVERY_S
 ) -> Iterator[Row]:
-    """Poll rows; yield those that are new or changed. A restart of the pool is waited out."""
+    """Poll rows; yield new and changed ones. A restart of the pool is waited out."""
     seen: dict[object, Row] = {}
     outage = ServerOutage(report_outage)
     while True:

@@ -27,12 +27,12 @@ _NOT_OURS = "other_scheduler"
 _NEVER_TRIED = frozenset(
     ("not_ready", "waiting_for_eviction", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
 )
-"""Reasons for which nothing is tried: the sentence names the missing part, or it is under way."""
+"""Reasons without suggestions: the sentence names the missing part, or the start is in progress."""
 _WITHHELD = (
     "Suggestions may name workloads of others: they need the right to list workloads in the whole cluster."
 )
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
-"""Verbs of the statuses of ended work, on which there is no decision."""
+"""Verbs for ended workloads, which have no decision."""
 
 
 def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "table") -> int:
@@ -67,7 +67,7 @@ def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "tabl
 
 
 def _finished(pool: "Pool", answer: "WhyAnswer") -> "WhyAnswer":
-    """Return the answer with its suggestions, which a large cluster takes some seconds to try."""
+    """Return the answer once its suggestions are found, which takes some seconds on a large cluster."""
     end_s = time.monotonic() + SUGGESTIONS_S
     while answer.unfinished and time.monotonic() < end_s:
         answer = pool.why(answer.name, wait_s=_WAIT_S)

@@ -39,7 +39,7 @@ def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
 
 
 def _short_why(row: "WorkloadRow") -> str:
-    """Return the numbers of an array's indices, and its reason in a few words."""
+    """Return an array's numbers of indices, and its reason in a few words."""
     indices = row.array.sentence if row.array is not None and row.ended_s is None else ""
     return "; ".join(part for part in (indices, short_reason(row)) if part)
 

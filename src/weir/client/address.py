@@ -22,7 +22,7 @@ from weir.client.ssh_tunnel import SCHEME, SshAddress, directory_of, parse
 
 URL, TOKEN, HOME = "WEIR_URL", "WEIR_TOKEN", "WEIR_HOME"
 CLUSTER = "kube:"
-"""A context of the kubeconfig, or nothing for the current one, in place of a URL."""
+"""Marker of a cluster's address; an optional context of the kubeconfig follows it."""
 NO_CLUSTER = "{} is a cluster, which `weir` on the command line asks; programs ask its API for Workloads."
 SERVER_FILE, TOKEN_FILE, SOCKET_FILE = "server.json", "token", "weir.sock"
 MACHINE = Path("/run/weir")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class AsyncPool(Endpoints, AsyncSender):
-    """A pool. Without an address it is the one of `$WEIR_URL`, else the one on this machine.
+    """A pool. The default address is `$WEIR_URL`, else the pool on this machine.
 
     Every method may raise `Unreachable`, and `Refused` with the reasons.
     """
@@ -149,7 +149,7 @@ class AsyncPool(Endpoints, AsyncSender):
             request = request.after(page.next)
 
     async def _followed(self, call: Call[None]) -> AsyncIterator[str]:
-        """Yield output as it comes; resume a broken response behind the last piece."""
+        """Yield output as it appears; resume an interrupted response after its last piece."""
         reader, attempt, outage = LogReader(), 0, ServerOutage(self._on_outage)
         while not reader.is_over:
             try:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Pool(Endpoints, Sender):
-    """A pool. Without an address it is the one of `$WEIR_URL`, else the one on this machine.
+    """A pool. The default address is `$WEIR_URL`, else the pool on this machine.
 
     Every method may raise `Unreachable`, and `Refused` with the reasons.
     """
@@ -145,7 +145,7 @@ class Pool(Endpoints, Sender):
             request = request.after(page.next)
 
     def _followed(self, call: Call[None]) -> Iterator[str]:
-        """Yield output as it comes; resume a broken response behind the last piece."""
+        """Yield output as it appears; resume an interrupted response after its last piece."""
         reader, attempt, outage = LogReader(), 0, ServerOutage(self._on_outage)
         while not reader.is_over:
             try:

@@ -29,13 +29,13 @@ PAUSE_S_MAX = 600.0
 TIMEOUT_S, AT_EXIT_S = 5.0, 2.0
 """Time that one try may take, and that the last message may take at the end of the process."""
 FAILURES_NAMED = 3
-"""Failures in a row after which the output names one that may pass."""
+"""Consecutive failures before the output names a temporary one."""
 VALUES_MAX, NAME_MAX = 64, 64
 _ANSWER_MAX = 4096
 _PATH = "/apis/query.weir.dev/v1/namespaces/{}/pods/{}/messages"
 _AGED = ("checkpointed", "busy")
 _PASS = (404, 429)
-"""Refusals that may pass: a Weir that has just started doesn't know the pod yet."""
+"""Refusals that may be temporary: a restarted Weir doesn't know the pod yet."""
 Part = dict[str, Any]
 
 
@@ -143,7 +143,7 @@ class ClusterMessages:
         self._next_s = time.monotonic() + pause_s
 
     def _tell(self, sentence: str) -> None:
-        """Say once, in the output of the job, why its messages have no effect."""
+        """Print once, in the output of the job, why its messages have no effect."""
         if not self._told:
             self._told = True
             with suppress(Exception):
@@ -208,7 +208,7 @@ _messages: ClusterMessages | None = None
 
 
 def messages_of_this_process() -> ClusterMessages:
-    """Return the messages of this process, those of a child apart from those of its parent."""
+    """Return the messages of this process; a forked child has its own."""
     global _messages  # noqa: PLW0603 - once in a process
     if _messages is None:
         _messages = ClusterMessages()
@@ -216,7 +216,7 @@ def messages_of_this_process() -> ClusterMessages:
 
 
 def _forget() -> None:
-    """Begin without messages in a child: it has no thread of its parent."""
+    """Drop inherited messages in a forked child, which doesn't have its parent's thread."""
     global _messages  # noqa: PLW0603 - once in a process
     _messages = None
 

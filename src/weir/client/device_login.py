@@ -32,7 +32,7 @@ class LoginFailed(PoolError):
 
 
 def trusted() -> ssl.SSLContext | bool:
-    """Return the authorities of servers: those of $SSL_CERT_FILE, else the usual ones."""
+    """Return the CA certificates for servers: those of $SSL_CERT_FILE, else the default ones."""
     file = environ.get("SSL_CERT_FILE")
     return ssl.create_default_context(cafile=file) if file else True
 
@@ -50,7 +50,7 @@ def client_of(url: str) -> httpx.Client:
 
 
 def log_in(url: str, tell: Callable[[str, str], None], sleep: Callable[[float], None] = time.sleep) -> Login:
-    """Log in at a pool, and keep the login. `tell` shows a person the address and the code.
+    """Log in at a pool, and store the login. `tell` shows a person the address and the code.
 
     Raises:
         LoginFailed: the pool has no such login, or the provider refuses it.
@@ -85,7 +85,7 @@ def log_in(url: str, tell: Callable[[str, str], None], sleep: Callable[[float], 
 def _poll(
     endpoint: str, client_id: str, device: Mapping[str, Any], sleep: Callable[[float], None]
 ) -> Mapping[str, Any]:
-    """Return the tokens, once the person has allowed it in a browser."""
+    """Return the tokens, once the person has confirmed the login in a browser."""
     interval_s = _number(device.get("interval"), INTERVAL_S, INTERVAL_S_MAX)
     until_s = time.monotonic() + _number(device.get("expires_in"), WAIT_S_MAX, WAIT_S_MAX)
     asked = {
@@ -147,7 +147,7 @@ def revoke(login: Login) -> None:
 
 
 def current(url: str, *, refused: str = "") -> Login:
-    """Return the login at a pool with a token that holds; `refused` is a token that the pool has refused.
+    """Return the login at a pool with a valid token; `refused` is a token that the pool has refused.
 
     Commands that run at the same time renew it once: the provider may accept a refresh token only once.
 
@@ -180,7 +180,7 @@ class LoginAuth(httpx.Auth):
         self._url = url
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send a request, and once more with a new token if the pool refuses the one before."""
+        """Send a request, and resend it with a new token if the pool refuses the old one."""
         login = current(self._url)
         request.headers["Authorization"] = f"Bearer {login.token}"
         answer = yield request
@@ -190,7 +190,7 @@ class LoginAuth(httpx.Auth):
             yield request
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Do the same in an event loop; a renewal waits beside it."""
+        """Do the same in an event loop; the renewal runs in a thread."""
         login = await asyncio.to_thread(current, self._url)
         request.headers["Authorization"] = f"Bearer {login.token}"
         answer = yield request
@@ -210,7 +210,7 @@ def _described(issuer: str) -> Mapping[str, Any]:
 
 
 def _safe(url: object, issuer: str) -> str:
-    """Return an address where secrets don't travel in clear."""
+    """Return an address, unless secrets would travel unencrypted."""
     parts = urlsplit(url) if isinstance(url, str) else None
     if parts is not None and parts.hostname:
         is_local = parts.hostname in ("localhost", "127.0.0.1", "::1") and issuer.startswith("http:")

@@ -39,7 +39,7 @@ _ALL = {"limit": "1000"}
 
 
 class WorkloadFilterFields(TypedDict, total=False):
-    """Filter of a list of workloads. `query` is part of a name; `ended` includes workloads that are over."""
+    """Filter of a list of workloads. `query` is part of a name; `ended` includes ended workloads."""
 
     project: str | None
     status: Sequence[str]

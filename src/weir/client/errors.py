@@ -11,7 +11,7 @@ class PoolError(Exception):
 
 
 class Unreachable(PoolError):
-    """No pool answers, or none is known."""
+    """No pool answers, or no address is known."""
 
 
 class Refused(PoolError):

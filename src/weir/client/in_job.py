@@ -75,7 +75,7 @@ def _rungs() -> SweepRungs:
 
 
 def busy(why: str = "", *, until: float | None = None) -> None:
-    """Report that the job works although its GPUs are quiet: the idle rules leave it alone.
+    """Report that the job works although its GPUs are quiet, so that the idle rules ignore it.
 
     `until` is a time as of `time.time()`, by default an hour from now. The policy bounds it; another call
     replaces it.
@@ -85,7 +85,7 @@ def busy(why: str = "", *, until: float | None = None) -> None:
 
 
 def world() -> "World":
-    """Return the world of this process now: how many pods of its workload take part, and its rank.
+    """Return the world of this process: the number of participating pods of its workload, and its rank.
 
     Call it again to see pods of an elastic workload come and go; the answer stays equal while none does. The
     first call waits until the least number of pods takes part, for a minute at most.
@@ -98,7 +98,7 @@ def world() -> "World":
 
 
 def _say_once(sentence: str) -> None:
-    """Say a sentence in the output of the job, once in a process."""
+    """Print a sentence in the output of the job, once in a process."""
     if sentence not in _told:
         _told.add(sentence)
         with suppress(Exception):
@@ -175,7 +175,7 @@ def _poke() -> None:
 
 
 def _keep_to_share() -> None:
-    """Limit torch, once it is imported, to this pod's fraction of its devices."""
+    """Limit torch, once it is imported, to the pod's fraction of its devices."""
     global _share_kept  # noqa: PLW0603 - once in a process
     torch = sys.modules.get("torch")
     fraction = os.environ.get("WEIR_GPU_FRACTION")
@@ -194,7 +194,7 @@ def _keep_to_share() -> None:
 
 
 def _fraction_of(cuda: Any, device: int, fraction: float) -> float:
-    """Return the share as a fraction of the memory that torch sees, which may be the share alone."""
+    """Return the share as a fraction of the memory that torch sees, which may be the share itself."""
     with suppress(Exception):
         seen = int(cuda.mem_get_info(device)[1])
         return min(1.0, int(os.environ["WEIR_GPU_MEMORY"]) / seen)

@@ -22,7 +22,7 @@ _LOCK = "logins.lock"
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login: the tokens, and where they are renewed.
+    """Tokens of a login, and the address of their renewal.
 
     Attributes:
         issuer: the identity provider.
@@ -47,7 +47,7 @@ def directory() -> Path:
 
 
 def origin_of(url: str) -> str:
-    """Return the origin of a pool's address: a login holds for nothing else."""
+    """Return the origin of a pool's address; a login is valid for this origin only."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
 

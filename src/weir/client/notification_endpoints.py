@@ -37,7 +37,7 @@ class NotificationEndpoints:
         quiet: str = "",
         digest: Amount | None = None,
     ) -> Call[model.NotificationMade]:
-        """Tell of these topics by mail, a webhook or the desktop; `project` tells of all its work.
+        """Add notifications of topics by mail, webhook or desktop; `project`: of all its workloads.
 
         `quiet` is a time of the day without messages, such as "22:00-07:00". `digest` collects notifications
         for a duration, such as "1h".

@@ -15,7 +15,7 @@ OutageReport: TypeAlias = Callable[[Unreachable | None], None]
 
 
 class ServerOutage:
-    """The present outage of a pool. A connection that broke, and is there again at once, is none."""
+    """Present outage of a pool. A connection that is restored at once doesn't count."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from weir.client.errors import Refused
 
 
 def path_part(name: str) -> str:
-    """Return a name as one part of a path. On clusters a name may be `NAMESPACE/NAME`.
+    """Return a name as one part of a URL path. On clusters a name may be `NAMESPACE/NAME`.
 
     Raises:
         Refused: no part of a path has this name, so nothing does.

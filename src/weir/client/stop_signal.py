@@ -21,11 +21,11 @@ from types import FrameType
 from typing import Any
 
 EXIT_CODE = 120
-"""Exit code of a process that was told to stop, and ends by itself."""
+"""Exit code of a process that got the notice to stop, and ends by itself."""
 
 
 def is_in_cluster(variables: Mapping[str, str] = os.environ) -> bool:
-    """Return True in a pod of a cluster, where no pool of one machine runs this process."""
+    """Return True in a pod of a cluster, unless a pool on one machine runs this process."""
     return "KUBERNETES_SERVICE_HOST" in variables and not variables.get("WEIR_POD_DIRECTORY")
 
 
@@ -37,7 +37,7 @@ class StopSignal:
         self._previous: Any = signal.SIG_DFL
 
     def is_given(self) -> bool:
-        """Return True once SIGTERM came, after the first call in the main thread."""
+        """Return True after a SIGTERM that came since the first call in the main thread."""
         self._install()
         if self._is_received and not self._is_answered:
             self._is_answered = True
@@ -45,7 +45,7 @@ class StopSignal:
         return self._is_received
 
     def _install(self) -> None:
-        """Handle SIGTERM, before whatever handles it now; only the main thread may."""
+        """Install a handler before the present one; only the main thread can."""
         current = signal.getsignal(signal.SIGTERM)
         is_foreign = current is None  # None: a handler outside Python, which can't be called
         if current == self._handle or is_foreign or current_thread() is not main_thread():
@@ -66,7 +66,7 @@ class StopSignal:
 
 
 class _LastErrors:
-    """The error output of a process, which can't be flushed at the very end."""
+    """The error output of a process, for errors after its last flush."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -82,7 +82,7 @@ class _LastErrors:
 
 
 def _fail_at_the_end() -> None:
-    """Let this process end with 120, after all that is to be done at its end.
+    """Make this process exit with 120 after its other exit handlers.
 
     Python does so if a standard stream can't be flushed then, as `sys.exit` documents. Of the error output it
     doesn't say so.

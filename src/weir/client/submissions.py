@@ -71,7 +71,7 @@ _MILLI = ("gpus", "cpu")
 
 
 def written(submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a submission. Fields in `words` replace those of `submission`.
+    """Return the body of a submission. Fields of `words` replace those of `submission`.
 
     Raises:
         Refused: the submission is invalid; with all mistakes.

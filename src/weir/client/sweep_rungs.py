@@ -1,4 +1,4 @@
-"""Rungs of a sweep, as a trial sees them from inside. Outside a sweep nothing here does anything.
+"""Rungs of a sweep inside a trial. Outside a sweep, these functions do nothing.
 
 A trial has reached a rung with its first report of the metric at the rung's step or after it. Then it is to
 save its state and leave. A script that asks `weir.stopping()` leaves by itself. Any other one waits, once its
@@ -20,12 +20,12 @@ from contextlib import suppress
 from weir.sweeps.trial_message import Reached, message_of
 
 NOTICE_S_MAX = 30.0
-"""Time for which a trial waits for the notice to stop: its pool may be starting again."""
+"""Time for which a trial waits for the notice to stop, because its pool may be restarting."""
 _LOOK_EVERY_S = 0.02
 
 
 class SweepRungs:
-    """Rungs that a trial has yet to reach in this process. Empty outside a sweep.
+    """Remaining rungs of a trial in this process. Empty outside a sweep.
 
     `reached_step` is the step at which it reached one; None if it has reached none.
     """
@@ -85,12 +85,12 @@ class SweepRungs:
 
     @property
     def is_reached(self) -> bool:
-        """Return True once the trial has reached a rung: the script that asks leaves by itself."""
+        """Return True once the trial has reached a rung: such a script ends by itself."""
         self._asks = self._asks or self.reached_step is not None
         return self.reached_step is not None
 
     def await_notice(self, has_notice: Callable[[], bool]) -> None:
-        """Wait for the notice to stop if the trial is saved at a rung, and doesn't leave by itself.
+        """Wait for the notice to stop if the trial is saved at a rung, and doesn't end by itself.
 
         On a cluster it ends here.
 

@@ -27,7 +27,7 @@ FOLLOW_LOGS = httpx.Timeout(10.0, read=None)
 """Timeout of followed output: a job may print nothing for days."""
 CONNECT_S = 5.0
 _SILENT_S = 30.0
-"""Time without a request after which a connection through ssh is looked at before the next one."""
+"""Idle time after which a connection through ssh is checked before a request."""
 RETRY_AFTER_S_MAX = 10.0
 """Longest pause before a request is repeated that a busy pool refused."""
 
@@ -55,7 +55,7 @@ def settings(address: Address, timeout_s: float) -> dict[str, Any]:
 
 
 def _login_auth(address: Address) -> httpx.Auth | None:
-    """Return the login at a pool with OpenID Connect; None if there is none, or a token is named."""
+    """Return the OpenID Connect login at a pool; None without one, or if a token is given."""
     if address.token or address.home or not address.url.startswith("https:"):
         return None
     if login_of(address.url) is None:
@@ -66,7 +66,7 @@ def _login_auth(address: Address) -> httpx.Auth | None:
 
 
 def _no_authorities() -> ssl.SSLContext:
-    """Return a context that trusts no certificate, for plain HTTP and for clusters, whose client has its own.
+    """Return a TLS context that trusts no certificate, for plain HTTP and clusters with their own client.
 
     The default context reads the list of authorities, which takes longer than a request to this machine.
     """
@@ -173,7 +173,7 @@ class _ListenerCheck:
 
 
 def _try_socket(path: str, timeout_s: float | None) -> None:
-    """Connect once beforehand: httpcore doesn't close the socket of a connection that is refused."""
+    """Connect once as a test, because httpcore leaks the socket of a refused connection."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying:
         trying.settimeout(timeout_s)
         try:
@@ -221,14 +221,14 @@ def _held(address: Address) -> Path:
 
 
 class _HeldConnection:
-    """Connection through ssh, made again before a request if it was silent for long and has ended."""
+    """Connection through ssh, re-established before a request if it ended during a long pause."""
 
     def __init__(self, address: Address) -> None:
         self._ssh = address.ssh
         self._used_s = monotonic()
 
     def hold(self) -> None:
-        """Connect again if the connection has ended.
+        """Re-establish the connection if it has ended.
 
         Raises:
             Unreachable: ssh can't connect.

@@ -22,7 +22,7 @@ _RUN = 'export WEIR_ARRAY_INDEX={}; exec "$0" "$@"'
 
 
 def array_spec(written: str, retries: int, pods: int) -> dict[str, Any]:
-    """Return the fields of a Job's spec for an array. A failed index keeps no other from running.
+    """Return the fields of a Job's spec for an array. A failed index doesn't stop the others.
 
     Raises:
         PoolError: a Job can't express the array.

@@ -143,7 +143,7 @@ class CronJobs:
         return await self._api.put(path, {**old, "metadata": metadata, "spec": spec}, CronView)
 
     async def _remove(self, metadata: Metadata) -> None:
-        """Remove a CronJob without its Jobs, and wait until it is gone: its name can be used again then.
+        """Delete a CronJob but not its Jobs, and wait until its name is free again.
 
         Raises:
             Refused: the cluster hasn't done it in time.
@@ -197,7 +197,7 @@ def _times(cron_job: CronView) -> tuple[str, Any]:
 
 
 def _row(cron_job: CronView) -> ScheduleRow:
-    """Return a schedule; times that can't be read are said in its row."""
+    """Return the row of a schedule; unreadable times are reported in it."""
     metadata, spec, status = cron_job.metadata, cron_job.spec, cron_job.status
     next_s, said = None, ""
     try:

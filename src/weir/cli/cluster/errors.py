@@ -15,5 +15,5 @@ def wrong(detail: str) -> Refused:
 
 
 def not_here(instead: str) -> Refused:
-    """Return the refusal of a request that other tools carry out on a cluster."""
+    """Return the refusal of a request for which a cluster has other tools."""
     return refused(422, instead)

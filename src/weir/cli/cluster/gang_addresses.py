@@ -125,7 +125,7 @@ def service_of(job: Mapping[str, Any]) -> Body | None:
 
 
 def without_address(job: Body) -> Body:
-    """Return a Job like this one, without the address that holds for its name alone."""
+    """Return a copy of a Job without the address that is derived from its name."""
     job = deepcopy(job)
     pod = job["spec"]["template"]["spec"]
     del pod["subdomain"]
@@ -143,7 +143,7 @@ def _is_fixed_gang(job: Mapping[str, Any]) -> bool:
 
 
 def _with_variables(job: Body, subdomain: str | None) -> Body:
-    """Return a Job with the variables of a gang; those that are stated stay as they are."""
+    """Return a Job with the variables of a gang; stated variables are kept."""
     job = deepcopy(job)
     pod, name = job["spec"]["template"]["spec"], job["metadata"]["name"]
     index = {"valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}
@@ -188,7 +188,7 @@ def _service(name: str, job: str) -> Body:
 
 
 def _service_name(job: str) -> str:
-    """Return a new name: the Service of a former Job of the same name may be there still."""
+    """Return a new name, because the Service of a former Job of this name may still exist."""
     return f"{'' if job[0].isalpha() else 'job-'}{job}-{_letters()}"
 
 

@@ -24,9 +24,9 @@ from weir.model.workloads import PREEMPTIBLE_BELOW
 
 Object = dict[str, Any]
 RERUNS_MAX = 100
-"""Names that are tried for a Job that is run again."""
+"""Names that are tried for a rerun Job."""
 NAME_LENGTH_MAX = 53
-"""Length of a Job's name, as of those that `weir submit` makes: names of pods are longer."""
+"""Limit of a Job's name, so that the longer names of its pods fit, too."""
 _NUMBERED = re.compile(r"(?P<name>.+?)(?:-r(?P<number>[1-9][0-9]{0,2}))?", re.ASCII)
 _OF_CONTROLLER = (
     "controller-uid",

@@ -54,7 +54,7 @@ class Lookup:
         self._namespaces: dict[str, str] = {}
 
     async def workload(self, name: str) -> LookupResult:
-        """Return the workload with a name, or whose owner has it; the namespace may precede it.
+        """Return the workload with a name, or with an owner of that name; `NAMESPACE/NAME` works, too.
 
         Raises:
             PoolError: there is none, or there are several.

@@ -11,7 +11,7 @@ _REFUSED = re.compile(
 
 
 def missing_right(text: str) -> str | None:
-    """Return the missing right to read from Weir, and a way to it; None if a refusal is about another."""
+    """Return the missing right to read Weir's API, with a remedy; None for refusals of other requests."""
     found = _REFUSED.search(text)
     if found is None:
         return None

@@ -46,7 +46,7 @@ class NamespacedObjects(Generic[Kind]):
         return path_of(self._group_version, self._resource, namespace, name)
 
     async def all(self) -> list[Kind]:
-        """Return the objects of all namespaces, or of the default one if only those may be listed."""
+        """Return the objects of all namespaces, or of the default one if the person may list no others."""
         if self._only is None:
             try:
                 return await self._list("")

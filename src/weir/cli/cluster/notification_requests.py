@@ -242,7 +242,7 @@ def _digest_s(written: str) -> float:
 
 
 def _delivery_rows(rule: NotificationRuleObject) -> list[DeliveryRow]:
-    """Return the messages of a rule: those that are pending, and the last ones that are over."""
+    """Return the messages of a rule: pending ones, and the last finished ones."""
     fields = _row_fields(rule)
     common = {
         "rule": fields["id"],

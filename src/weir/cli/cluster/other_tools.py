@@ -9,7 +9,7 @@ _ACCESS = "RBAC grants the rights of a cluster"
 
 
 def instead_of(parts: Sequence[str]) -> str:
-    """Return the tool that carries out a request on a cluster; `parts` are those of its path."""
+    """Return the tool that does this on a cluster; `parts` are those of the request's path."""
     match parts:
         case ["workloads", name, what, *_]:
             return _of_workload(name, what)

@@ -33,7 +33,7 @@ class _SelfReview(Struct):
 async def may(
     api: ApiClient, verb: str, group: str, resource: str, namespace: str, subresource: str = ""
 ) -> bool:
-    """Return True if the person may do this in a namespace, or in all if it is empty.
+    """Return True if the person has a right in a namespace, or in all if it is empty.
 
     Raises:
         ApiError: the API server doesn't answer.
@@ -50,7 +50,7 @@ async def may(
 
 
 async def user_of(api: ApiClient) -> str:
-    """Return the name that the API server knows the person by; empty if it doesn't tell."""
+    """Return the person's user name at the API server; empty if it isn't known."""
     try:
         return await reviewed_user(api)
     except ApiRefused:
@@ -58,7 +58,7 @@ async def user_of(api: ApiClient) -> str:
 
 
 async def reviewed_user(api: ApiClient) -> str:
-    """Return the name that the API server knows the person by.
+    """Return the person's user name at the API server.
 
     Raises:
         ApiError: the API server doesn't know the person, or doesn't answer.

@@ -1,4 +1,4 @@
-"""A pod with its containers, and how far the one that people mean has come."""
+"""A pod with its containers, and the state of its main container."""
 
 from msgspec import field
 

@@ -21,22 +21,22 @@ from weir.kubernetes.translate.annotations import PREFIX
 
 ALL_PODS = "all"
 FOLLOWED_MAX = 200
-"""Pods whose output is followed at the same time: each takes a connection."""
+"""Limit of pods whose output is followed at the same time: each needs a connection."""
 LINE_MOST = 1 << 16
-"""A line that grows longer than this is given in parts."""
+"""Length from which a line is printed in parts."""
 _NAMED_MAX = 8
 _PIECES_MAX = 256
 _TIME = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9:]+)$")
 _START = f"{PREFIX}start"
 _NOT_STARTED = 400
-"""Status of the answer about the output of a container that doesn't run yet."""
+"""HTTP status for the output of a container that isn't running yet."""
 
 Pieces = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """The wanted output of a workload. `index` is that of an array."""
+    """Output of a workload that a person asked for. `index` is that of an array."""
 
     pod: str | None = None
     start: str | None = None
@@ -87,7 +87,7 @@ class PodLogs:
         return self._text_of_all((), asked) if chosen is None else self._text(chosen, asked.tail)
 
     def _place(self, pods: Sequence[PodContainers], asked: LogRequest) -> str | None:
-        """Return the place of the wanted pod, or its name; None if there is none yet."""
+        """Return the pod of the request by place, or by name; None if there is none yet."""
         if asked.index is not None:
             return self._pods.position(asked.index)
         places = {self._pods.place(pod): pod for pod in pods}
@@ -147,7 +147,7 @@ class PodLogs:
                         yield _named(pod, width, line)
 
     async def _follow(self, place: str | None, asked: LogRequest, *, is_new: bool) -> Pieces:
-        """Yield the output of a place as it comes, from pod to pod, until the workload is over."""
+        """Yield the output of a place as it appears, from pod to pod, until the workload ends."""
         read: set[str] = set()
         tail = asked.tail
         while True:
@@ -174,7 +174,7 @@ class PodLogs:
                     return
 
     async def _follow_all(self, asked: LogRequest) -> Pieces:
-        """Yield the lines of all pods as they come, also of those that come later."""
+        """Yield the lines of all pods as they appear, with those of later pods."""
         merged = _MergedPieces()
         merged.begin(self._look_for_pods(asked, merged))
         async with aclosing(merged.all()) as pieces:
@@ -207,7 +207,7 @@ class PodLogs:
                 await merged.coming.put(_named(pod, width, line))
 
     async def _follow_pod(self, pod: PodContainers, tail: int | None) -> Pieces:
-        """Yield the lines of a pod as they come, over restarts of its container, until it is over."""
+        """Yield the lines of a pod as they appear, over restarts of its container, until it ends."""
         last, pause_s, failing_s = b"", LOOK_S_MIN, None
         while True:
             restarts, over, is_whole = pod.restarts, pod.is_over, not pod.has_begun
@@ -242,7 +242,7 @@ class PodLogs:
     async def _timed(
         self, pod: PodContainers, last: bytes, tail: int | None
     ) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """Yield the lines of a pod after a time, as they come, each with its own time."""
+        """Yield the lines of a pod after a time as they appear, each with its time."""
         query = {"container": pod.main.name, "follow": "true", "timestamps": "true"}
         if last:
             query["sinceTime"] = last.decode("ascii", "replace")
@@ -272,7 +272,7 @@ class _MergedPieces:
 
     @property
     def others(self) -> int:
-        """Number of tasks that aren't done, without the one that asks."""
+        """Number of running tasks, without the calling one."""
         return sum(not task.done() for task in self._tasks) - 1
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:

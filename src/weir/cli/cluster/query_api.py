@@ -34,7 +34,7 @@ class QueryApi:
         return await self.get(f"namespaces/{self.within}/{resource}", params)
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        """Return an answer as it is: its readers ignore fields of a newer server.
+        """Return an answer undecoded; its readers ignore fields of a newer server.
 
         Raises:
             PoolError: Weir doesn't serve the API in this cluster, or doesn't answer.

@@ -72,7 +72,7 @@ async def _put(api: ApiClient, kind: str, name: str, words: dict[str, Any]) -> o
 
 
 def _spec(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a queue as the spec of its object, in which fractions are texts."""
+    """Return the spec of a queue's object, with fractions as texts."""
     spec: dict[str, Any] = {}
     for key, value in words.items():
         stated = _amounts(value) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Rows of workloads that Weir doesn't know yet: of Jobs and pods that were just created."""
+"""Rows of workloads that Weir doesn't know yet, made from new Jobs and pods."""
 
 import time
 

@@ -31,7 +31,7 @@ NAMESPACE = "WEIR_NAMESPACE"
 """Variable that names the namespace of Weir in the cluster."""
 DEFAULT_NAMESPACE = "weir-system"
 BUSY_S = 30.0
-"""Time for which a read is repeated that an API server had no time for."""
+"""Time for which a read is repeated while the API server is too busy."""
 _NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 _ROOT = "/api/v1/"
 Answer = BaseModel | bytes | str | None
@@ -81,7 +81,7 @@ class ClusterRequests:
         return TemplateMaps(self._api, self.queries.lookup, self.queries.jobs)
 
     async def answer(self, method: str, parts: Sequence[str], params: dict[str, str], body: bytes) -> Answer:
-        """Return the answer; a read for which the API server has no time is repeated, as kubectl does.
+        """Return the answer; a read that a busy API server refuses is repeated, as in kubectl.
 
         Raises:
             PoolError: a cluster can't carry it out, or Weir doesn't answer.

@@ -7,7 +7,7 @@ from weir.cli.cluster.errors import wrong
 from weir.local.session_programs import MEMORY_DIRECTORY, VARIABLE, command_of
 
 KEEPS_RUNNING = ("sh", "-c", 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done')
-"""Command of a session that people enter. As process 1 it has to end at SIGTERM by itself."""
+"""Command of a session that people enter. As process 1 it handles SIGTERM itself, and ends."""
 
 
 def without_token(pod: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class ClusterJobs:
         self.pool.close()
 
     def name_of(self, number: str, project: str) -> str:
-        """Return the name of the Job with a number: of several, which are runs of one, that of the last.
+        """Return the name of the Job with a number: the last run, if it has several.
 
         Raises:
             Refused: there is none.

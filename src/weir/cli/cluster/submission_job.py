@@ -37,7 +37,7 @@ class ClusterSettings:
 
 
 def job_in(settings: ClusterSettings, submission: Submission, words: Mapping[str, Any]) -> Body:
-    """Return the Job of a submission, which is `words` as it was written.
+    """Return the Job of a submission; `words` are its fields as written.
 
     Raises:
         Refused: a Job can't express it, or no image is named.
@@ -55,7 +55,7 @@ class SubmissionJobs:
         self._home = home
 
     async def job(self, submission: Submission, words: Mapping[str, Any]) -> Body:
-        """Return the Job of a submission, which is `words` as it was written.
+        """Return the Job of a submission; `words` are its fields as written.
 
         Raises:
             Refused: a Job can't express it, or no image is named.

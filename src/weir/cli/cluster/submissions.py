@@ -147,7 +147,7 @@ class Submissions:
         return created
 
     async def _left_over(self, job: _HeldSubmission) -> str | None:
-        """Return the mark of a suspended Job that a batch has left; None for others."""
+        """Return the mark of a suspended Job left by an interrupted batch; None for other Jobs."""
         try:
             found = await self._api.get(job.path, OwnerObject)
         except ApiRefused:
@@ -197,7 +197,7 @@ class Submissions:
 
 
 async def _in_turn(act: Callable[[T], Awaitable[R]], each: Sequence[T]) -> list[R]:
-    """Return the results of an action on each, some at a time; after a failure begin no more.
+    """Return the results of an action on each item, some at a time; start no more after a failure.
 
     Those that are under way are awaited: what was sent can't be taken back.
     """
@@ -212,7 +212,7 @@ async def _in_turn(act: Callable[[T], Awaitable[R]], each: Sequence[T]) -> list[
 
 
 async def _patiently(act: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of a repeatable action; repeat it while there is no answer."""
+    """Return the result of an idempotent action; repeat it while there is no answer."""
     for left in reversed(range(TRIES)):
         try:
             return await act()

@@ -111,7 +111,7 @@ def _line(sweep: SweepObject, progress: SweepProgress, running: Container[str]) 
 
 
 def _job_of(sweep: SweepObject, number: int, trial: SweepTrial) -> str:
-    """Return the name of a trial's newest Job: one that was promoted may not have another yet."""
+    """Return the name of a trial's newest Job; a promoted trial may have no new one yet."""
     target = trial.target if trial.job else max(0, trial.target - 1)
     return job_name(sweep.metadata.name, number, target)
 

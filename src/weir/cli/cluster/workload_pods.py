@@ -19,9 +19,9 @@ from weir.kubernetes.crd.objects import OwnerFields, OwnerObject
 LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0
 """Intervals between two reads of the pods, at first and later."""
 PATIENCE_S = 60.0
-"""Time for which an API server or a node may not answer once it has: an upgrade takes that long."""
+"""Time without answers from an API server or node that is tolerated, as during an upgrade."""
 _PASSING = (400, 429, 500, 502, 503, 504)
-"""Statuses of answers that a later request needn't get: 400 is that of a container that doesn't run yet."""
+"""HTTP statuses that may go away: 400 is that of a container that isn't running yet."""
 _ENDED = ("succeeded", "failed", "stopped")
 _JOB_ENDS = ("Complete", "Failed")
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -107,7 +107,7 @@ class WorkloadPods:
         return str(position)
 
     def may_come(self, place: str) -> bool:
-        """Return True if a pod may come at a place where none is."""
+        """Return True if a pod may still be created at an empty place."""
         return place.isdigit() and int(place) < self._size
 
     @property
@@ -117,7 +117,7 @@ class WorkloadPods:
         return int(self._job.get("completions") or 0) if is_indexed else 0
 
     async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of a read; once any has returned, repeat one that fails for a while."""
+        """Return the result of a read; after a first success, repeat failed reads for a while."""
         end_s = time.monotonic() + (PATIENCE_S if self.reads else 0)
         while True:
             try:
@@ -163,6 +163,6 @@ def is_passing(error: ApiError) -> bool:
 
 
 def _age(pod: PodContainers) -> tuple[bool, str, str]:
-    """Return the place of a pod among others: those that are being deleted come first."""
+    """Return the sort key of a pod among others of its place: terminating pods come first."""
     metadata = pod.metadata
     return metadata.deletion_timestamp is None, metadata.creation_timestamp or "", metadata.name

@@ -28,7 +28,7 @@ class BaselineRun:
         return self._now is None and not self._waiting
 
     def ask(self, name: str) -> None:
-        """Request a run of a job outside the pool, once for each job."""
+        """Queue a run of a job outside the pool, once for each job."""
         if name not in self._asked:
             self._asked.add(name)
             self._waiting.append(name)
@@ -74,7 +74,7 @@ class BaselineRun:
 
 
 def _as_a_job() -> dict[str, str]:
-    """Return the environment of a job: with another one, numpy may use other instructions to add up."""
+    """Return the environment of a job: another one could make numpy add up in another order."""
     return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
 
 

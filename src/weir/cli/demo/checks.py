@@ -227,7 +227,7 @@ def _waits(seen: Observations, name: str, at_s: float) -> bool:
 
 
 def _slack_s(facts: DemoOutcome) -> float:
-    """Return how late the pool may know of a saved state: the time between two of the jobs that save often.
+    """Return the tolerated delay of a checkpoint report: two steps of the jobs that save often.
 
     On a busy machine both grow. Jobs that save seldom have many times as much to lose.
     """

@@ -27,7 +27,7 @@ def container_facts() -> ContainerFacts:
 
 
 def namespace_problem() -> str:
-    """Try to enter a user namespace in a process without rights; return why that fails, or nothing."""
+    """Try to enter a user namespace in an unprivileged process; return the problem, or ""."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:

@@ -102,7 +102,7 @@ class ContainerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserHome:
-    """Home directory of a person. `problem` is why root can't look into it; empty if it can."""
+    """Home directory of a person. `problem`: why root can't read it; empty if it can."""
 
     user: str
     path: str

@@ -82,7 +82,7 @@ def host_facts(host: Host, node_pid: int | None) -> HostFacts:
 
 
 def clock_synchronised() -> bool | None:
-    """Return the kernel's opinion of its clock; None if it has none."""
+    """Return True if the kernel reports a synchronised clock; None if it reports nothing."""
     buffer = ctypes.create_string_buffer(_TIMEX_BYTES)  # larger than this structure on any processor
     try:
         state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)

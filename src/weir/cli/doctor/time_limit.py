@@ -8,11 +8,11 @@ Answered = TypeVar("Answered")
 
 
 class NotInTime(Exception):
-    """The call didn't return in time; it is left behind."""
+    """The call exceeded its time limit; its thread is abandoned."""
 
 
 def within(seconds: float, call: Callable[[], Answered]) -> Answered:
-    """Return the answer of a call, in a thread that doesn't keep the program.
+    """Return the result of a call, in a thread that doesn't keep the process alive.
 
     Raises:
         NotInTime: there was none in time.

@@ -64,7 +64,7 @@ class Host:
         return done.stdout
 
     def succeeds(self, *command: str) -> bool:
-        """Return True if a program that only asks something says yes."""
+        """Return True if a query program exits with 0."""
         return self._run(command).returncode == 0
 
     def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:

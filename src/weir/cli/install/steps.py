@@ -125,7 +125,7 @@ def make_link(path: Path, target: Path) -> Step:
 
 
 def _beside(place: Path) -> Path:
-    """Return a free name beside a file; make the directory of both."""
+    """Return a free name in the directory of a file; create the directory if needed."""
     place.parent.mkdir(parents=True, exist_ok=True)
     beside = place.with_name(f".{place.name}.new")
     with suppress(FileNotFoundError):
@@ -143,7 +143,7 @@ def enable_unit(unit: str) -> Step:
 
 
 def stop_unit(unit: str) -> Step:
-    """Stop a unit, and let systemd start it no more."""
+    """Stop and disable a unit."""
     asked = ("is-active", "is-enabled")
     return Step(
         f"Stop {unit}.",

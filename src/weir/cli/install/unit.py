@@ -27,7 +27,7 @@ def unit_text(command: Sequence[str], home: Path, version: int, fingerprint: str
 
 
 def unit_word(word: str) -> str:
-    """Return a word of a command as a unit file has it, in which nothing of it has another meaning."""
+    """Return a word of a command, escaped for a unit file."""
     if word and set(word) <= _PLAIN:
         return word
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
@@ -77,12 +77,12 @@ def run_unit(text: str, *, running: bool) -> Step:
 
 
 def is_running(host: Host) -> bool:
-    """Return True if the service runs, or waits to be started again."""
+    """Return True if the service runs, or is about to restart."""
     return host.succeeds("systemctl", "is-active", "--quiet", UNIT)
 
 
 def has_failed(host: Host) -> bool:
-    """Return True if the service has ended by itself, whether it is started again or not."""
+    """Return True if the service ended by itself, with or without a restart to come."""
     return shown(host, "SubState") in ("failed", "auto-restart", "dead")
 
 

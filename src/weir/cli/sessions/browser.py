@@ -160,7 +160,7 @@ def _session(
     options: dict[str, Any],
     environment: EnvironmentOptions,
 ) -> "WorkloadDetail":
-    """Return the session of a name once it runs; queue it before if there is none.
+    """Return the named session once it runs; queue it first if there is none.
 
     Raises:
         EntryRefused: its program is missing, or the workload of this name is another.

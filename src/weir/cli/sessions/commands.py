@@ -1,4 +1,4 @@
-"""`weir shell` and `weir ssh`: an interactive workload, and the way into it, in one command."""
+"""`weir shell` and `weir ssh`: start an interactive workload and enter it, in one command."""
 
 import os
 import shlex
@@ -186,7 +186,7 @@ def in_session(
     namespace: str | None,
     enter_it: "Callable[[Pool, WorkloadDetail], int]",
 ) -> int:
-    """Enter the session of a name once it runs; queue it before if there is none. Return the exit code."""
+    """Enter the named session once it runs; queue it first if there is none. Return the exit code."""
 
     def enter_session() -> int:
         with connect(namespace=namespace) as pool:
@@ -199,7 +199,7 @@ def in_session(
 
 
 def refusals_said(run: Callable[[], int]) -> int:
-    """Return the exit code of an entry, and say why it is refused."""
+    """Return the exit code of an entry, and print the reason of a refusal."""
     try:
         return run()
     except EntryRefused as refusal:
@@ -213,7 +213,7 @@ def refusals_said(run: Callable[[], int]) -> int:
 def _session(
     pool: "Pool", kind: str, name: str | None, options: dict[str, Any], environment: EnvironmentOptions
 ) -> "WorkloadDetail":
-    """Return the session of a name once it runs; queue it before if there is none."""
+    """Return the named session once it runs; queue it first if there is none."""
     if not pool.address.is_loopback and pool.address.ssh is None:
         raise EntryRefused(ELSEWHERE, 2)
     name = name or default_name(pool.whoami().user, kind)

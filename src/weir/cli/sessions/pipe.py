@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _SSHD_PLACES = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/usr/local/bin"
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
-"""Directory that an sshd of root needs; it is there only once the service of sshd was started."""
+"""Directory that sshd needs as root; it exists only after a start of the sshd service."""
 _OF_ROOT = {"USER": "root", "LOGNAME": "root"}
-"""Variables of a container's user, which ssh knows by the submitter's name."""
+"""Variables of a container's root user, which ssh knows by the submitter's name."""
 NO_SSHD = "sshd isn't installed on this machine: run `sudo apt install openssh-server`"
 
 
@@ -121,7 +121,7 @@ def _say(line: str) -> None:
 
 
 def _become_ssh(address: "SshAddress", name: str) -> NoReturn:
-    """Become ssh to the machine of the pool, which carries the connection to the same command there.
+    """Replace this process by ssh to the pool's machine, where the same command takes the connection.
 
     Raises:
         EntryRefused: ssh or a key is missing.
@@ -151,7 +151,7 @@ def found_sshd() -> str:
 
 
 def no_terminals() -> str:
-    """Return why sshd can't give a login of this account a terminal; empty if it can.
+    """Return the reason why sshd can't give this account a terminal; empty if it can.
 
     sshd gives each terminal to the group tty. Without the privilege of root it can't change the group.
     """
@@ -174,7 +174,7 @@ def no_terminals() -> str:
 
 
 def _become(sshd: str, config: str, leader: EnteredLeader) -> NoReturn:
-    """Become sshd, which ends with the workload."""
+    """Replace this process by sshd, which ends with the workload."""
     if not leader.ends_with_it:
         _end_with(leader.pid)
     if os.getuid() == 0:
@@ -185,7 +185,7 @@ def _become(sshd: str, config: str, leader: EnteredLeader) -> NoReturn:
 
 
 def _end_with(leader: int) -> None:
-    """End this process with another one, where no control group does that."""
+    """End this process together with another one, if no control group does that."""
     try:
         processes = [os.pidfd_open(pid) for pid in (leader, os.getpid())]
     except OSError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SESSIONS_MAX = 100
 _OF_CLUSTER = ("KUBECONFIG", "WEIR_NAMESPACE")
-"""Variables that lead to a cluster, which an editor may not have."""
+"""Environment variables that select a cluster, which an editor may not have."""
 _HEAD = "# Written by `weir ssh`, again at each use. Your own settings belong into ~/.ssh/config.\n"
 _DECLINED = "ssh_config.not-included"
 _ELSEWHERE = (
@@ -32,7 +32,7 @@ _ELSEWHERE = (
     ("CheckHostIP", "no"),
     ("PreferredAuthentications", "publickey"),
 )
-"""Settings for a session whose stream is inside of another one that has checked its end."""
+"""Settings for a stream inside another ssh connection, which has checked the host."""
 
 
 def config_path() -> Path:
@@ -91,7 +91,7 @@ def render_for_cluster(users: Mapping[str, str]) -> str:
 
 
 def _as_is(text: str) -> str:
-    """Return a text in which ssh replaces nothing."""
+    """Return a text escaped against the substitutions of ssh."""
     return text.replace("%", "%%")
 
 
@@ -132,7 +132,7 @@ def write(text: str) -> Path:
 
 
 def offer_inclusion(path: Path) -> None:
-    """Ask once if the person's own configuration is to include the file; do nothing without a terminal."""
+    """Offer once to include the file in the person's own configuration; nothing without a terminal."""
     own = Path.home() / ".ssh" / "config"
     declined = path.with_name(_DECLINED)
     line = f"Include {_quoted(str(path))}"

@@ -38,7 +38,7 @@ _ACCOUNT = re.compile(r"\w[\w.@+\\-]{0,99}")
 _USER, _ROOT = "user", "root"
 """File with the account of a session on a cluster."""
 _POD = "pod"
-"""File with the path of the pod whose session a client's files are for."""
+"""File with the path of the pod that a client's files are for."""
 BASE_SETTINGS = (
     ("StrictModes", "no"),  # the directory belongs to the user, those above it to the pool
     ("AuthenticationMethods", "publickey"),
@@ -58,7 +58,7 @@ BASE_SETTINGS = (
 
 
 def host_alias(name: str) -> str:
-    """Return the name by which ssh knows a workload.
+    """Return the ssh host name of a workload.
 
     Raises:
         EntryRefused: its name can't be part of that of a host.
@@ -70,7 +70,7 @@ def host_alias(name: str) -> str:
 
 
 def account(user: str) -> str:
-    """Return the name of an account, which a container or another machine says.
+    """Return a validated account name from a container or another machine.
 
     It becomes a line of the configuration of ssh, and a word of a command there.
 
@@ -119,7 +119,7 @@ def make(own: str, name: str, environment: Mapping[str, str], key: str | None = 
 
 
 def _authorize(session: int, key: str) -> None:
-    """Let the key of a client on another machine in to a session."""
+    """Add the key of a client on another machine to the session's authorized keys."""
     lines = _read(session, FURTHER_KEYS).decode("ascii", "replace").splitlines()
     present = [line for line in lines if _PUBLIC_KEY.fullmatch(line)]
     if key not in present:
@@ -176,7 +176,7 @@ def remote_names() -> set[str]:
 
 
 def keep_user(name: str, user: str) -> None:
-    """Keep the account of a session on a cluster, which its image decides.
+    """Store the account of a session on a cluster, which its image defines.
 
     Raises:
         EntryRefused: it can't be one.
@@ -195,7 +195,7 @@ def user_of(name: str) -> str:
 
 
 def _is_passed(key: str, value: str) -> bool:
-    """Return False for variables that sshd sets, and for those that its configuration can't contain."""
+    """Return False for variables that sshd sets itself, or that its configuration can't contain."""
     return _VARIABLE.fullmatch(key) is not None and key not in _SSHD_SETS and _UNQUOTED.search(value) is None
 
 
@@ -295,7 +295,7 @@ def _public_key(client: int, alias: str) -> bytes:
 
 
 def _keep_host_key(session: int, client: int, alias: str) -> None:
-    """Make the key of sshd unless the client knows the present one."""
+    """Create the host key of sshd, unless the client knows the present one."""
     public = f"{HOST_KEY}.pub"
     if _is_file(session, HOST_KEY) and _known(_read(session, public)) == _read(client, KNOWN_HOSTS):
         return
@@ -306,7 +306,7 @@ def _keep_host_key(session: int, client: int, alias: str) -> None:
 
 
 def _known(public: bytes) -> bytes:
-    """Return the file of known hosts with a public key: it is for one host alone."""
+    """Return the content of a known_hosts file for one host with this key."""
     return b"* " + b" ".join(public.split()[:2]) + b"\n"
 
 
@@ -336,7 +336,7 @@ def _make_key(path: Path, comment: str) -> None:
 
 
 def _write(directory: int, name: str, text: bytes) -> None:
-    """Replace a file of an open directory, which only its owner can read."""
+    """Replace a file of an open directory, readable by its owner only."""
     beside = f"{name}.{os.urandom(4).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(beside, flags, 0o600, dir_fd=directory), "wb") as file:

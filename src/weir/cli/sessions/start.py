@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 KEEPS_RUNNING = ("sleep", "infinity")
-"""Command of a session that people enter: it holds the devices until the session is stopped."""
+"""Command of a session that people enter: it does nothing until the session is stopped."""
 _LOOK_S_MIN, _LOOK_S_MAX = 0.02, 1.0
 ENDED = ("succeeded", "failed", "stopped")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
@@ -36,7 +36,7 @@ def default_name(user: str, kind: str) -> str:
 
 
 def live(pool: "Pool", name: str) -> "WorkloadDetail | None":
-    """Return the workload of a name unless there is none or it has ended."""
+    """Return the live workload with a name; None if there is none, or it has ended."""
     detail = found(pool, name)
     return None if detail is None or detail.status in ENDED else detail
 
@@ -84,7 +84,7 @@ def submit_session(
 
 
 def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "WorkloadDetail":
-    """Wait until a workload runs, and say meanwhile why it doesn't.
+    """Wait until a workload runs, and print the reason meanwhile.
 
     One that is new is stopped if the person stops waiting.
 
@@ -137,7 +137,7 @@ def say_reason(detail: "WorkloadDetail", said: str) -> str:
 
 
 def say_once(text: str, said: str) -> str:
-    """Say something unless it was said last; return it."""
+    """Print a sentence unless it was printed last; return it."""
     if text != said:
         _say(text)
     return text

@@ -1,4 +1,4 @@
-"""A job script with the options that count: of the script, of variables, and of the command line."""
+"""A job script with its effective options: from the script, variables and the command line."""
 
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A job script as a Job of a cluster: its fields, its command, its variables, and the fate of each directive.
+"""A job script as a Job of a cluster: fields, command, variables, and the outcome of each directive.
 
 The script and its programs travel in the words of the command, not in a ConfigMap: a Job is created whole or
 not at all, needs no further right, and `weir rerun` finds the script with it. A word may have 128 KiB.
@@ -49,7 +49,7 @@ _LISTED_MOST = 8
 
 
 def map_cluster_job(script: BatchScript, names: SiteNames, models: Sequence[str]) -> MappedScript:
-    """Return the fields of a Job without command and variables, with the fate of each directive.
+    """Return the fields of a Job without command and variables, with the outcome of each directive.
 
     Raises:
         SlurmError: an option has no counterpart, or no image is named.
@@ -163,14 +163,14 @@ def _check_size(job: MappedScript, command: Sequence[str]) -> None:
 
 
 def _exported(script: BatchScript) -> dict[str, str]:
-    """Return the variables that --export names; those of the shell stay with it."""
+    """Return the variables of --export that have a value; those of the shell aren't passed on."""
     words = script.request.text("export").split(",")
     named = ",".join(word for word in words if word != "ALL")
     return dict(exported_variables(named, os.environ).variables)
 
 
 def _of_shell(script: BatchScript) -> list[DirectiveFate]:
-    """Return the fate of the variables of the shell that submits."""
+    """Return the outcome for the variables of the submitting shell."""
     request = script.request
     if request.has("export") and "ALL" not in request.text("export").split(","):
         return []
@@ -209,5 +209,5 @@ def _filled(key: str, value: str) -> Sequence[str]:
 
 
 def _is_of_step(name: str) -> bool:
-    """Return True for a variable that srun sets for its tasks, or a part of a name."""
+    """Return True for a variable that srun sets for its tasks, or a prefix of one."""
     return name.startswith(("SLURM_STEP", "SLURM_LAUNCH")) or name.endswith("_") or name == "SLURM"

@@ -21,7 +21,7 @@ _OF_THIS_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")
 
 
 class ExportedVariables(NamedTuple):
-    """Variables to pass on, and names of those that look secret and aren't."""
+    """Variables to pass on, and the names of those left out because they look secret."""
 
     variables: Mapping[str, str]
     secret: Sequence[str] = ()

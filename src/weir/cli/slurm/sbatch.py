@@ -56,17 +56,17 @@ _OPTIONS = {
 def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     """Submit a job script of Slurm as it is, as in `weir sbatch --time=2:00:00 train.sh`.
 
-    The script runs with the variables it expects and with srun and scontrol on its path. It writes the files
-    that Slurm would write. Options are those of sbatch: the command line goes before SBATCH_* variables, and
-    both go before #SBATCH lines. What means something else in Weir is said. On a cluster the script runs in
-    pods of an image, and its output is in their logs.
+    The script gets the variables of Slurm, and srun and scontrol on its path. It writes the same output files
+    as with Slurm. Options are those of sbatch: the command line overrides SBATCH_* variables, and both
+    override #SBATCH lines. Options with another meaning in Weir are reported. On a cluster the script runs in
+    pods of a container image, and its output is in their logs.
 
     Parameters
     ----------
     words
-        Options of sbatch, the script and its arguments. Without a script it is read from the input.
-        --best-effort goes on without options that Weir doesn't have. --project names the project. On a
-        cluster --image names the image, and --namespace the namespace if the project has several.
+        Options of sbatch, the script and its arguments. Without a script, it is read from standard input.
+        --best-effort ignores options that Weir doesn't have. --project names the project. On a cluster
+        --image names the container image, and --namespace the namespace if the project has several.
     """
     from weir.cli.slurm.batch_script import read_batch_script
 

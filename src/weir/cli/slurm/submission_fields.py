@@ -1,4 +1,4 @@
-"""Fields of a submission for a job script, and the fate of each of its directives."""
+"""Fields of a submission for a job script, and the outcome of each directive."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ class MappedScript:
 
 
 class _Mapper:
-    """Build the submission of a request, with the fate of each option."""
+    """Build the submission of a request, with the outcome of each option."""
 
     def __init__(
         self, request: BatchRequest, names: SiteNames, models: Collection[str], *, best_effort: bool
@@ -67,11 +67,11 @@ class _Mapper:
         self.refusals: list[str] = []
 
     def is_mapped(self, name: str) -> bool:
-        """Return True if an option is given and followed."""
+        """Return True if an option is given and has an effect."""
         return self.request.has(name) and self.request.options[name].option.support == "mapped"
 
     def note(self, name: str, fate: Fate, sentence: str) -> None:
-        """Record the fate of an option."""
+        """Record the outcome of an option."""
         given = self.request.options[name]
         self.ledger.append(DirectiveFate(fate, given.written, sentence, given.where))
 

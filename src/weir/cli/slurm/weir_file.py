@@ -34,13 +34,13 @@ _SHELL_TEXT = {
     "SLURM_LOCALID": "0",
     "SLURM_SUBMIT_DIR": "$PWD",
 }
-"""Variables of Slurm that a shell has from those of Weir."""
+"""Variables of Slurm, as shell expressions of Weir's variables."""
 _OF_FILES = ("output", "error", "input", "open-mode")
 _OF_SUBMISSION = ("wait", "parsable", "quiet", "verbose", "test-only", "export")
 
 
 def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], list[DirectiveFate]]:
-    """Return the fields of a submission, in their order in a file, and the fate of each directive.
+    """Return the fields of a submission file in their order, and the outcome of each directive.
 
     Raises:
         SlurmError: an option has no counterpart.
@@ -69,7 +69,7 @@ def _name(script: BatchScript) -> str:
 
 
 def _in_a_file(line: DirectiveFate) -> DirectiveFate:
-    """Return the fate of a directive, where a file differs from `weir sbatch`."""
+    """Return the outcome of a directive in a file, if it differs from `weir sbatch`."""
     option = line.written.removeprefix("--").partition("=")[0]
     if option in _OF_FILES:
         why = "output is in `weir logs`, and the input is empty: write exec > FILE or < FILE into run"

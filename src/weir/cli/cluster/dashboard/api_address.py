@@ -1,4 +1,4 @@
-"""Address of the API server for people's own tokens: this process has none of its own."""
+"""Address of the API server for requests with people's own tokens."""
 
 import asyncio
 from pathlib import Path

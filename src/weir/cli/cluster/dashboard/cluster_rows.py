@@ -19,7 +19,7 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 
 ROWS_AT_A_TIME = 200
-"""Rows that are made again for another state before other work has its turn."""
+"""Rows that are rebuilt for another state before other work gets a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _ShownRow:
 
 
 class ClusterRows:
-    """Takes in changes of workloads, projects and departments, and holds their rows."""
+    """Rows of workloads, projects and departments, kept up to date by watches."""
 
     def __init__(self) -> None:
         self.table = LiveTable()
@@ -110,7 +110,7 @@ class ClusterRows:
             await asyncio.sleep(0)
 
     def _remove(self, key: str) -> None:
-        """Take out a workload. A live one whose object was deleted was stopped."""
+        """Remove a workload. A live workload whose object was deleted counts as stopped."""
         first, shown = self._first.pop(key, None), self._workloads.pop(key, None)
         if shown is not None and shown.is_live:
             row = WorkloadRow.model_validate_json(shown.row)
@@ -149,7 +149,7 @@ class ClusterRows:
             self._unreadable[subject] = change.sentence
 
     def set_nodes(self, items: Sequence[dict[str, Any]]) -> str | None:
-        """Replace the nodes; return a sentence about those of another version that can't be read."""
+        """Replace the nodes; return a sentence about unreadable ones of another version."""
         names, unreadable = set(), []
         for item in items:
             try:
@@ -168,7 +168,7 @@ class ClusterRows:
 
     @property
     def trouble(self) -> str | None:
-        """Return which objects can't be read, in a sentence."""
+        """Return a sentence that names unreadable objects."""
         if not self._unreadable:
             return None
         subject, sentence = next(iter(self._unreadable.items()))

@@ -73,7 +73,7 @@ class ClusterView:
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
-        """Count a request while it is under way.
+        """Count a request until it ends.
 
         Raises:
             RequestProblem: there are too many.
@@ -97,7 +97,7 @@ class ClusterView:
         return await person_of(self.api, self.name, watch.namespace)
 
     async def answer(self, method: str, raw_path: str, query: Mapping[str, str], body: bytes) -> Answer:
-        """Return the answer to a request of REST, in which pages name workloads by their numbers.
+        """Return the answer to a REST request. Pages identify workloads by number.
 
         Raises:
             RequestProblem: it can't be read, or its workload is gone.
@@ -122,7 +122,7 @@ class ClusterView:
             raise RequestProblem(422, "The body of the request can't be read.") from None
 
     async def _named(self, name: str) -> str:
-        """Return the namespace and name of a workload, which pages know by its number."""
+        """Return the namespace and name of the workload with a page's number."""
         if not (name.isascii() and name.isdigit()):
             return name
         watch = await self.live.watch()
@@ -133,7 +133,7 @@ class ClusterView:
 
 
 def _since(written: str) -> str:
-    """Return the begin of a report, which pages give as an age such as 7d."""
+    """Return the begin of a report from an age such as 7d."""
     try:
         return written if written.replace(".", "", 1).isdigit() else str(time.time() - seconds(written))
     except ValueError:

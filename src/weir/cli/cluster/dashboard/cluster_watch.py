@@ -32,14 +32,14 @@ from weir.kubernetes.crd.schemas import API_VERSION
 TICK_S = 0.25
 POLL_S = 3.0
 STATES_S = 9.0
-"""Time between two questions for the activity of workloads, which changes less often than nodes do."""
+"""Interval at which the activity of workloads is read; it changes less often than nodes do."""
 REVIEW_S = 15.0
-"""Time after which a person's rights are looked at again: a watch outlives rights that were withdrawn."""
+"""Interval at which a person's rights are reviewed, because a watch outlives withdrawn rights."""
 ANSWER_S_MAX = 10.0
 """Time for the answers of one poll; a connection that takes longer is lost."""
 LIST_S_MAX = 120.0
 IDLE_S = 30.0
-"""Time after the beginning of a watch in which a page that asked for it may still come."""
+"""Grace period for a new watch without a page: the page that asked for it may still connect."""
 EVENTS = 200
 STOPPED = "The dashboard is being stopped."
 _SYNCED_S = 0.05
@@ -55,7 +55,7 @@ class WatchBroken(Exception):
 
 
 def broken_by(error: Exception, server: str) -> WatchBroken:
-    """Return why a watch can't go on."""
+    """Return the cause that ends a watch."""
     if isinstance(error, ApiRefused):  # a 401 of the API server isn't a 401 of the page's session
         status = 403 if error.status in (401, 403) else 503
         return WatchBroken(status, f"The cluster refused: {sentence_of(error)}")
@@ -94,7 +94,7 @@ class ClusterWatch:
         self._trouble: str | None = None
 
     async def start(self) -> None:
-        """Watch the objects that the person may list, and return once the whole list is there.
+        """Watch the objects that the person may list; return after the first complete list.
 
         Raises:
             ApiError: the cluster refuses the workloads, or doesn't answer.
@@ -123,7 +123,7 @@ class ClusterWatch:
 
     @property
     def workloads(self) -> int:
-        """Return the number of workloads that it holds."""
+        """Return the number of workloads in the watch."""
         return len(self.rows)
 
     async def stop(self, why: WatchBroken) -> None:
@@ -163,7 +163,7 @@ class ClusterWatch:
     # Frames
 
     async def frames(self, reader: LiveReader[None], holds: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """Yield the frames of a reader as one gzip stream, as long as its session holds."""
+        """Yield the frames of a reader as one gzip stream, until its session ends."""
         try:
             yield GZIP_HEADER
             while self.broken is None and holds():
@@ -252,7 +252,7 @@ class ClusterWatch:
 
 
 class ClusterLive:
-    """The present watch of a cluster, begun with the first page and after each loss."""
+    """The present watch of a cluster. It starts with the first page, and again after a loss."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ class ClusterLive:
 
     @property
     def is_idle(self) -> bool:
-        """Return True if it has no page, and isn't about to get one."""
+        """Return True if no page uses it, or is about to."""
         return not self.has_readers and time.monotonic() - self._begun_s > IDLE_S
 
     @property
@@ -334,6 +334,6 @@ class ClusterLive:
             await watch.stop(WatchBroken(503, STOPPED))
 
     async def close(self) -> None:
-        """End the present watch, and begin no other: a request that is under way would leave one behind."""
+        """Stop the present watch, and start no other one for requests in progress."""
         self._is_closed = True
         await self.stop()

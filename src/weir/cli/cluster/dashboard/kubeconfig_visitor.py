@@ -50,7 +50,7 @@ class KubeconfigVisitor:
         return await self.view(credential).person()
 
     def ended(self, credential: str) -> str | None:  # noqa: ARG002 - a kubeconfig renews itself
-        """Return why a session can't go on: none does."""
+        """Return None: sessions end with the process only."""
         return None
 
     async def leave(self, credential: str) -> str | None:  # noqa: ARG002 - the process goes on for other tabs

@@ -49,7 +49,7 @@ def serve(options: ServerOptions) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket; `::` takes IPv4, too, and stands for it where the kernel has no IPv6."""
+    """Return a listening socket; `::` also accepts IPv4, and falls back to it if the kernel has no IPv6."""
     if host == "::" and not socket.has_dualstack_ipv6():
         host = "0.0.0.0"  # noqa: S104 - in a pod, behind TLS and a sign-in
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

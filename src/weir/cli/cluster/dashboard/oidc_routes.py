@@ -17,7 +17,7 @@ from weir.dashboard.trusted_proxies import HEADER, TrustedProxies
 
 NAMESPACE = "/api/v1/dashboard/namespace"
 SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 600, 10.0
-"""Sign-ins from one address, which is that of the ingress controller for everyone if it isn't trusted."""
+"""Limit of sign-ins per address. Behind an untrusted ingress controller, everyone has its address."""
 _HEADERS = {**NO_STORE, "Referrer-Policy": "no-referrer"}
 
 
@@ -61,7 +61,7 @@ class OidcRoutes:
         return answer
 
     async def _callback(self, request: web.Request) -> web.Response:
-        """Begin the session of a browser that comes back from the provider, by a link that works once."""
+        """Create the session of a browser that returns from the provider, and redirect to a one-time link."""
         self._take(request)
         query = request.query
         cookie = cookie_in(request.headers.get("Cookie", ""), FLOW_COOKIE)

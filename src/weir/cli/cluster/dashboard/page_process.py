@@ -39,7 +39,7 @@ def serve(context: str | None, *, namespace: str | None, port: int, open_link: C
 
 
 async def _check(view: ClusterView) -> None:
-    """Read the cluster once, before a link is printed that would only lead to a refusal.
+    """Read the cluster once before a link is printed, so that missing rights show at once.
 
     Raises:
         PoolError: the cluster can't be shown.

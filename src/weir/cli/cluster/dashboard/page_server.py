@@ -25,7 +25,7 @@ SIGN_IN, SESSION = "/api/v1/dashboard/sign-in", "/api/v1/dashboard/session"
 STREAM, WAYS = "/api/v1/dashboard/stream", "/api/v1/sign-in"
 BODY_BYTES_MAX = 1 << 20
 BODY_S_MAX = 10.0
-"""Time for the body of a request: one that never ends would keep its connection from others."""
+"""Time limit for the body of a request, so that an endless body doesn't occupy a connection."""
 NO_STORE = {"Cache-Control": "no-store"}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 VIEW = web.RequestKey("view", ClusterView)
@@ -60,7 +60,7 @@ class Visitors(Protocol):
         ...
 
     def ended(self, credential: str) -> str | None:
-        """Return why a session can't go on; None if it can."""
+        """Return the cause of a session's end; None if it is valid."""
         ...
 
     async def leave(self, credential: str) -> str | None:
@@ -265,7 +265,7 @@ async def _asset(request: web.Request) -> web.Response:
 
 
 def json_answer(answer: BaseModel, status: int = 200) -> web.Response:
-    """Return an answer that nothing on the way keeps."""
+    """Return an answer that no proxy or browser may cache."""
     return web.Response(
         status=status, text=answer.model_dump_json(), content_type="application/json", headers=NO_STORE
     )

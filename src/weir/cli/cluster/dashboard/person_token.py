@@ -1,4 +1,4 @@
-"""ID token of one person, which the API server is asked with. It is in memory alone, and renewed in time."""
+"""ID token of one person for requests to the API server: kept in memory only, and renewed in time."""
 
 import asyncio
 import ssl
@@ -12,9 +12,9 @@ from weir.dashboard.oidc.settings import RETRY_S
 from weir.kubernetes.api.credentials import NoCredentials
 
 RENEW_BEFORE_S = 60.0
-"""Time before its end at which a token is renewed; a third of its life, if that is less."""
+"""Time before its expiry at which a token is renewed; at most a third of its lifetime."""
 REFUSED_AGAIN_S = 10.0
-"""Age of a token at which it is renewed because the API server refuses it."""
+"""Minimum age of a token that is renewed after a refusal by the API server."""
 
 
 class PersonToken:

@@ -19,7 +19,7 @@ class RequestProblem(Exception):
 
 
 def problem_of(error: Exception, server: str, log: str) -> Problem:
-    """Return the refusal that an error stands for.
+    """Return the refusal for an exception.
 
     `server`: the API server; `log`: name of the place that has the cause of a failure.
     """

@@ -13,7 +13,7 @@ from weir.kubernetes.crd.schemas import API_VERSION, GROUP
 
 EVERYWHERE = "*"
 NAMESPACES_MAX = 200
-"""Namespaces whose rights are reviewed one by one; more are taken as without rights."""
+"""Limit of namespaces whose rights are reviewed one by one; others count as without rights."""
 AT_ONCE = 16
 _SET_QUOTA = ("patch", "set-quota")
 _CONTROL = ("delete", "patch")

@@ -32,7 +32,7 @@ class SharedStates:
         self._newest: WeakValueDictionary[str, WorkloadStates] = WeakValueDictionary()
 
     async def read(self, shown: WorkloadStates, ask: Ask) -> WorkloadStates:
-        """Return the states for a watch; those that it shows if there is no answer.
+        """Return the states for a watch; its present ones if the server doesn't answer.
 
         `ask` sends a request for workloads with these parameters.
         """

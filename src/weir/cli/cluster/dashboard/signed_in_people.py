@@ -38,7 +38,7 @@ CONNECTIONS_MAX = 24
 """Connections of one session to the API server."""
 TIDY_S = 60.0
 IDLE_S = 300.0
-"""Time without an open page after which the watches of a session end; the next page begins others."""
+"""Time without an open page after which a session's watches stop; the next page starts new ones."""
 HEALTH = frozenset({"/healthz", "/readyz"})
 PREFIX = "oidc:"
 SIGNED_OUT = "You aren't signed in here any more: sign in again."
@@ -177,7 +177,7 @@ class SignedInPeople:
         return self._session(credential).view
 
     def ended(self, credential: str) -> str | None:
-        """Return why a session can't go on; None if it can."""
+        """Return the cause of a session's end; None if it is valid."""
         try:
             self._session(credential)
         except SignInRefused as error:
@@ -185,7 +185,7 @@ class SignedInPeople:
         return None
 
     async def leave(self, credential: str) -> str | None:
-        """End a session; return the page that ends the one with the identity provider, if there is one."""
+        """End a session; return the provider's sign-out page, if there is one."""
         session = self._people.get(credential)
         if session is not None:
             _LOG.info("signed_out", user=session.user)

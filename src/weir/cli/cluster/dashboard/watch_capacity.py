@@ -18,14 +18,14 @@ PROCESS_BYTES = 160 << 20
 """Memory of the process without any watch, with one of 10,000 workloads that begins."""
 WORKLOADS_MIN = 10_000
 FEW = 200
-"""Workloads of a watch that always fits: there are 200 sessions at most."""
+"""Workloads of a watch that is always accepted: there are at most 200 sessions."""
 REFUSED_S = 15.0
-"""Time after a refusal in which no other watch of all namespaces begins: pages try again all the time."""
+"""Time after a refusal without another watch of all namespaces, because pages retry constantly."""
 MEMORY_BYTES = 512 << 20
 """Memory of the process, if it isn't named."""
 
 _USED_UP = "The dashboard's memory is used up by other pages"
-"""Beginning of a refusal, without counts of workloads that a person may have no right to see."""
+"""Start of a refusal. It has no counts, since a person may have no right to see them."""
 _ADVICE = (
     "Try again later, or choose a namespace with fewer. An administrator can give it more memory "
     "(dashboard.memory)."
@@ -41,7 +41,7 @@ class Sized(Protocol):
 
     @property
     def workloads(self) -> int:
-        """Return the number of workloads that it holds."""
+        """Return the number of workloads in the watch."""
         ...
 
 
@@ -50,7 +50,7 @@ class SharedWatch(Sized, Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Return True if it has no page, and isn't about to get one."""
+        """Return True if no page uses it, or is about to."""
         ...
 
     async def stop(self) -> None:
@@ -81,7 +81,7 @@ class WatchCapacity:
 
     @asynccontextmanager
     async def starting(self, new: Sized, *, is_whole: bool) -> AsyncIterator[None]:
-        """Let a watch begin, and keep it if there is memory for it; `is_whole`: of all namespaces.
+        """Start a watch, and keep it if memory is left; `is_whole`: of all namespaces.
 
         Raises:
             NoCapacity: there is none.

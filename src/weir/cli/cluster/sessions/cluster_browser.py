@@ -1,4 +1,4 @@
-"""`weir jupyter` and `weir code` on a cluster: the session of a name, and then the way into it."""
+"""`weir jupyter` and `weir code` on a cluster: find or queue a session, then open it."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ def serve(
     namespace: str | None,
     open_link: Callable[[str], None],
 ) -> int:
-    """Serve the session of a name until Ctrl-C; queue it before if there is none. Return the exit code.
+    """Serve the named session until Ctrl-C, and queue it if there is none. Return the exit code.
 
     Raises:
         EntryRefused: it can't be queued or entered, or has ended.

@@ -47,7 +47,7 @@ _STOPPED = (137, 143)
 _LOOKS_RUNNING, _LOOKS_MAX, _LOOK_S = 3, 15, 0.4
 """Reads of a pod that may have ended, reads of one whose end has no reason yet, and seconds between."""
 _WATCH_S_MIN, _WATCH_S_MAX = 1.0, 5.0
-"""Time for which the pods of a workload that doesn't run are watched, before its reason is read."""
+"""Limits of the time for which pods of a pending workload are watched before its reason is read."""
 _STREAMS = "weir.kubernetes.api.exec_stream"
 """Module that takes longer to import than a request."""
 _NO_SHELL = "a session needs one; use an image of a distribution"
@@ -61,7 +61,7 @@ class ClusterPool:
     transport: ClusterTransport
 
     def default_name(self, kind: str) -> str:
-        """Return the name of a person's session for which they gave none: one that a Job may have."""
+        """Return the default name of a person's session, valid as the name of a Job."""
         return default_name(self.transport.user(), kind).replace(".", "-")[:53].strip("-")
 
     def check_right(self, namespace: str) -> None:
@@ -83,7 +83,7 @@ class ClusterPool:
         kind: "SessionKind | None" = None,
         missing: str = _NO_SHELL,
     ) -> "tuple[WorkloadDetail, ContainerAddress]":
-        """Return the workload of a name and its container once it runs; queue it before if there is none.
+        """Return a named workload and its container once it runs; queue it first if there is none.
 
         `missing` says how the image gets the program of the command.
 

@@ -45,7 +45,7 @@ def shell(
     environment: "EnvironmentOptions",
     namespace: str | None,
 ) -> int:
-    """Run a command, by default a shell, in the session of a name; queue it before if there is none.
+    """Run a command, by default a shell, in the named session; queue it first if there is none.
 
     Raises:
         EntryRefused: it can't be entered.
@@ -82,7 +82,7 @@ def ssh(
     environment: "EnvironmentOptions",
     namespace: str | None,
 ) -> int:
-    """Become ssh to the session of a name; queue it before if there is none.
+    """Replace this process by ssh to the named session; queue it first if there is none.
 
     Raises:
         EntryRefused: it can't be entered, or not by ssh.
@@ -147,13 +147,13 @@ def print_config() -> int:
 
 
 def _names(workload: str) -> tuple[str, str]:
-    """Return the names by which ssh may know a workload."""
+    """Return the possible ssh host names of a workload."""
     short = short_name(workload)
     return short, f"{namespace_of(workload)}{_OF_WORKLOAD}{short}"
 
 
 def _alias(cluster: ClusterPool, detail: "WorkloadDetail") -> str:
-    """Return the name by which ssh knows a workload: the short one if that is found without a namespace."""
+    """Return the ssh host name of a workload: the short one if it is found without a namespace."""
     from weir.client.errors import Refused
 
     short, whole = _names(detail.name)

@@ -1,4 +1,4 @@
-"""sshd in a container, on the standard input and output of an exec: nothing listens.
+"""sshd in a container over the standard streams of an exec, without a listening port.
 
 The script runs in the container with the image's own programs. It makes a host key, once, and the
 configuration of sshd in a directory of the container's user. So ssh has the container's variables.
@@ -46,7 +46,7 @@ def check_command(key: str) -> list[str]:
 
 
 def serve_command(key: str, user: str) -> list[str]:
-    """Return the command that becomes sshd. `user`: the account that ssh logs in to, empty if unknown."""
+    """Return the command that executes sshd. `user`: the account for ssh, empty if unknown."""
     return _command("serve", key, user)
 
 

@@ -1,4 +1,4 @@
-"""Connections to the program of a session in a container: one exec stream each, kept for further requests.
+"""Connections to the program of a session in a container: an exec stream each, reused for requests.
 
 A small script in the container joins the stream with the program's socket. The Python or the Node that is
 there runs it: a program that is opened in a browser has one of them.
@@ -65,7 +65,7 @@ class NotListening(Exception):
 
 
 class NoInterpreter(NotListening):
-    """The container has nothing that can join a stream with the program: waiting doesn't help."""
+    """The container has no interpreter that can connect a stream to the program. A retry is useless."""
 
 
 class ProgramStreams:
@@ -79,7 +79,7 @@ class ProgramStreams:
         self.address: ContainerAddress | None = None
 
     def move(self, address: ContainerAddress | None) -> None:
-        """Use another container from now on; None: there is none now."""
+        """Switch to another container; None: there is none at the moment."""
         if address != self.address:
             self.address = address
             for each in self._idle:
@@ -87,7 +87,7 @@ class ProgramStreams:
             self._idle.clear()
 
     def kept(self) -> HttpEnd | None:
-        """Return a stream that carried a request before; None if there is none."""
+        """Return an idle stream of an earlier request; None if there is none."""
         while self._idle:
             end = self._idle.pop()
             if not end.reader.at_eof():
@@ -109,7 +109,7 @@ class ProgramStreams:
         self._idle.append(end)
 
     async def opened(self, *, wait_s: float = 0.0) -> HttpEnd:
-        """Return a new stream. `wait_s`: time for which the script waits for the socket of the program.
+        """Return a new stream. `wait_s`: time for which its script waits for the program's socket.
 
         Raises:
             NotListening: the program can't be reached now.

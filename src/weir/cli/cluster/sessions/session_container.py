@@ -1,4 +1,4 @@
-"""The container of a workload that a session enters, and why one that is placed doesn't run yet."""
+"""Container that a session enters, and the cause why a placed pod isn't running yet."""
 
 import re
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ def namespace_of(name: str) -> str:
 
 
 def session_kind(transport: "ClusterTransport", detail: "WorkloadDetail") -> str:
-    """Return the kind of a workload's session in a browser, as its Job says; empty if it has none."""
+    """Return the session kind in the Job of a workload; empty if it is no session of a browser."""
     bare = detail.name.rpartition("/")[2]
     if not bare.startswith(JOB_PREFIX):
         return ""
@@ -79,7 +79,7 @@ def running_container(
 
 
 def missing_program(message: str) -> str | None:
-    """Return the program that a container lacks, from its runtime's message; None for other failures."""
+    """Return the program missing in a container, from its runtime's message; None for other errors."""
     found = _NO_PROGRAM.search(message) or _NO_PROGRAM_OF_CRUN.search(message)
     return None if found is None else found[1]
 
@@ -94,7 +94,7 @@ def job_pods(detail: "WorkloadDetail") -> tuple[str, str] | None:
 
 
 def awaited_start(pod: PodContainers, program: str, missing: str) -> str:
-    """Return the reason for which a placed pod waits; empty if unknown.
+    """Return the reason why a placed pod waits; empty if unknown.
 
     `program` is the program of the container, and `missing` the message if the image doesn't have it.
 

@@ -107,7 +107,7 @@ class SessionListener:
     async def _begin(
         self, browser: HttpEnd, code: str, place: str, words: dict[str, str], uid: int | None
     ) -> None:
-        """Give the browser the cookie, once for each link."""
+        """Set the browser's cookie, once for each link."""
         is_known = bool(self._code) and compare_digest(code.encode(), self._code.encode())
         if not is_known or self._code_until_s < time.monotonic():
             await refuse(browser, 401, "This link was used already or is older than a minute.")
@@ -117,7 +117,7 @@ class SessionListener:
         await begin_view(browser, f"{value}; HttpOnly; SameSite=Lax", place, words)
 
     async def _pass_on(self, request: h11.Request, target: bytes, browser: HttpEnd) -> None:
-        """Pass a request on; repeat it if a kept stream had ended meanwhile."""
+        """Forward a request; repeat it if the reused stream had ended."""
         path, address = self._path.encode(), self._streams.address
         kept = self._streams.kept()
         if kept is not None:
@@ -144,7 +144,7 @@ class SessionListener:
 
 
 async def until_it_listens(streams: ProgramStreams, pause_s: float) -> None:
-    """Wait until the program of a session listens. The first connection is kept.
+    """Wait until the program of a session listens; its first connection is kept for requests.
 
     Raises:
         ApiRefused: the API server refuses the entry.
