@@ -1,1 +1,1 @@
-"""Making it so: the loop, the life of workloads, and the port behind which the world is."""
+"""Control: the loop that applies plans, the lifecycle of workloads, and the backend port."""

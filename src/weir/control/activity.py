@@ -1,4 +1,4 @@
-"""Classification of activity: samples of one run come in, a state comes out.
+"""Classification of activity: samples of a run are turned into a state.
 
 A workload works if any of its devices was used within the window. Signs of life besides its devices are means
 over the window, so that a stray moment counts for little. It is idle once a whole window without a gap shows
@@ -18,9 +18,9 @@ DISK_MIN: Final = 65_536.0
 NETWORK_MIN: Final = 16_384.0
 """Bytes per second from which the network counts as busy."""
 GAP_S_MAX: Final = 60.0
-"""Time between two samples from which nothing is known of the time between them."""
+"""Gap between two samples after which the time between them counts as unknown."""
 CLEAR: Final = 2.0
-"""Multiple of a threshold that ends an idle state at once."""
+"""Multiple of a threshold at which a use ends an idle state at once."""
 
 
 class ActivityReading(NamedTuple):
@@ -64,7 +64,7 @@ class _Flow:
 
 
 class ActivityWindow:
-    """Samples of one run of a workload, as far as its state depends on them."""
+    """Samples of a run of a workload, as long as its state depends on them."""
 
     __slots__ = (
         "_begun_s",
@@ -83,7 +83,7 @@ class ActivityWindow:
         self._state: Activity | None = None
 
     def _restart(self) -> None:
-        """Forget all evidence: nothing is known of the time before."""
+        """Drop all evidence, so that the time before now is unknown."""
         self._cores, self._disk, self._network = _Flow(), _Flow(), _Flow()
         self._used_s: dict[str, float] = {}  # last use by device
         self._weak_s: dict[str, float] = {}  # last weak use in an idle state, by device
@@ -122,7 +122,7 @@ class ActivityWindow:
         return reading
 
     def _note_devices(self, sample: ActivitySample, below: float, window_s: float) -> None:
-        """Note which devices are used; from an idle state a weak use counts the second time."""
+        """Record the used devices; in an idle state, a weak use counts from the second one on."""
         idle = self._state in IDLE
         for device in sample.devices:
             if device.use is None or device.use < below:

@@ -39,7 +39,7 @@ class Clock:
         boot: Callable[[], float] = boot_time,
         jumped: Callable[[float], None] = _nothing,
     ) -> None:
-        """Begin a timeline, or go on with one at `starts_s`.
+        """Start a timeline, or continue one at `starts_s`.
 
         `jumped` hears once of each jump of the wall clock, in seconds; it may be called from any thread.
         """
@@ -68,7 +68,7 @@ class Clock:
 
     @property
     def ahead_s(self) -> float:
-        """The seconds by which the wall clock is ahead of the timeline now. A jump is noticed here."""
+        """The seconds by which the wall clock is ahead of the timeline. Reading it detects jumps."""
         measured_s = self._measured()
         if measured_s is None or abs(measured_s - self._ahead_s) < JUMP_S_LEAST:
             return self._ahead_s
@@ -85,7 +85,7 @@ class Clock:
         return at_s + self.ahead_s
 
     def from_wall(self, wall_s: float) -> float:
-        """Return the time of the timeline which the wall clock calls this now."""
+        """Return the time of the timeline at a wall-clock time."""
         return wall_s - self.ahead_s
 
     def _measured(self) -> float | None:

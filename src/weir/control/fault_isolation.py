@@ -1,4 +1,4 @@
-"""Find the pending workload at which a decision breaks, so that it alone is set aside.
+"""Search for the pending workload at which a decision raises, so that only it is set aside.
 
 A fault of the engine that one workload leads to would break every cycle, and nothing would be scheduled.
 The search holds pending workloads back until a decision succeeds, which takes about log2 of their number

@@ -94,17 +94,17 @@ class IdleTracker:
         self.seen_s = None
 
     def begin_run(self, run: int) -> None:
-        """Begin on the ground in another run. An extension stays."""
+        """Reset the ladder for another run. An extension is kept."""
         if self.progress.run != run:
             self.progress = IdleProgress(run=run, excused_until_s=self.progress.excused_until_s)
             self.seen_s = None
 
     def excuse(self, until_s: float) -> None:
-        """Go back to the ground, and count no idle time until then."""
+        """Reset the ladder, and count no idle time until then."""
         self.progress = IdleProgress(run=self.progress.run, excused_until_s=until_s)
 
     def measure(self, activity: Activity | None, quiet_s: float, at_s: float) -> None:
-        """Count the time up to a measurement; an outdated one changes nothing.
+        """Count the time up to a measurement; an outdated measurement is ignored.
 
         `quiet_s` is idle time measured before the state was certain; it counts when the idle time begins.
         """

@@ -22,7 +22,7 @@ from weir.state.jobs import Job, Phase
 
 IDLE_WARNING, PROTECTION_LOST, IDLE_SUSPENDED = "idle_warning", "protection_lost", "idle_suspended"
 _SAME_S = 1.0
-"""Two extensions that end this close to each other are one that is reported twice."""
+"""Difference up to which two reported ends of an extension are the same one."""
 PROTECTION_RESTORED, IDLE_EXTENDED = "protection_restored", "idle_extended"
 
 
@@ -52,7 +52,7 @@ class IdleLifecycle:
         return rules._replace(notice_s=first_s, unprotect_s=None, suspend_s=None, left_out=refusal)
 
     def used(self, job: Job, life: LifecycleState, fact: UtilizationSampled) -> None:
-        """Take in the use of its devices, where that is all that is known."""
+        """Process the utilization of its devices, if nothing else is measured."""
         below = self.rules(job).below
         activity = Activity.WORKING if fact.fraction >= below else Activity.PARKED
         self.seen(job, life, ActivitySampled(job.name, activity, fact.at_s))
@@ -95,13 +95,13 @@ class IdleLifecycle:
         self._save(job, life)
 
     def restored(self, job: Job, life: LifecycleState, now_s: float) -> None:
-        """Take the protection away again that a workload had lost before control restarted."""
+        """Remove the protection that a workload had lost before control restarted."""
         life.idle.begin_run(life.restarts)
         if life.idle.progress.unprotected:
             self._set_unprotected(job, True, now_s)
 
     def run_over(self, job: Job, life: LifecycleState, now_s: float) -> None:
-        """Return to the ground: nothing of it runs."""
+        """Reset the ladder after the end of a run."""
         life.idle.begin_run(life.restarts)
         if job.spec.unprotected:
             self._set_unprotected(job, False, now_s)
@@ -153,7 +153,7 @@ class IdleLifecycle:
         self._transitions.note(job, IDLE_SUSPENDED, sentence, numbers, at_s)
 
     def _protect(self, job: Job, tracker: IdleTracker, at_s: float) -> None:
-        """Give a workload its protection back once it is no longer idle."""
+        """Restore the protection of a workload that is no longer idle."""
         if job.spec.unprotected and not tracker.progress.unprotected:
             self._set_unprotected(job, False, at_s)
             self._transitions.note(

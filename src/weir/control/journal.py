@@ -22,7 +22,7 @@ from weir.model.workloads import Workload
 from weir.state.events import Nominated
 
 Keepable = ReserveNomination | ReleaseNomination | SaveProgress | KeepSuspension | EndWorkload
-"""The effects that are remembered; the others start and stop processes."""
+"""The effects that are stored; other effects start and stop processes."""
 
 
 _NO_STATUS = WorkloadProgress()
@@ -85,7 +85,7 @@ NO_CONDITIONS = StartConditions()
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlan:
-    """Indices of an array as written, such as `1-500%20`; `only`: those of them that run, if not all."""
+    """Indices of an array as written, such as `1-500%20`; `only`: the ones that run, if not all."""
 
     written: str
     only: tuple[int, ...] = ()

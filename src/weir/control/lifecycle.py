@@ -177,7 +177,7 @@ class WorkloadLifecycle:
         return life.starts
 
     def _stop_refused(self, fact: StopRefused) -> None:
-        """Let a pod run on whose eviction was refused, and release the nomination it was for."""
+        """Keep a pod running whose eviction was refused, and release the nomination of the beneficiary."""
         life, job = self._lives.get(fact.pod.workload), self._jobs.get(fact.pod.workload)
         if life is None or job is None or fact.pod not in life.alive:
             return
@@ -336,7 +336,7 @@ class WorkloadLifecycle:
                 self._watch(self._jobs[name], life)
 
     def _watch(self, job: Job, life: LifecycleState) -> None:
-        """Come back when the time rules say something: at once perhaps, but never in the midst of facts."""
+        """Set the timer of the time rules; due rules are applied later, never between facts."""
         watch = life.watch
         if job.started_s is None or life.ending is not None:
             return
@@ -372,7 +372,7 @@ class WorkloadLifecycle:
             self._transitions.end(job, life, result, at_s)
 
     def set_aside(self, name: str, why: str, now_s: float, until_s: float) -> None:
-        """Hold back a workload at which decisions break, until a time. Its running pods go on."""
+        """Suspend a workload that breaks decisions, until a time. Its running pods continue."""
         job, life = self._jobs[name], self._lives[name]
         self._transitions.note(job, SET_ASIDE, f"It was set aside: {why}.", {}, now_s)
         self._transitions.hold(job, life, SuspendReason.FAULT, why, until_s)

@@ -35,7 +35,7 @@ REASONS = {
 
 
 class LifecycleState:
-    """State of one workload. `alive` are its pods whose last start, in `start_of`, hasn't exited."""
+    """State of one workload. `alive` are pods whose last start, in `start_of`, hasn't ended."""
 
     __slots__ = (
         "alive",
@@ -110,7 +110,7 @@ class LifecycleState:
             self.first_started_s = started_s
 
     def run_over(self, at_s: float) -> None:
-        """Settle its last run, and count the wall time of it; a second call changes nothing."""
+        """End its last run, and add its wall time; a second call changes nothing."""
         if self.starts > self.settled and self.watch.started_s is not None:
             self.wall_s += max(0.0, at_s - self.watch.started_s)
         self.settled = self.starts
@@ -138,7 +138,7 @@ class LifecycleState:
         return all(map(ge, done, needed))
 
     def keep(self, counts: Sequence[int]) -> None:
-        """Forget pods beyond these counts of each group."""
+        """Drop pods beyond these counts of each group."""
         gone = [pod for pod in self.start_of if pod.group >= len(counts) or pod.index >= counts[pod.group]]
         for pod in gone:
             del self.start_of[pod]

@@ -100,7 +100,7 @@ class Control:
             self._backend.apply(effects)
 
     def _decided(self, now_s: float) -> Plan:
-        """Return the engine's plan, without workloads at which it breaks: those are set aside.
+        """Return the engine's plan; workloads that break it are set aside.
 
         Raises:
             Exception: it breaks without any pending workload, or at too many of them.

@@ -18,7 +18,7 @@ from weir.state.jobs import Job, Phase, Pod
 
 
 class NodeDrains:
-    """Drained nodes, and the outages of nodes with the times at which something follows from them."""
+    """Drained nodes, and outages of nodes with the times at which they take effect."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class NodeDrains:
         self._looks_s: dict[str, float] = {}  # time of its timer, by node with outages
 
     def drained(self, fact: NodeDrained, now_s: float) -> None:
-        """Release the nominations on a drained node or GPU, and stop its workloads, which wait again."""
+        """Release nominations on a drained node or GPU, and evict its workloads."""
         at = self._out.cluster.node_at.get(fact.node)
         if at is None:
             return
@@ -52,7 +52,7 @@ class NodeDrains:
             self._look_at(node.name, now_s)
 
     def started(self, job: Job, now_s: float) -> None:
-        """Follow the outages of the nodes on which a workload has just started."""
+        """Apply the outages of the nodes on which a workload has just started."""
         cluster = self._out.cluster
         if not cluster.outage_nodes:
             return

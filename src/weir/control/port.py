@@ -1,4 +1,4 @@
-"""The backend port: facts come in, effects go out, one method each way.
+"""The backend port: the backend reports facts and applies effects.
 
 Everything a backend is to the rest of Weir is in this file. A backend promises:
 
@@ -58,7 +58,7 @@ class PodExit(StrEnum):
 
 
 class LifecycleRule(StrEnum):
-    """Rules by which control stops a pod or ends a workload without a plan of the engine."""
+    """Rules by which control, not the engine, stops a pod or ends a workload."""
 
     GANG_FAILED = "gang_failed"
     FAILED_OFTEN = "failed_often"
@@ -131,7 +131,7 @@ class StatusRecovered:
 
 @record()
 class PodRunning:
-    """A pod holds its place: found at a relist, or the confirmation that it was started."""
+    """A pod runs on its node: found at a relist, or its start is confirmed."""
 
     place: Placement
     start: int
@@ -160,7 +160,7 @@ class PodExited:
 
 @record()
 class UtilizationSampled:
-    """Measured use of a workload's devices, from 0 to 1, up to this time; the backend sees no more."""
+    """Utilization of a workload's devices, 0 to 1, up to this time, from a backend without other samples."""
 
     workload: str
     fraction: float
@@ -169,7 +169,7 @@ class UtilizationSampled:
 
 @record()
 class ActivitySampled:
-    """State of a workload up to this time, from a backend that sees its processes; None: not certain yet.
+    """State of a workload up to this time, from a backend that samples processes; None: not certain yet.
 
     `quiet_s` is idle time that was measured before the state was certain.
     """
@@ -182,7 +182,7 @@ class ActivitySampled:
 
 @record()
 class IdleExcused:
-    """No idle time counts until a time: a person extends it (`by`), or the workload says that it is busy."""
+    """Idle time isn't counted until a time: a person extended it (`by`), or the workload reports work."""
 
     workload: str
     until_s: float
@@ -237,7 +237,7 @@ class NodeDrained:
 
 @record()
 class WorkloadFinished:
-    """A workload is over, as the owner of its pods reports. Its pods hold nothing any more."""
+    """A workload has ended, by the report of its pods' owner. Its pods have released everything."""
 
     workload: str
     how: WorkloadOutcome
@@ -278,7 +278,7 @@ Fact = (
 
 @record()
 class StartPod:
-    """Start a pod at its place. `start` counts all starts of its workload's pods: no number comes twice."""
+    """Start a pod on its node. `start` is unique among all starts of its workload's pods."""
 
     place: Placement
     start: int
@@ -286,7 +286,7 @@ class StartPod:
 
 @record()
 class StopPod:
-    """Tell a pod to stop; after `grace_s` it is ended.
+    """Send a pod the notice to stop; `grace_s` later it is killed.
 
     `moves`: it has a new place already. `overrides`: whatever its disruption budgets say.
     """
@@ -301,7 +301,7 @@ class StopPod:
 
 @record()
 class ReserveNomination:
-    """Store a nomination until its pods are started or it is released."""
+    """Store a nomination until its pods start or it is released."""
 
     nomination: Nominated
 
@@ -331,7 +331,7 @@ class KeepSuspension:
 
 @record()
 class EndWorkload:
-    """A workload is over: report nothing of it any more.
+    """End a workload: nothing about it has to be reported any more.
 
     `ran_s` is the run it kept, or its whole run if it succeeded; `started_s` when it last started.
     `wall_s` is the wall time of all its runs, `exit_code` that of the pod that failed first, 0 on success.

@@ -16,7 +16,7 @@ from weir.model.policy import Policy
 WEEK_S = 7 * 86400.0
 WEEKS_MAX = 6
 WEEKS_MIN = 2
-"""Weeks of history before anything is learned."""
+"""Weeks of history that the headroom needs before it is learned."""
 QUANTILE = 0.8
 """Part of the past weeks whose demand the headroom covers."""
 AHEAD_S = 3600.0
@@ -89,7 +89,7 @@ def learned_headroom(
 
 
 def _together(starts: Sequence[SessionStart]) -> int:
-    """Return the most devices that sessions asked for within TOGETHER_S."""
+    """Return the most devices that sessions requested within TOGETHER_S."""
     most, held, first = 0.0, 0.0, 0
     for start in starts:
         held += start.devices
@@ -101,7 +101,7 @@ def _together(starts: Sequence[SessionStart]) -> int:
 
 
 def with_headroom(policy: Policy, devices: int, total: int) -> Policy:
-    """Return the policy that keeps this number of all devices free, if it is more than its own."""
+    """Return the policy that keeps this many devices free, unless its own headroom is larger."""
     # Half a device more, because it is rounded down to whole devices
     part = (devices + 0.5) / max(1, total) if devices else 0.0
     fraction = min(1.0, max(policy.reserve_fraction, part))

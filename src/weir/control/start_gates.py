@@ -1,4 +1,4 @@
-"""Gates of workloads that may not be started yet: they are closed at the submission and after a restart.
+"""Gates that keep workloads from their first start: set at the submission and after a restart.
 
 A backend opens them: on one machine `weir.local.server.start_conditions`, on a cluster
 `weir.kubernetes.state.start_conditions`. So nothing starts between the two.

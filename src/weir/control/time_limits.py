@@ -21,7 +21,7 @@ from weir.state.jobs import Job
 
 
 class TimeLimits(NamedTuple):
-    """The time rules that hold for one workload, in seconds; None where there is no such rule."""
+    """Time rules of one workload in seconds; None: no such rule."""
 
     max_runtime_s: float | None
     lifetime_s: float | None
@@ -32,7 +32,7 @@ class TimeLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LimitWarning:
-    """People are told that a workload will be ended, so that they can do something about it."""
+    """Warning to people that a workload will be ended, so that they can react."""
 
     rule: LifecycleRule
     sentence: str

@@ -1,4 +1,4 @@
-"""Moments at which control has to look again though nothing happens."""
+"""Times at which control has to check something without an event."""
 
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -22,7 +22,7 @@ class Timers:
         self._heap: list[tuple[float, str, TimerKind, float]] = []
 
     def set(self, at_s: float, due: TimerKind, workload: str, since_s: float) -> None:
-        """Have `due` come up for a workload at a time."""
+        """Set a timer of a workload for a time."""
         heappush(self._heap, (at_s, workload, due, since_s))
 
     def next_s(self) -> float | None:

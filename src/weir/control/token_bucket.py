@@ -2,7 +2,7 @@
 
 
 class TokenBucket:
-    """Units that come back with time, up to a most."""
+    """Token bucket: units are restored with time, up to a maximum."""
 
     __slots__ = ("_at_s", "_left")
 
@@ -24,5 +24,5 @@ class TokenBucket:
         self._left = min(burst, self._left + cost)
 
     def is_full(self, per_s: float, burst: float, now_s: float) -> bool:
-        """Return True if nothing is left to remember."""
+        """Return True if the bucket is full, so that it can be dropped."""
         return self._left + (now_s - self._at_s) * per_s >= burst

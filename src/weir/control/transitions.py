@@ -164,7 +164,7 @@ class LifecycleTransitions:
         self.remember(job, life, retry_at_s)
 
     def _wait_again(self, job: Job, life: LifecycleState, losses: int, at_s: float) -> None:
-        """Queue it again: at once after the first loss in a row, after a growing pause from the second."""
+        """Queue it again: at once after the first consecutive loss, then after growing pauses."""
         retry_at_s = None
         if losses > 1:
             pause_s = self.rules.pause_s(losses - 1)
@@ -176,7 +176,7 @@ class LifecycleTransitions:
         self.remember(job, life, retry_at_s)
 
     def pause(self, job: Job, life: LifecycleState, retry_at_s: float) -> None:
-        """Suspend a workload until it is tried again."""
+        """Suspend a workload until its next try."""
         sentence = f"it failed ({life.failures} in a row) and is tried again after a pause"
         if life.losses or not life.failures:
             sentence = "it was lost several times in a row and is started again after a pause"

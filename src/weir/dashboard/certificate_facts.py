@@ -1,4 +1,4 @@
-"""Facts of a certificate that a listener serves: when it ends, and for which names it holds.
+"""Facts of a served certificate: its expiry, and the names that it covers.
 
 The standard library decodes only certificates of a connection, so a handshake in memory takes place.
 """
@@ -25,7 +25,7 @@ class CertificateFacts:
     names: tuple[str, ...]
 
     def covers_names_below(self, domain: str) -> bool:
-        """Return True if the certificate holds for all names just below a domain."""
+        """Return True if the certificate covers all names directly below a domain."""
         return f"*.{domain}" in self.names
 
 
@@ -55,7 +55,7 @@ def facts_of(server: ssl.SSLContext, certificate: Path) -> CertificateFacts:
 
 
 def _leaf(text: str) -> str:
-    """Return the first certificate of a PEM text, which is the one of the server."""
+    """Return the first certificate of a PEM text, which is the server's."""
     head, end, _ = text.partition("-----END CERTIFICATE-----")
     return head[max(head.rfind("-----BEGIN CERTIFICATE-----"), 0) :] + end
 

@@ -13,7 +13,7 @@ from weir.dashboard.live_table import LiveTable
 
 HEARTBEAT_S = 5.0
 FRAMES_BEHIND_MAX = 40
-"""Frames that a reader may be behind before it gets the whole list again."""
+"""Frames that may be queued for a reader before it gets the whole list again."""
 READERS_MAX = 200
 _HEARTBEAT = compressed(b"\n")
 PersonT = TypeVar("PersonT")
@@ -31,7 +31,7 @@ class LiveReader(Generic[PersonT]):
         self.wake = asyncio.Event()
 
     def give(self, packed: bytes) -> None:
-        """Have a frame sent; one that is too far behind gets the whole list instead of all others."""
+        """Queue a frame; a reader too far behind gets the whole list instead."""
         if self.behind:
             return
         self.frames.append(packed)
@@ -41,7 +41,7 @@ class LiveReader(Generic[PersonT]):
         self.wake.set()
 
     def start_over(self) -> None:
-        """Have the whole list sent next."""
+        """Queue the whole list."""
         self.behind = True
         self.wake.set()
 

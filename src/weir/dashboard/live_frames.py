@@ -82,16 +82,16 @@ def answer_json(answer: Answer) -> bytes:
 
 
 def joined(rows: Iterable[bytes]) -> bytes:
-    """Return a JSON array of rows that are JSON already."""
+    """Return a JSON array of rows that are encoded already."""
     return b"[" + b",".join(rows) + b"]"
 
 
 def frame(parts: Sequence[tuple[str, bytes]]) -> bytes:
-    """Return the line of a frame from its parts, each JSON already."""
+    """Return the line of a frame from its parts, which are encoded already."""
     return b"{" + b",".join(b'"%s":%s' % (name.encode(), text) for name, text in parts) + b"}\n"
 
 
 def compressed(line: bytes) -> bytes:
-    """Compress a frame, so that any other may follow it."""
+    """Compress a frame on its own, so that any other frame may follow."""
     packer = zlib.compressobj(level=3, wbits=-15)
     return packer.compress(line) + packer.flush(zlib.Z_FULL_FLUSH)

@@ -1,4 +1,4 @@
-"""Files of the page, as `make web` has built them, and the headers that keep everything else out."""
+"""Files of the page, as built by `make web`, with headers that forbid all other content."""
 
 import mimetypes
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The person of a session, as the page knows them."""
+"""Person of a session, in the form that the page gets."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ class SignInAsked(Entry):
 
 
 class ClusterScope(Answer):
-    """The cluster that a page shows, as far as its person's rights go."""
+    """Cluster of a page, within the rights of its person."""
 
     name: str
     namespace: str | None  # the namespace of the page; None: all

@@ -1,4 +1,4 @@
-"""Sessions and one-time links of the dashboard: each stands for a credential, with exactly its rights.
+"""Sessions and one-time links of the dashboard, each for a credential and with its rights only.
 
 A browser proves a session by two secrets: a cookie that scripts can't read, and a proof that the page alone
 keeps, in storage of its origin. Cookies are sent to every port of a host, so the cookie alone is worth
@@ -24,7 +24,7 @@ _Credential = Field(pattern="^((oidc:)?[0-9a-f]{64}|uid:[0-9]{1,10}|kubeconfig)$
 
 
 class SignInRefused(Exception):
-    """A link or a session doesn't hold; the sentence names the remedy."""
+    """A link or a session is invalid; the sentence names the remedy."""
 
 
 class DashboardSession(BaseModel):
@@ -56,7 +56,7 @@ class SessionTable:
         sessions: Mapping[str, DashboardSession] | None = None,
         again: str = "run `weir dashboard` again",
     ) -> None:
-        """Create it; `is_known` tells a valid credential, and `signed_out` is the sentence for all others.
+        """Create a table; `is_known` validates a credential, `signed_out` is the sentence for invalid ones.
 
         `again` says how to get another link.
         """
@@ -83,7 +83,7 @@ class SessionTable:
         return text, now_s + CODE_S
 
     def redeem(self, code: str, browser: str = "") -> str:
-        """Return the credential that a one-time link is for; it can't be used again.
+        """Return the credential of a one-time link, and invalidate the link.
 
         Raises:
             SignInRefused: the code is unknown, was used, is too old, or belongs to another browser.
@@ -117,7 +117,7 @@ class SessionTable:
         return self.sessions.pop(_hash(cookie), None) is not None
 
     def credential_of(self, cookie: str, proof: str) -> str:
-        """Return the credential that a session stands for.
+        """Return the credential of a session.
 
         Raises:
             SignInRefused: there is no such session, or the proof is not its own.

@@ -1,4 +1,4 @@
-"""Listener for other machines: HTTPS alone, with a certificate that is read again when it is replaced.
+"""HTTPS listener for other machines, which reloads a replaced certificate.
 
 A connection is counted from its first moment. Until its handshake is done it may be closed to make way for
 a new one, so that half-open connections, however many, don't use up the files of the server.
@@ -22,7 +22,7 @@ from weir.dashboard.trusted_proxies import TrustedProxies
 HANDSHAKE_S_MAX = 5.0
 HANDSHAKES_MAX = 128
 CERTIFICATE_LOOK_S = 2.0
-"""Interval at which the files of the certificate are looked at."""
+"""Interval of checks for a replaced certificate."""
 _ALPN = "http/1.1"
 _EARLY_BYTES_MAX = 64 << 10
 _LOG = get_logger(__name__)
@@ -87,7 +87,7 @@ def tls_context(settings: ListenSettings) -> ssl.SSLContext:
 
 
 def check_names(settings: ListenSettings, context: ssl.SSLContext) -> None:
-    """Refuse a certificate that doesn't hold for the host names of sessions.
+    """Refuse a certificate that doesn't cover the host names of sessions.
 
     Raises:
         CertificateUnusable: it doesn't.
@@ -112,7 +112,7 @@ def _no_password() -> str:
 
 
 class ReloadedCertificate:
-    """The certificate as it lies on disk. A pair that can't be used leaves the last good one in service."""
+    """Certificate of files. If new files are invalid, the last valid certificate stays in use."""
 
     def __init__(self, settings: ListenSettings) -> None:
         self._settings = settings
@@ -123,13 +123,13 @@ class ReloadedCertificate:
         self.trouble: str | None = None
 
     async def watch(self) -> None:
-        """Read the files again whenever they change, until cancelled."""
+        """Reload changed files until cancelled."""
         while True:
             await asyncio.sleep(CERTIFICATE_LOOK_S)
             await self.look()
 
     async def look(self) -> None:
-        """Read the files again if they have changed."""
+        """Reload the files if they have changed."""
         found = await asyncio.to_thread(self._signature)
         if found == self._seen and self.trouble is None:
             return
@@ -145,11 +145,11 @@ class ReloadedCertificate:
         _LOG.info("certificate_replaced", file=str(self._settings.certificate))
 
     def name_of(self, connection: ssl.SSLObject) -> str:
-        """Return the host name that the other side of a connection asked for; an empty text without one."""
+        """Return the host name that a client requested; empty without one."""
         return self._names.get(connection, "")
 
     def _new_context(self) -> ssl.SSLContext:
-        """Return a context of the files, which notes the host name of each handshake.
+        """Return a TLS context of the files, which records the host name of each handshake.
 
         Raises:
             CertificateUnusable: they can't be served.
@@ -178,7 +178,7 @@ class ReloadedCertificate:
 
 
 class _Handshakes:
-    """Connections whose handshake isn't done."""
+    """Connections with an unfinished handshake."""
 
     def __init__(self, certificate: ReloadedCertificate, make: Callable[[str], asyncio.Protocol]) -> None:
         self.certificate = certificate
@@ -197,7 +197,7 @@ class _TlsGate(asyncio.Protocol):
         self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake; the oldest that isn't done makes way if there are too many."""
+        """Start the handshake; if too many are unfinished, close the oldest."""
         handshakes = self._handshakes
         self._transport = cast("asyncio.Transport", transport)
         if len(handshakes.pending) >= HANDSHAKES_MAX:

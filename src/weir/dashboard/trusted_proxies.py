@@ -23,7 +23,7 @@ class TrustedProxies:
     ranges: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def client_of(self, peer: str, forwarded: Sequence[str]) -> str:
-        """Return the address that a request comes from.
+        """Return the address of the client of a request.
 
         Args:
             peer: address of the other end of the connection.
@@ -66,7 +66,7 @@ def _range(option: str, text: str) -> IPv4Network | IPv6Network:
 
 
 def plain_address(text: str) -> Address | None:
-    """Return an address, that of IPv4 for one which IPv6 maps; None for other texts."""
+    """Return an address, as IPv4 if IPv6 maps it; None for other texts."""
     try:
         found = ip_address(text.partition("%")[0])
     except ValueError:

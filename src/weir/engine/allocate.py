@@ -22,7 +22,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass
 
 FEW_CLASSES = 64
-"""Pending classes up to which they are put in order when that is needed: keeping the order costs more."""
+"""Number of classes up to which sorting on demand is cheaper than keeping the order."""
 
 
 class Allocator:
@@ -177,7 +177,7 @@ def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
 def _projects(
     allocator: Allocator, by_runtime: bool
 ) -> tuple[Iterable[int], Iterable[int], PendingOrder | None]:
-    """Return projects that may be in quota, those known to borrow, and the kept order of the others."""
+    """Return projects that may be in quota, projects known to borrow, and the kept order of others."""
     waiting_of = allocator.cluster.waiting_of
     if not by_runtime or not allocator.policy.oldest_first_in_quota:
         return waiting_of, (), None
@@ -218,7 +218,7 @@ def _line(allocator: Allocator, peers: Peers) -> KeyedLine:
 
 
 def _may_fit(allocator: Allocator, least_block: int, least_milli: int = 0) -> bool:
-    """Return True if any step might fit that needs this block on one node, and leave the headroom."""
+    """Return True if a step of this block size might fit on a node, and leave the headroom free."""
     largest, _ = allocator.capacity.totals.largest_free_blocks()
     return least_block <= largest and allocator.checks.leaves_headroom(least_milli, allocator.capacity)
 

@@ -42,7 +42,7 @@ class BorrowerOrder:
             self._push_next(line)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """Add candidates: behind those of their project with a higher priority, if there are any."""
+        """Add candidates, behind those of their project with a higher priority."""
         for each in candidates:
             project, rank = each.job.project, each.line_key[0]
             if rank > self._level.get(project, rank):
@@ -63,7 +63,7 @@ class BorrowerOrder:
         return candidate
 
     def settle(self, candidate: Candidate, followers: Iterable[Candidate]) -> None:
-        """Add the followers of a candidate; its project goes on with the next priority after the last."""
+        """Add the candidates after a served one; after the last of a priority, the next priority follows."""
         self.add(followers)
         project = candidate.job.project
         if not self._in_line[project] and (behind := self._behind.pop(project, None)):

@@ -48,7 +48,7 @@ def permitted_victim_sets(
 
 
 def _together(victims: Sequence[Victim], permits: Permits, allowances: Allowances) -> list[Victim]:
-    """Return units that may all go at once: by allowances used up and tier, of each the cheapest first."""
+    """Return the sets that may be evicted together: the cheapest by allowances used and tier."""
     kept: list[Victim] = []
     for victim in sorted(
         victims,
@@ -76,7 +76,7 @@ def _grow(
     chosen: list[Victim],
     found: list[list[Victim]],
 ) -> None:
-    """Find the permitted sets that free capacity: those chosen and any from `at` on."""
+    """Find the permitted sets that free capacity, with the chosen victims and any from `at` on."""
     if chosen and not permits(chosen):
         return
     if space.fits_without(chosen):
@@ -95,7 +95,7 @@ def _is_closed(chosen: Sequence[Victim], mates: dict[Job, list[Victim]]) -> bool
 
 
 def _has_spare(space: NodeCapacity, chosen: Sequence[Victim]) -> bool:
-    """Return True if one of them could stay."""
+    """Return True if one of the victims isn't needed."""
     forced = {victim.job for victim in chosen if victim.whole}
     for victim in chosen:
         if victim.job in forced and not victim.whole:

@@ -49,7 +49,7 @@ class EngineCache:
         self._scores: NodeScoreTable | None = None
 
     def branch(self, cluster: Cluster, branched: Cluster, policy: Policy) -> "EngineCache":
-        """Return a cache for a branch of the cluster, which decides on it as fast as this one would.
+        """Return a cache for a branch of the cluster, as warm as this one.
 
         `weir.state.branch` makes branches. Their further shapes and classes leave no trace here.
         """
@@ -156,7 +156,7 @@ class EngineCache:
         return False
 
     def wake_s(self) -> float | None:
-        """Return the time at which the last plan could change by time alone."""
+        """Return the time at which the last plan could change without an event."""
         assert self._unchanged is not None
         return None if self._unchanged[1] == float("inf") else self._unchanged[1]
 

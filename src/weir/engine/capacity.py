@@ -16,9 +16,9 @@ from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW, RequestShape
 
 WITHHELD_MILLI = 1 << 20
-"""Thousandths taken from a withheld device: more than any pods hold of it."""
+"""Thousandths subtracted from a withheld device: more than its pods can release."""
 _FEW = 8
-"""Nodes up to which they are taken over one by one."""
+"""Number of nodes up to which they are copied one by one."""
 _Kept = tuple[Ints, Ints, Ints, Ints | None]
 
 
@@ -204,7 +204,7 @@ class Capacity:
             )
 
     def withhold(self, node: int, devices: Sequence[int], sign: int = 1) -> None:
-        """Let nothing fit these devices of a node, even if all their pods leave (sign -1: undo that)."""
+        """Withhold these devices of a node, even if all their pods leave (sign -1: undo that)."""
         if self._trials:
             self._keep(node)
         self.columns.share[node, list(devices)] -= sign * WITHHELD_MILLI
@@ -248,7 +248,7 @@ class Capacity:
         return self._totals
 
     def is_overcommitted(self, node: int) -> bool:
-        """Return True if more is held of a device than there is, or a device is held that has vanished."""
+        """Return True if a device has more allocated than it has, or pods hold a vanished device."""
         return any(left < 0 and left != NO_DEVICE for left in self.columns.share[node].tolist())
 
     def partly_free(self) -> Ints:

@@ -31,7 +31,7 @@ from weir.state.shapes import GPU_ROW
 
 
 class CapacityRefusals:
-    """Refusals of one state by its free capacity, each with the next time at which it may change."""
+    """Capacity refusals of one state, each with the next time at which it may change."""
 
     def __init__(self, context: ReasonContext, table: KeptRefusals) -> None:
         self.context = context
@@ -46,7 +46,7 @@ class CapacityRefusals:
         self._any_reserved = False
 
     def refusal(self, kept: KeptRefusal) -> tuple[Refusal, float]:
-        """Return the refusal of a workload by free capacity, and the next time at which it may change."""
+        """Return the capacity refusal of a workload, and the next time at which it may change."""
         candidate = kept.candidate
         shortage = self._shortage(candidate)
         for fits, (_, lack) in zip(shortage.fitting, kept.groups, strict=True):
@@ -84,7 +84,7 @@ class CapacityRefusals:
         return refusal, min(until_s, cause_until_s)
 
     def _versions_of(self, candidate: Candidate) -> tuple[int, bool]:
-        """Return the versions that the claim of a workload depends on, beside usage."""
+        """Return the versions that the claim of a workload depends on, without usage."""
         shares = self.context.overlay.share_versions()
         return shares[candidate.job.project], bool(self.context.cluster.unprotected)
 
@@ -95,7 +95,7 @@ class CapacityRefusals:
         return KeptClaim(denied, self._versions_of(candidate), until_s)
 
     def _shortage(self, candidate: Candidate) -> Shortage:
-        """Return the capacity that a workload lacks; the same object as before if it is equal."""
+        """Return the capacity that a workload lacks; an equal result is the same object."""
         job = candidate.job
         # Pod affinity makes the shortage specific to this workload
         if any(shape.pod_rules for shape in job.shapes):
@@ -139,7 +139,7 @@ class CapacityRefusals:
     # Free capacity that it may not use
 
     def _withheld(self, candidate: Candidate, quota: QuotaAnswer) -> tuple[Refusal, float]:
-        """Return why a workload may not use the capacity that it fits, or not at once."""
+        """Return the cause why a workload may not use free capacity that it fits into, or not yet."""
         until_s = self._withheld_until_s(candidate)
         if self._outages and (barring := self._outages.barring(candidate.job)):
             with self.context.capacity.trial():
@@ -175,13 +175,13 @@ class CapacityRefusals:
         return min(self._reserve_s, self._outages.changes_s(candidate.job))
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
-        """Return the headroom that keeps these devices from work over quota; None if it stays free."""
+        """Return the headroom refusal of these devices for work over quota; None if enough stays free."""
         found = self.context.checks.headroom_refusal(want, self.context.capacity)
         return None if found is None else shared(self.table.headrooms, want, found)
 
 
 def _outage_refusal(context: ReasonContext, job: Job, barring: Sequence[NodeOutage]) -> OutageRefusal:
-    """Return the outage whose end lets a workload start first."""
+    """Return the outage after which a workload may start."""
     first = min(barring, key=lambda each: (each.outage.until_s or INFINITE, each.outage.from_s))
     return OutageRefusal(
         context.cluster.node_names[first.node],

@@ -22,7 +22,7 @@ class CheapestByShape:
 
     @property
     def gave_up(self) -> bool:
-        """Return True if any search left out sets of victims."""
+        """Return True if any search ended before all sets of victims."""
         return any(nodes.gave_up for nodes in self._by_shape.values())
 
     def of(self, shape: RequestShape) -> CheapestNode:

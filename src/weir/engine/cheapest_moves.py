@@ -19,14 +19,14 @@ NODES_MOST = 16
 
 
 class CheapestMoves(NamedTuple):
-    """Nodes to search. Moves on other nodes have a `set_key` above `below`; None if there are none."""
+    """Nodes to search. Other nodes have no moves with a `set_key` below `below`; None: no such moves."""
 
     nodes: Bools
     below: Tier | None
 
 
 def cheapest_moves(context: PreemptionContext, rules: PreemptionRules) -> CheapestMoves | None:
-    """Return the nodes to search first for a workload that lacks one pod; None if no bound is known."""
+    """Return the nodes to search first for one missing pod; None if no bound is known."""
     lacks = rules.candidate.lacks
     if sum(lacks) != 1 or not context.bounds:
         return None

@@ -60,7 +60,7 @@ class CheapestNode:
             heapify(heap)
 
     def changed(self, nodes: set[int]) -> None:
-        """Mark nodes on which a victim was taken."""
+        """Mark nodes with a chosen victim."""
         self._version += 1
         self._unknown += [node for node in sorted(nodes) if self._open[node]]
 
@@ -84,7 +84,7 @@ class CheapestNode:
         return found
 
     def ordered(self) -> list[list[Entry]]:
-        """Return the nodes of each family that still has some, the first to give first, in heaps."""
+        """Return heaps of the remaining nodes by family, in the order in which families are evicted from."""
         families = [family for family, heap in self._heaps.items() if heap]
         return [self._heaps[family] for family in sorted(families, key=self._family_order)]
 
@@ -152,5 +152,5 @@ class CheapestNode:
 
 
 def split(tier: Tier) -> tuple[Family, Tier]:
-    """Split a tier into the giving queue and the part that compares nodes of one queue."""
+    """Split a tier into its queue part, and the part that compares nodes of one queue."""
     return (tier[0], tier[2]), tier[3:]

@@ -33,7 +33,7 @@ class ConsideredVictim:
 
 @dataclass(frozen=True, slots=True)
 class ConsideredVictims:
-    """Eligible victims in the order in which they are taken, and protected workloads, the largest first.
+    """Eligible victims in eviction order, and protected workloads, the largest first.
 
     `eligible` and `protected` count all of them.
     """
@@ -116,7 +116,7 @@ class _Finder:
 
 
 def _ways(context: PreemptionContext, rules: PreemptionRules) -> list[PreemptionWay]:
-    """Return the kinds of preemption open to a requester, each with all that it may override."""
+    """Return the kinds of preemption open to a requester, with the protections each may override."""
     found: list[PreemptionWay] = []
     if not rules.job.can_preempt:
         return found

@@ -15,11 +15,11 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import Job
 
 _FEW = 8
-"""Changed nodes up to which each is looked at."""
+"""Number of changed nodes up to which each is checked."""
 
 
 class ConsolidationBounds:
-    """Requests that moves could help in one cycle. A failure is kept until the nodes it depends on change."""
+    """Consolidations of a cycle that could succeed. A failure is kept until its nodes change."""
 
     def __init__(self, allocator: Allocator) -> None:
         self._cluster = allocator.cluster
@@ -47,7 +47,7 @@ class ConsolidationBounds:
         return job.devices_held()[0] * (self._now_s - job.since_s) + restart
 
     def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
-        """Return True if moves within the budget could free enough, given places for all that moves."""
+        """Return True if moves within the budget could free enough, assuming places for all of them."""
         found = self._suffice.get(moves)
         if found is None:
             found = self._searches_all or (
@@ -93,7 +93,7 @@ class ConsolidationBounds:
     def _clears_no_better(
         self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey
     ) -> bool:
-        """Return True if few nodes have changed, and the others can be cleared no better."""
+        """Return True if few nodes have changed, and the others aren't easier to clear."""
         first, second = self._capacity.totals.largest_free_blocks()
         return (
             len(changed) <= _FEW

@@ -114,7 +114,7 @@ class Cycle:
         self._plan.blocked = self._nominations.blocked
 
     def _retry_refused(self) -> bool:
-        """Choose other victims after refused evictions; then everything else waits for the next cycle."""
+        """Choose other victims after refused evictions; everything else waits for the next cycle."""
         for candidate, plan in Preemptor(self._allocator).retry_refused():
             self._add(candidate.job, plan)
         return bool(self._plan.nominations)

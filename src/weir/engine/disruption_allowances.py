@@ -21,7 +21,7 @@ class DisruptionAllowances:
         self.any = bool(cluster.budgets or cluster.refused)
 
     def allows(self, pods: Sequence[Pod], *, overrides: bool = False) -> bool:
-        """Return True if all these pods may be stopped, all of them at once.
+        """Return True if all these pods may be evicted at once.
 
         `overrides`: ignore budgets that protect nothing over quota any more. Pods whose stop was refused a
         moment ago stay in any case.
@@ -64,12 +64,12 @@ class DisruptionAllowances:
             self._used[budget] -= sign
 
     def blocking(self, pods: Iterable[Pod]) -> list[str]:
-        """Return the names of the budgets that keep these pods from being stopped together."""
+        """Return the names of the budgets that forbid to evict these pods at once."""
         wanted = Counter([budget for pod in pods for budget in pod.budgets])
         return sorted(budget.name for budget, number in wanted.items() if self.left(budget) < number)
 
     def ends_s(self) -> list[float]:
-        """Return the times at which pods may be asked again whose stop was refused."""
+        """Return the times at which a refused eviction may be tried again."""
         return [at_s + self._rules.retry for at_s in self._refused.values()]
 
     def was_refused(self, pod: Pod) -> bool:

@@ -13,11 +13,11 @@ from weir.engine.victim_search import VictimSearch
 from weir.state.capacity_columns import Bools
 
 _DOMAINS_MOST = 8
-"""Domains in which capacity may be freed, those that lack least first."""
+"""Number of domains that may be cleared, those that lack least first."""
 
 
 class DomainClearing:
-    """Domains that may be cleared in one cycle, with candidates since capacity was last freed."""
+    """Domains that moves may clear in one cycle, and the candidates tried since capacity was last freed."""
 
     def __init__(self, context: PreemptionContext) -> None:
         self._context = context
@@ -43,7 +43,7 @@ class DomainClearing:
     def clear_one(
         self, domains: Sequence[Bools], rules: PreemptionRules, way: PreemptionWay
     ) -> PreemptionPlan | FailedSearch | None:
-        """Free capacity in the cheapest domain, which may cost more than anywhere; None without domains."""
+        """Free capacity in the cheapest domain, even if other nodes were cheaper; None without domains."""
         if not domains:
             return None
         victims = self.candidates(rules, way, self._context.policy.topology.budget)

@@ -61,7 +61,7 @@ def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
 
 
 def _held(pods: Sequence[Pod]) -> tuple[float, float]:
-    """Return the devices these pods hold, and the most on one node."""
+    """Return the devices of these pods, and the maximum on one node."""
     if len(pods) == 1:
         devices = devices_of(pods)
         return devices, devices

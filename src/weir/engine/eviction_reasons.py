@@ -19,7 +19,7 @@ from weir.state.usage_history import HOUR_S
 _SAME_S = 18.0
 """Difference in device seconds below which two choices cost the same: half a hundredth of a GPU-hour."""
 _ROUND_FROM = 10.0
-"""GPU-hours from which they are shown without decimals."""
+"""GPU-hours from which numbers are shown without decimals."""
 _RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)
 
 

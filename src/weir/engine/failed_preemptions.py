@@ -1,4 +1,4 @@
-"""Failed preemptions: attempts that needn't be made again in this cycle or while nothing changes."""
+"""Failed preemptions: attempts that are skipped in this cycle, or while nothing changes."""
 
 from collections.abc import Set as AbstractSet
 
@@ -26,7 +26,7 @@ class FailedPreemptions:
         self.consolidations: dict[ConsolidationAttempt, bool] = {}
 
     def consolidation_key(self, rules: PreemptionRules) -> ConsolidationAttempt | None:
-        """Return the key of requests for which moves fail alike; None if more than the key matters."""
+        """Return a key of requests for which moves fail alike; None if more than the key matters."""
         candidate, job = rules.candidate, rules.job
         if job.is_running or job.stopped_for:
             return None
@@ -40,7 +40,7 @@ class FailedPreemptions:
         return candidate.of.wants, orders, affinity, rules.is_owner, job.topology, scattered
 
     def reclaim(self, rules: PreemptionRules, now_s: float) -> FailedReclaim | None:
-        """Return the kept failure of a reclaim for this request, if time hasn't ended it."""
+        """Return the kept failure of a reclaim for this request, unless time has ended it."""
         key = (rules.candidate.of, rules.candidate.at, rules.is_patient)
         known = self._cache.failed_reclaims(self._cluster).get(key)
         return None if known is None or now_s >= known.until_s else known
@@ -66,7 +66,7 @@ class FailedPreemptions:
         return bool(self._policy.min_runtime.any or self._policy.usage.k or self._cluster.refused)
 
     def _cycle_ends_s(self, job: Job, now_s: float) -> float:
-        """Return the time at which the next workload excluded as a preemption cycle becomes eligible."""
+        """Return the time at which the next workload protected by a preemption cycle becomes eligible."""
         ends = (at_s + self._policy.reserve_after for at_s in job.stopped_for.values())
         return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
 

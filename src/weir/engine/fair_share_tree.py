@@ -141,7 +141,7 @@ class FairShareTree:
             self._set(row, queues, given)
 
     def _set(self, row: int, queues: Iterable[int], shares: Iterable[float]) -> None:
-        """Set the share of a resource where it differs."""
+        """Set the shares of a resource that have changed."""
         share, versions = self.share, self.versions
         for queue, each in zip(queues, shares, strict=True):
             if share[queue][row] != each:

@@ -14,7 +14,7 @@ from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
 UNLIMITED_PODS = 1 << 40
-"""Copies of a request that needs nothing."""
+"""Number of copies of a request without any needs."""
 
 
 def both(one: Bools | None, other: Bools | None) -> Bools | None:

@@ -23,7 +23,7 @@ _CLASSES_KEPT = 64
 
 
 class FeasibilityCache:
-    """Evaluated constraints of one cluster under one policy; a change of either needs a new cache."""
+    """Evaluated constraints of one cluster and policy; a change of either needs a new cache."""
 
     def __init__(self, cluster: Cluster, policy: Policy, spread: Bools | None = None) -> None:
         self._cluster = cluster
@@ -97,7 +97,7 @@ class FeasibilityCache:
         return self._pod_rules
 
     def finest_domains(self) -> TopologyLevel | None:
-        """Return the finest level with more than one node a domain; small work keeps those whole."""
+        """Return the finest level with several nodes a domain; small work keeps such domains free."""
         for name in self._cluster.topologies:
             for level in reversed(self.levels(name)):
                 if level.count < (level.of >= 0).sum():
@@ -145,7 +145,7 @@ class FeasibilityCache:
         return self._gpus
 
     def nodes_without(self, models: frozenset[str]) -> Bools:
-        """Return the nodes whose devices are of none of these models."""
+        """Return the nodes without devices of these models."""
         found, nodes = self._without.get(models), self._cluster.nodes
         if found is None:
             found = self._without[models] = np.ones(len(self.spread), np.bool_)

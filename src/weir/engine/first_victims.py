@@ -8,7 +8,7 @@ from weir.model.reasons import EvictionRule
 from weir.state.jobs import Job
 
 _FIRSTS_MOST = 4
-"""Large victims with which a gang that found no capacity is tried again."""
+"""Large victims with which a failed gang search is repeated."""
 
 
 def first_under_limit(

@@ -1,4 +1,4 @@
-"""Fitting classes: pending workloads for which allocation is worth a try."""
+"""Fitting classes: pending workloads for which an allocation could succeed."""
 
 from collections.abc import Iterable, Iterator
 
@@ -29,7 +29,7 @@ class FittingClasses:
         self._known: dict[tuple[Wants, AffinityRules], bool] = {}
 
     def of_projects(self, projects: Iterable[int]) -> Iterator[EquivalenceClass]:
-        """Yield the classes of some projects that fit. Others don't count in the queue order."""
+        """Yield the fitting classes of some projects. Only these are in the queue order."""
         for project in projects:
             for of in self._cluster.waiting_of[project]:
                 if self.fits(of):

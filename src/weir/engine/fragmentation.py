@@ -94,7 +94,7 @@ class FragmentationScore:
         self._generation = self._states.generation
 
     def branch(self) -> "FragmentationScore":
-        """Return a copy for further shapes, whose numbers mean other shapes elsewhere."""
+        """Return a copy for further shapes; the copy's shape numbers differ from others'."""
         copy = FragmentationScore(self._worth, self._devices, self._states)
         copy._base, copy._tables, copy._generation = self._base, self._tables.copy(), self._generation
         return copy

@@ -70,7 +70,7 @@ def protection_phrase(
 
 
 def names_phrase(names: Sequence[str], conjunction: str = "") -> str:
-    """Return a few of these names and the number of the others; `conjunction` stands before the last name."""
+    """Return some of these names and the number of the others, with `conjunction` before the last name."""
     more = len(names) - _NAMED_MOST
     if more > 0:
         return f"{', '.join(names[:_NAMED_MOST])} and {more} more"
@@ -80,6 +80,6 @@ def names_phrase(names: Sequence[str], conjunction: str = "") -> str:
 
 
 def budgets_protect(names: Sequence[str]) -> str:
-    """Return that these disruption budgets protect something: a few of them and the number of the others."""
+    """Return the words for protection by these disruption budgets: some names and the number of others."""
     kind, verb = "PodDisruptionBudget", "protects" if len(names) == 1 else "protect"
     return f"{kind}{'' if len(names) == 1 else 's'} {names_phrase(names)} {verb}"

@@ -20,7 +20,7 @@ class IncompleteGangs:
         self._now_s = now_s
 
     def times_s(self) -> list[float]:
-        """Return the times at which they are stopped."""
+        """Return the times at which they are evicted."""
         return [self._grace_ends_s(job) for job in self._cluster.incomplete.values()]
 
     def stop(self, plan: Plan, accounting: Accounting) -> None:
@@ -37,7 +37,7 @@ class IncompleteGangs:
                     plan.evictions.append(Eviction(key_of(pod), cause))
 
     def _late(self, plan: Plan) -> Iterator[Job]:
-        """Yield gangs past their grace that stay incomplete."""
+        """Yield gangs that are still incomplete after their grace."""
         incomplete = self._cluster.incomplete
         late = sorted(name for name, job in incomplete.items() if self._grace_ends_s(job) <= self._now_s)
         if not late:

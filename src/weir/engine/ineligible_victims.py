@@ -39,7 +39,7 @@ class HeldAmounts:
     budgets: Counter[str] = field(default_factory=Counter)
 
     def add(self, part: HeldPart, *, protection: Protection | None = None) -> None:
-        """Count a part, by its protection from one requester, if that comes first."""
+        """Count a part under its protection from one requester, by precedence."""
         self.units[protection or part.protection] += part.units
         if protection is None:
             for name in part.budgets:
@@ -55,7 +55,7 @@ class ProjectHoldings:
 
 
 class RunningHoldings:
-    """Holdings of all projects in one state, counted once for all requesters that may use the same nodes.
+    """Holdings of all projects in one state, counted once for all requesters with the same feasible nodes.
 
     `nodes` masks the nodes that count; None: all nodes.
     """
@@ -70,7 +70,7 @@ class RunningHoldings:
 
     @property
     def until_s(self) -> float:
-        """Return the next time at which waiting alone ends the protection of any work."""
+        """Return the next time at which a protection ends without an event."""
         if self._until_s is None:
             ends_s = self._disruptions.ends_s()
             if self.policy.min_runtime.any:
@@ -111,7 +111,7 @@ class RunningHoldings:
         return found
 
     def _without_nominated(self, found: Mapping[int, ProjectHoldings], row: int) -> None:
-        """Take off the capacity that quotas count for pods that don't run yet."""
+        """Subtract nominated capacity, which quotas count for pods that don't run yet."""
         for job in self.cluster.nominated.values():
             holdings = found.get(job.project)
             if holdings is None:

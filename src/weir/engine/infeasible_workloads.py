@@ -1,4 +1,4 @@
-"""Workloads that the nodes could never take, however idle, found once for all with the same request.
+"""Workloads that no idle nodes could take, checked once for all with the same request.
 
 No node matches one pod, or they can't hold the gang: too many pods, one topology domain, pods apart.
 Only what a bound proves is called impossible; a search that finds nothing proves nothing.
@@ -99,7 +99,7 @@ def best_domain(
     needs: Sequence[Need],
     affinity: AffinityRules,
 ) -> BestDomain:
-    """Return the domain in which most pods have capacity, each group counted by itself."""
+    """Return the domain with capacity for most pods, each group counted separately."""
     total = np.zeros(level.count, np.int64)
     for _, shape, need in needs:
         mask, _ = allocator.feasibility.feasible_nodes(shape, affinity)
@@ -118,7 +118,7 @@ def domain_name(cluster: Cluster, level: TopologyLevel, domain: int) -> str:
 
 
 def group_phrase(job: Job, group: str) -> str:
-    """Return which group pods are of; empty for a workload with a single group."""
+    """Return a phrase with the group of the pods; empty for a workload with a single group."""
     return f" of group {group}" if len(job.spec.groups) > 1 else ""
 
 
@@ -142,7 +142,7 @@ def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason
 
 
 def _apart(allocator: Allocator, idle: Capacity, need: Need, affinity: AffinityRules) -> Reason | None:
-    """Return why the pods of a group can't keep apart from one another as their rules demand."""
+    """Return the reason why anti-affinity or spread can't be satisfied within a group."""
     group, shape, pods = need
     own = [
         rule

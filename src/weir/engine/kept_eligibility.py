@@ -1,4 +1,4 @@
-"""Kept eligibility: options of pending workloads by project, checked again only where something changed."""
+"""Kept eligibility: options of pending workloads by project, checked again after changes only."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -67,7 +67,7 @@ class KeptEligibility:
         return copy
 
     def outdated(self, touched: Versions, policy: Policy, now_s: float) -> list[int]:
-        """Return the projects whose usage has changed, or to whose workloads time has given options."""
+        """Return the projects with changed usage, or with new options by time."""
         late = now_s - self._since_s >= policy.reclaim_share_after
         late |= now_s - self._gang_since_s >= policy.topology.patience
         return sorted({*changed_since(touched, self._touched), *np.flatnonzero(late).tolist()})
@@ -83,7 +83,7 @@ class KeptEligibility:
             self._since_s[project], self._gang_since_s[project] = eligibility[:2]
 
     def sets(self, projects: Iterable[int], free_milli: int) -> CandidateSets:
-        """Return the workloads of these projects that have options, where this much is free."""
+        """Return the workloads of these projects with options, given this much free capacity."""
         sets: CandidateSets = {}
         anyone: list[Member] = []
         for project in projects:
@@ -99,6 +99,6 @@ class KeptEligibility:
         return sets
 
     def forget(self, projects: Iterable[int]) -> None:
-        """Let these projects count as changed."""
+        """Mark these projects as changed."""
         for project in projects:
             self._touched[project] = _UNKNOWN

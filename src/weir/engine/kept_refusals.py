@@ -41,7 +41,7 @@ class QuotaAnswer(NamedTuple):
 
 
 class KeptClaim(NamedTuple):
-    """Claim of a class on capacity of others. It depends on usage, and on these versions until a time.
+    """Claim of a class on others' capacity. Valid for the same usage and versions, until a time.
 
     `denied` is None if there is a claim, so that victims have to be looked at.
     """
@@ -53,7 +53,7 @@ class KeptClaim(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KeptRefusal:
-    """Refusal of a class of pending workloads: it holds for these versions, until a time."""
+    """Refusal of a class of pending workloads. Valid for the same versions, until a time."""
 
     candidate: Candidate  # the workload that the refusal was computed for
     nodes: Reason | None  # reason if no node could take it even when idle; None if one could
@@ -81,7 +81,7 @@ class KeptRefusals:
 
 
 def shared(table: dict[Key, Found], key: Key, found: Found) -> Found:
-    """Return an equal result of before, so that refusals made of it stay as they are."""
+    """Return the earlier one of two equal results, so that refusals made of it stay equal."""
     before = table.get(key)
     if before is None or before != found:
         before = table[key] = found

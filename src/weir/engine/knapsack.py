@@ -12,11 +12,11 @@ from weir.state.capacity_columns import Bools, Floats, Ints
 
 NO_BOUND = float("-inf")
 _STEPS_MOST = 20
-"""Amounts of a device that bounds keep apart."""
+"""Number of amounts of a device that bounds distinguish."""
 
 
 def min_devices_to_move(free: Ints, wanted: int, victims: VictimColumns, moves: Bools) -> Ints:
-    """Return by node the least devices to move so that one pod fits; -1 if it can't fit.
+    """Return by node the fewest devices to move so that one pod fits; -1 if it can't fit.
 
     Victims that may be stopped are gone first. Moved victims need free devices elsewhere.
 

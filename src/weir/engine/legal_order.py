@@ -11,7 +11,7 @@ from weir.model.reasons import EvictionRule
 from weir.state.jobs import Pod
 
 _TRIED_MOST = 5_000
-"""Victims taken that one search orders once more: a gang's search takes thousands, for each node it tries."""
+"""Number of victims that one search reorders; a gang search tries thousands of nodes."""
 
 
 class LegalOrder:
@@ -46,7 +46,7 @@ class LegalOrder:
     def find(
         self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]] = ()
     ) -> list[tuple[Victim, EvictionRule]] | None:
-        """Return an order in which all of them may be evicted one after another; None without one.
+        """Return an order in which each of them may be evicted; None if there is none.
 
         Victims nearer to the requester in the tree go first, since they lower the usage of its own queues.
         The largest of a queue goes last, since a queue gives only while it is over its quota. A thorough
@@ -66,7 +66,7 @@ class LegalOrder:
     def _between(
         self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]]
     ) -> list[tuple[Victim, EvictionRule]] | None:
-        """Return an order of victims of which some go before those taken; None after too many tries."""
+        """Return an order with some victims inserted before chosen ones; None after too many tries."""
         self._tried += len(taken)
         if self._tried > _TRIED_MOST:
             self.gave_up = True

@@ -19,15 +19,15 @@ from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.shapes import CPU_ROW, MEMORY_ROW, RequestShape
 
 MAX_KINDS = 100
-"""Kinds of requests that count, the most frequent first."""
+"""Number of request kinds in the mix, the most frequent first."""
 CAPACITY_WEIGHT = 0.5
 """Weight of the copies of a kind that still fit; the capacity free for the kind has weight 1."""
 REST_WEIGHT = 8.0
 """Weight of the likely use of the rest of a device, on the same scale."""
 REST_DRAWS = 64
-"""Requests that will come by while the rest of a device waits for its use."""
+"""Number of requests that are expected while the rest of a device is unused."""
 MIN_SCARCITY = 0.001
-"""Least part of the pool that counts as packable capacity of a kind."""
+"""Lower bound of the packable capacity of a kind, as a part of the pool."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class HostFit(NamedTuple):
 
 
 class MixWorth:
-    """Worth of nodes to the request mix, and its fall when a pod is placed.
+    """Value of free capacity for the request mix, and its decrease when a pod is placed.
 
     `kinds` is the number of kinds of requests that count; without any there is no worth. `class_of` is equal
     for nodes that the same kinds may use. `most` is the most that a thousandth of a device can be worth.

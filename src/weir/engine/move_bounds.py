@@ -18,11 +18,11 @@ from weir.state.running_pods import RunningColumns
 from weir.state.shapes import GPU_ROW, RequestShape
 
 _PARTS = 4
-"""Parts of a device that bounds keep apart."""
+"""Number of parts of a device that bounds distinguish."""
 
 
 class MoveBounds:
-    """Possible moves of one cycle, their prices, and the projects whose work is always movable."""
+    """Possible moves of one cycle, with their prices, and projects whose workloads may always be moved."""
 
     def __init__(self, allocator: Allocator) -> None:
         self._cluster = allocator.cluster

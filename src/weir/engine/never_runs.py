@@ -15,14 +15,14 @@ NO_EXCESS: Excess = MappingProxyType({})
 
 
 class NeverRuns:
-    """Classes of such workloads. Each class is checked once."""
+    """Pending classes that can never run on the cluster. Each class is checked once."""
 
     def __init__(self) -> None:
         self._classes: dict[EquivalenceClass, None] = {}
         self._asked = 0  # number of classes that existed at the last call
 
     def branch(self, branched: Cluster) -> "NeverRuns":
-        """Return a copy for a branch of the cluster, which has some of the classes as its own."""
+        """Return a copy for a branch of the cluster, in which some classes are replaced by copies."""
         copy = NeverRuns()
         own = [branched.waiting.get(of.key) for of in self._classes]
         copy._classes = {of: None for of in own if of is not None and of.number < self._asked}

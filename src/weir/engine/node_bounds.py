@@ -50,7 +50,7 @@ class NodeBounds:
         return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= idle_devices
 
     def least_price(self, pods: int) -> float:
-        """Return a lower bound of the price of capacity for this many pods; free nodes cost nothing."""
+        """Return a lower bound of the price of capacity for this many pods; free nodes cost 0."""
         free = 0
         if self._shape.whole:
             free = int((self._capacity.whole // self._shape.devices)[self._open].sum())
@@ -76,7 +76,7 @@ class NodeBounds:
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
 
     def _cheapest(self, takeable: VictimEntries) -> list[tuple[int, float, int]]:
-        """Return the least prices of whole devices by node; kept while victims and free capacity are these.
+        """Return least prices of whole devices by node, cached for the same victims and free capacity.
 
         A search may begin after pods of its gang were placed where an earlier search found more free.
         """
@@ -113,7 +113,7 @@ class NodeBounds:
         self.unknown = [node for node in sorted(held) if count[node]]
 
     def _bound_part(self, takeable: VictimEntries, price_most: float) -> None:
-        """Bound the nodes that lack a part of a device and nothing else, by the device cheapest to free."""
+        """Bound nodes that lack only a part of a device, by the cheapest device to free."""
         columns, memory, shape = self._capacity.columns, self._capacity.device_memory, self._shape
         share, milli = columns.share[: len(memory)], np.full(len(memory), shape.share_milli)
         if shape.gpu_memory:

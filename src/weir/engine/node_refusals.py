@@ -72,7 +72,7 @@ def sentence_of(refusals: NodeRefusals, nodes: Iterable[Node | None], request: R
 
 
 def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:
-    """Return the request beside the largest amount of any node; None for a cause that isn't an amount."""
+    """Return the request compared with the largest amount of a node; None for other causes."""
     match cause:
         case "devices" | "no devices":
             asked, most = _gpus(request.devices), max(node.gpus for node in nodes)
@@ -126,7 +126,7 @@ def claim_phrase(resource: str) -> str:
 
 
 def taint_phrase(resource: str, nodes: Iterable[Node | None]) -> str:
-    """Return how many devices only taints keep from a claim; empty if none, or if it is no claim."""
+    """Return the words for devices that only taints keep from a claim; empty if there are none."""
     name = f"{TAINTED_PREFIX}{resource.removeprefix(CLAIMS_PREFIX)}"
     count = sum(node.capacity.get(name, 0) for node in nodes if node is not None)
     if not count:

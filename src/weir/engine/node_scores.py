@@ -24,7 +24,7 @@ PREFERENCE_BITS = 63 - TIE_BITS - COST_BITS
 """Bits of a rank for the preference of a node; the bits below decide among equal preferences."""
 _PREFERENCE_MIDDLE = 1 << (PREFERENCE_BITS - 1)
 _FEW = 4
-"""Nodes up to which they are ranked one by one."""
+"""Number of nodes up to which they are ranked one by one."""
 _UNKNOWN = -1, -1
 """A best node, and a rank that none is below."""
 

@@ -1,4 +1,4 @@
-"""Node states by number: a score of a state holds for every node in that state.
+"""Node states by number: nodes in the same state share their scores.
 
 Nodes of one make that hold nothing are all alike, and so are many others. What is worked out by state is
 worked out once, however many nodes there are and however often they come back to it.
@@ -11,7 +11,7 @@ from weir.state.capacity_columns import Ints
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
 _FEW = 8
-"""Nodes up to which they are read one by one."""
+"""Number of nodes up to which they are read one by one."""
 _MOST_FIRST = 1 << 14
 _MOST_PER_NODE = 4
 

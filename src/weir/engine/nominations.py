@@ -13,7 +13,7 @@ from weir.state.capacity_columns import CapacityColumns
 from weir.state.jobs import Job, Phase, Pod
 
 BLOCKED_S = 10.0
-"""Time for which capacity may be blocked: drivers restart, and claims end some time after their pods."""
+"""Tolerated time of blocked capacity: drivers restart, and claims end some time after their pods."""
 
 
 class Nominations:
@@ -31,7 +31,7 @@ class Nominations:
         self.blocked: dict[str, float | None] = {}
 
     def ended(self) -> Iterator[tuple[str, list[NodePlacement] | None]]:
-        """Yield each workload whose nomination ends, with the placements to bind; None to release it."""
+        """Yield the ended nominations by workload, with the placements to bind; None: release it."""
         for name in self._awaited.keys() - self._cluster.nominated.keys():
             del self._awaited[name]
         for name in sorted(self._cluster.nominated):

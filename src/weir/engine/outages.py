@@ -35,7 +35,7 @@ class NodeOutage:
 
 
 class OutageRules:
-    """Outages of the cluster at one time. It is false if there are none, which costs nothing."""
+    """Outages of the cluster at one time. The object is false if there are none."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self._cluster = cluster
@@ -62,7 +62,7 @@ class OutageRules:
         return bool(self._outages)
 
     def barring(self, job: Job, *, moved: bool = False) -> list[NodeOutage]:
-        """Return the outages into which a workload would run if it started now.
+        """Return the outages that would interrupt a workload started now.
 
         Pods that a running workload adds end with it; a workload that is `moved` starts its run again.
         """
@@ -108,7 +108,7 @@ class OutageRules:
 
     @contextmanager
     def withheld(self, capacity: Capacity, job: Job, *, moved: bool = False) -> Iterator[None]:
-        """Withhold the single devices that outages bar a workload from, while it is placed."""
+        """Withhold single devices with such an outage during the placement of a workload."""
         devices = self._barred_devices(job, moved) if self._outages else {}
         for node, some in devices.items():
             capacity.withhold(node, some)
@@ -133,11 +133,11 @@ class OutageRules:
         return {node: sorted(devices) for node, devices in found.items()}
 
     def _bars(self, job: Job, moved: bool) -> Bools:
-        """Return which outages a workload would run into if it started now."""
+        """Return the outages that would interrupt a workload started now."""
         return self._barred(job, moved=moved)[0]
 
     def _barred(self, job: Job, *, moved: bool) -> tuple[Bools, float]:
-        """Return which outages bar a workload, and until when; workloads with the same terms share it."""
+        """Return these outages, and the time until which they stay the same, by the terms of a workload."""
         longest_s = self.longest_run_s(job)
         started_s = None if moved or longest_s is None else job.started_s
         has_kept = longest_s is None or job.ran_s > 0

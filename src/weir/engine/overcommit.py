@@ -45,7 +45,7 @@ class NodeDeviceUsage:
 
     @property
     def excess_milli(self) -> int:
-        """Return how much more is in use than there is."""
+        """Return the thousandths of devices in use beyond those of the node."""
         return max(0, self.needed_milli - self.gpus * WHOLE_MILLI)
 
 
@@ -69,7 +69,7 @@ class OvercommittedNode:
 
 @dataclass(slots=True)
 class OvercommitRelief:
-    """Pods to be stopped, nodes that stay over-committed all the same, and when to look again."""
+    """Pods to evict, nodes that stay over-committed without a remedy, and the time of the next check."""
 
     evictions: list[Eviction] = field(default_factory=list)
     stuck: set[str] = field(default_factory=set)
@@ -186,14 +186,14 @@ def _over_quota(cluster: Cluster, job: Job, freed: Counter[int]) -> bool:
 
 
 def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
-    """Count the amounts that each queue will no longer hold."""
+    """Add the amounts that each queue releases."""
     for pod in pods:
         for queue in pod.job.path:
             freed[queue] += pod.charge_milli()
 
 
 def stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> list[Pod]:
-    """Return these pods of a workload, or all of them where too few would be left for its gang."""
+    """Return these pods of a workload; all its pods if its gang would fall below its minimum."""
     running = [pod for pod in job.running_pods() if key_of(pod) not in gone]
     leaving = Counter(pod.group for pod in pods)
     there = Counter(pod.group for pod in running)

@@ -28,7 +28,7 @@ _UNKNOWN = -1
 
 
 class Peers:
-    """Classes whose keys differ in share, age and name alone, in rising order; at least one."""
+    """Classes whose keys differ only in share, age and name, in ascending order; never empty."""
 
     __slots__ = ("_like", "_ran_s", "_samples", "entries", "key", "runtime", "size")
 
@@ -62,7 +62,7 @@ class Peers:
 
 
 class RequestLine:
-    """Classes with equal requests, at least one, and their entries as far as the line was read."""
+    """Classes with equal requests, and sorted entries of those read so far; never empty."""
 
     __slots__ = ("_believed", "_entered", "_learned", "_peers", "classes", "stale")
 
@@ -183,7 +183,7 @@ class PendingOrder:
         return line.peers(self._cluster, order, served_of)
 
     def note_charged(self, projects: Iterable[int]) -> None:
-        """Enter projects as this cycle leaves them; the next one enters them again."""
+        """Enter projects with their usage in this cycle; the next cycle enters them again."""
         projects = list(projects)
         self._note_stale(projects)
         for project in projects:

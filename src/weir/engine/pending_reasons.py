@@ -16,7 +16,7 @@ from weir.state.jobs import Job, Phase
 def pending_reason(
     cluster: Cluster, policy: Policy, job: Job, now_s: float, cache: EngineCache | None = None
 ) -> Reason | None:
-    """Return the reason for which some pods of one workload don't run; None if all of them do."""
+    """Return the reason why some pods of a workload don't run; None if all run."""
     return PendingReasonFinder(cluster, policy, now_s, cache or EngineCache()).find(job)
 
 
@@ -37,7 +37,7 @@ class PendingReasonFinder:
         self._sentences = RefusalSentences(cluster, now_s)
 
     def find(self, job: Job) -> Reason | None:
-        """Return the reason for which some pods of a workload don't run; None if all of them do."""
+        """Return the reason why some pods of a workload don't run; None if all run."""
         if job.is_ready and all(
             pod.phase is Phase.RUNNING or (pod.phase is Phase.ABSENT and pod.nomination is None)
             for group in job.pods
@@ -93,7 +93,7 @@ class PendingReasonFinder:
 
 
 def _not_ready(job: Job) -> Reason:
-    """Return the reason of a gang with too few pods; of one group, if it is that one's."""
+    """Return the reason of a gang with too few pods, with the group if one is short."""
     named = ""
     there = [group.count - absent for group, absent in zip(job.spec.groups, job.absent, strict=True)]
     have, need = sum(there), sum(job.needed)

@@ -1,4 +1,4 @@
-"""Refusals of all pending workloads of one state, kept while nothing that they depend on changes.
+"""Refusals of all pending workloads of one state, kept while their inputs are unchanged.
 
 The checks are those of the decision: quotas, nodes, limits, free capacity and its owners. None is run again
 for a class whose refusal still holds, and what classes have in common is computed once.
@@ -66,7 +66,7 @@ class PendingRefusals:
         return refusal
 
     def _opened(self) -> CapacityRefusals:
-        """Return the checks of this state; a plan that acts keeps no refusal: it may not be carried out."""
+        """Return the checks of this state. Refusals of a plan with actions aren't kept: it may fail."""
         if self._capacity is None:
             assert self.is_current, "refusals are those of one state"
             allocator = self._allocator or new_allocator(self._cluster, self._policy, self.now_s, self._cache)
@@ -105,7 +105,7 @@ class PendingRefusals:
         return kept
 
     def _quota_holds(self, kept: KeptRefusal, of: EquivalenceClass, versions: StateVersions) -> bool:
-        """Return True if the quota checks of a class need not be asked again."""
+        """Return True if the kept quota checks of a class are still valid."""
         job = of.first
         return (
             kept.versions.usage == versions.usage

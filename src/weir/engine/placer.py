@@ -38,7 +38,7 @@ class Placer(PodPlacer):
         return BacktrackingSearch(self, request, self.steps_most).run()
 
     def _beside(self, groups: Sequence[int], request: PlacementRequest) -> list[NodePlacement] | None:
-        """Place in one domain after another where the first pod would decide on the domain."""
+        """Try one domain after another if the first pod would decide on the domain."""
         job, pods, affinity, within = request
         for group in groups:
             for domain in self.rules.beginnings(self.capacity.columns, job.shapes[group]):

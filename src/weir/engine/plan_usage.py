@@ -31,7 +31,7 @@ def assert_accounted(cluster: Cluster, overlay: UsageOverlay, plan: Plan) -> Non
 
 
 def _changes(cluster: Cluster, plan: Plan) -> dict[int, list[int]]:
-    """Return the thousandths of GPUs and the pods by which a plan changes each project."""
+    """Return the change of each project by a plan: thousandths of GPUs, and pods."""
     changes: dict[int, list[int]] = {}
     jobs, node_at, device_memory = cluster.jobs, cluster.node_at, cluster.device_memory
     for places in (plan.binds, *[nominated.places for nominated in plan.nominations]):

@@ -48,7 +48,7 @@ class RuleCount:
     selected: Bools | None = None
 
     def most(self) -> int:
-        """Return the pods that a domain may have before one more comes, by anti-affinity or a spread."""
+        """Return the number of matching pods at which a domain still takes one more."""
         return 0 if self.selected is None else self.rule.max_skew + self.least - self.is_own
 
     def open_nodes(self) -> Bools:
@@ -96,7 +96,7 @@ class PodAffinityRules:
         return found
 
     def open_to(self, columns: CapacityColumns, shape: RequestShape, itself: int = _NO_NODE) -> Bools:
-        """Return the nodes on which no rule forbids one more pod; one counted on `itself` would leave it."""
+        """Return the nodes open to one more pod by all rules, without `itself` if it is counted there."""
         open_ = np.ones(columns.free.shape[1], np.bool_)
         for rule, mark in shape.pod_rules:
             if not rule.weight:
@@ -108,7 +108,7 @@ class PodAffinityRules:
         return not shape.pod_rules or bool(self.open_to(columns, shape)[node])
 
     def stays(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
-        """Return True if the rules would let a counted pod of a shape come to its node again."""
+        """Return True if a counted pod could be placed on its node again by the rules."""
         return not shape.pod_rules or bool(self.open_to(columns, shape, itself=node)[node])
 
     def refusal(self, columns: CapacityColumns, shape: RequestShape, node: int) -> PodAffinityRule | None:
@@ -133,7 +133,7 @@ class PodAffinityRules:
     # Pods to remove
 
     def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
-        """Return the pods to remove before a shape may come to a node; None if that doesn't help."""
+        """Return the pods to remove before a node takes the shape; None if no removal helps."""
         found: list[ExcessPods] = []
         for rule, mark in shape.pod_rules:
             if rule.weight:
@@ -149,7 +149,7 @@ class PodAffinityRules:
         return found
 
     def closed(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
-        """Return the nodes that stay closed to a shape while none but pods with `removable` marks go.
+        """Return the nodes that stay closed unless pods with other marks than `removable` leave.
 
         Only anti-affinity closes a node like this: a spread allows more pods once there are more elsewhere.
         """
@@ -203,7 +203,7 @@ class PodAffinityRules:
         return RuleCount(rule, level, pods, is_own, int(pods[there].min()) if is_spread else 0, selected)
 
     def _selected_by(self, shape: RequestShape, rule: PodAffinityRule) -> Bools:
-        """Return the nodes whose domains a shape spreads over."""
+        """Return the nodes of the domains over which a shape spreads."""
         key = shape.constraint, rule.every_node, rule.untainted
         found = self._selected.get(key)
         if found is None:

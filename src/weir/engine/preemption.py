@@ -14,11 +14,11 @@ from weir.engine.refusals import RefusalKind
 from weir.model.workloads import WorkloadType
 
 REPLICAS_AT_ONCE_MOST = 64
-"""Replicas of one service for which capacity is freed in one cycle."""
+"""Replicas of a service for which one cycle frees capacity."""
 PODS_AT_ONCE_MOST = 24_000
-"""Pods looked at for the plans of one cycle; the cycle that follows goes on with the others."""
+"""Pods examined for the plans of one cycle; the next cycle continues with the others."""
 STOPPED_POD_COUNTS = 64
-"""Pods of the cluster whose look costs as much as a pod that is stopped or placed."""
+"""Cluster pods whose examination costs as much as one stopped or placed pod."""
 
 
 class Preemptor:
@@ -80,14 +80,14 @@ class Preemptor:
                     return
 
     def _pods_looked_at(self, plan: PreemptionPlan) -> int:
-        """Return how many pods the search for a plan looks at: a bound of its time, without caches."""
+        """Return the number of pods that the search for a plan examines, a bound of its time."""
         if plan.kind is None:
             return 0
         going = len(plan.stopped) + len(plan.placements) + sum(len(places) for _, places, _ in plan.moved)
         return sum(map(len, self._cluster.pods_on)) + STOPPED_POD_COUNTS * going
 
     def _followers(self, served: Candidate) -> list[Candidate]:
-        """Return the candidates after a workload for which capacity was freed.
+        """Return the candidates after a workload with freed capacity.
 
         A service gets capacity for several replicas in one cycle: its victims stop at the same time.
         """

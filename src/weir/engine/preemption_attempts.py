@@ -1,4 +1,4 @@
-"""Attempts to free capacity for a workload: way by way, except for those that are known to fail."""
+"""Attempts to free capacity for a workload, way by way, without those known to fail."""
 
 from weir.engine.allocate import Allocator
 from weir.engine.cheapest_moves import cheapest_moves
@@ -18,7 +18,7 @@ from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_search import VictimSearch
 
 _NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
-"""Kinds whose failures say nothing of a reclaim."""
+"""Kinds whose failures don't predict those of a reclaim."""
 
 
 class PreemptionAttempts:

@@ -75,7 +75,7 @@ class PreemptionCache:
         self._changes = -1  # value of `cluster.changes` for `_failed_reclaims`
 
     def branch(self, start: int) -> "PreemptionCache":
-        """Return a copy of the parts that outlast changes, for a capacity whose log begins at a position."""
+        """Return a copy of the parts that stay valid, for a capacity whose log starts at a position."""
         copy = PreemptionCache()
         copy.failed_consolidations = {
             key: failed._replace(log_position=failed.log_position - start)
@@ -113,7 +113,7 @@ class PreemptionCache:
         self._failed_reclaims.clear()
 
     def wake(self, cluster: Cluster) -> None:
-        """Forget results that hold only while nothing but checkpoints happens."""
+        """Drop results that are valid only until an event other than a checkpoint."""
         self.candidate_sets = None
         self.sleeping.clear()
         if len(self.failed_consolidations) > 2 * len(cluster.waiting) + _CLASSES_KEPT:

@@ -11,7 +11,7 @@ from weir.state.jobs import Job, Pod
 
 
 class PricedVictim(NamedTuple):
-    """A workload's only pod, with whole devices: values that hold for every requester of a cycle.
+    """A workload's only pod, with whole devices: values that are the same for every requester of a cycle.
 
     `kind` is what its tier depends on, beside usage: project, priority, and whether quotas don't protect it.
     """

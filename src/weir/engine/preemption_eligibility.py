@@ -1,4 +1,4 @@
-"""Preemption eligibility: the pending workloads for which preemption is worth a search."""
+"""Preemption eligibility: the pending workloads for which preemption could succeed."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,7 @@ from weir.state.jobs import EquivalenceClass, Job
 
 
 class PreemptionEligibility:
-    """Cheap checks of each class of pending workloads, kept while nothing they depend on changes."""
+    """Cheap checks of each pending class, kept while their inputs are unchanged."""
 
     def __init__(self, allocator: Allocator, bounds: ReclaimBounds) -> None:
         self._allocator = allocator
@@ -93,7 +93,7 @@ class PreemptionEligibility:
         return Eligibility(since_s, gang_since_s, preemptors, movers, least_milli)
 
     def may_take_idle(self, of: EquivalenceClass) -> bool:
-        """Return True if unprotected idle work and free capacity hold as many devices as it requests."""
+        """Return True if unprotected idle work and free capacity have as many devices as the request."""
         idle, needed = self._cluster.unprotected, of.step.gpu_milli
         if not idle or not needed:
             return False
@@ -105,7 +105,7 @@ class PreemptionEligibility:
         return lowest_priority(self._cluster, self._policy, of.project) < of.first.priority
 
     def _has_claim(self, of: EquivalenceClass, job: Job) -> bool:
-        """Return True if it may be allowed to reclaim although its project's quota doesn't cover it."""
+        """Return True if it may reclaim although its project's quota doesn't cover it."""
         if not job.preemptible or self._now_s - job.waits_since_s >= self._policy.reclaim_share_after:
             return True
         quota = self._cluster.ledger.quota

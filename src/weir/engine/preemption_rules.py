@@ -74,7 +74,7 @@ class PreemptionRules:
 
     @property
     def _claims(self) -> bool:
-        """Return True if it may reclaim within its own department: as an owner, or after its patience."""
+        """Return True if it may reclaim within its own department: in quota, or after its patience."""
         return self.is_owner or (self.is_patient and self.in_share)
 
     @property
@@ -91,7 +91,7 @@ class PreemptionRules:
         return self.policy.reclaim_share_after > 0 or self.is_patient or above
 
     def by_share(self, level: int) -> bool:
-        """Return True if every queue from that level of its path down stays within its fair share."""
+        """Return True if every queue of its path from that level down stays within its fair share."""
         return self.is_patient and (
             self._fixed or all(self._overlay.in_share(queue, self.request) for queue in self.path[level:])
         )
@@ -150,7 +150,7 @@ class PreemptionRules:
         return None
 
     def _in_quota_below(self, level: int) -> bool:
-        """Return True if it stays within all quotas below a level too: else its own work would go first."""
+        """Return True if it stays within all quotas below a level, else it would be reclaimed itself."""
         return self._fixed or (
             self._entitled
             and all(self._overlay.in_quota(queue, self.request) for queue in self.path[level:-1])
@@ -200,7 +200,7 @@ def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
 
 
 def cycle_ends_s(rules: PreemptionRules, victim: str) -> float | None:
-    """Return the time until which a workload is left alone, since the requester was stopped for it."""
+    """Return the time until which a workload is protected, since the requester was evicted for it."""
     at_s = rules.job.stopped_for.get(victim)
     ends_s = None if at_s is None else at_s + rules.policy.reserve_after
     return ends_s if ends_s is not None and rules.now_s < ends_s else None

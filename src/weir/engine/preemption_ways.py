@@ -10,7 +10,7 @@ from weir.engine.reclaim_bounds import ReclaimBounds
 
 
 class PreemptionWays:
-    """Ways of one cycle. A way without any chance is left out by cheap checks."""
+    """Ways of one cycle. Cheap checks exclude ways that can't succeed."""
 
     def __init__(
         self, context: PreemptionContext, bounds: ReclaimBounds, eligibility: PreemptionEligibility

@@ -66,7 +66,7 @@ class Candidate:
         return Candidate(self.of, self.at, placed)
 
     def otherwise(self) -> "Candidate | None":
-        """Return the same workload with the next group that it may grow by, after this one didn't fit."""
+        """Return the workload with the next group it may grow by, after this one didn't fit."""
         if self.choice + 1 >= self.choices:
             return None
         return Candidate(self.of, self.at, self.placed if self.again else None, self.choice + 1)
@@ -126,7 +126,7 @@ class QueueOrder:
         return self._key_with(queue, best)
 
     def _key_with(self, queue: int, best: Candidate) -> tuple[object, ...]:
-        """Return the key by which a queue compares; empty if no sibling has pending work."""
+        """Return the sort key of a queue; empty if no sibling has pending work."""
         return () if queue in self._alone else self._overlay.key(queue, best.request)
 
     def next(self) -> Candidate | None:

@@ -48,7 +48,7 @@ class QuotaChecks(UsageBounds):
         return self.headroom_refusal(candidate.gpu_milli, capacity)
 
     def move_refusal(self, job: Job, request: Amounts, capacity: Capacity) -> QuotaRefusal | None:
-        """Return the first check that refuses running pods a new place if they count there as they do now."""
+        """Return the refusal of a move of running pods, which keep their charges; None if it is allowed."""
         refusal = self.quota_refusal(job, request)
         if refusal is not None or not self.headroom_milli or self._overlay.covers(job.path, request):
             return refusal

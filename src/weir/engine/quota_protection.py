@@ -7,7 +7,7 @@ from weir.engine.quota_overlay import QuotaOverlay
 
 
 class QuotaProtection(IntEnum):
-    """Degree to which quotas protect work from a requester; lower values are evicted first.
+    """Degree of protection by quotas from a requester; lower ones are evicted first.
 
     From where the paths part down to the project of the work, a queue either holds more than its quota in
     something that is asked for, or protects what it holds.
@@ -50,7 +50,7 @@ class ProtectionFinder:
         return _PROTECTIONS[found]
 
     def open_to(self, *, is_owner: bool) -> list[QuotaProtection]:
-        """Return the protections that work can have which the requester may evict, lowest first."""
+        """Return the protections that the requester may override, lowest first."""
         ledger = self._overlay.ledger
         found = [QuotaProtection.NONE]
         if ledger.depth > 1:
@@ -63,7 +63,7 @@ class ProtectionFinder:
 
     @property
     def own_over_quota(self) -> bool:
-        """Return True if the requester's project holds more than its quota of something asked for."""
+        """Return True if the requester's project is over its quota of a requested resource."""
         return not self._within_quota(self._path[-1])
 
     def _within_quota(self, queue: int) -> bool:

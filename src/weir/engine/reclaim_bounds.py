@@ -89,7 +89,7 @@ class ReclaimBounds:
         return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
 
     def _over(self, rules: PreemptionRules) -> Floats:
-        """Return the devices that each project can give before it is within its quota; 0 if ineligible.
+        """Return the devices that each project could release down to its quota; 0 if ineligible.
 
         Infinite where it gives for another reason than its devices, and below a department: that may be over
         quota while the project isn't, and one that gives opens others.

@@ -98,7 +98,7 @@ class RefusalSentences:
     def _shortfall(
         self, shortfall: QuotaShortfall | None, numbers: Numbers, so: str = "it may only use free capacity"
     ) -> str:
-        """Return which quota a reclaim would exceed, as a clause; the figures are added to `numbers`."""
+        """Return the quota that a reclaim would exceed, as a clause; add its figures to `numbers`."""
         if shortfall is None:
             return ""
         name, resource = self._queues[shortfall.queue].name, self._resources[shortfall.row]
@@ -167,7 +167,7 @@ class RefusalSentences:
         return ReasonCode.INSUFFICIENT_CAPACITY, f"insufficient capacity: {where}{rest}"
 
     def _older_claims(self, cause: OlderClaims, numbers: Numbers) -> str:
-        """Return whose claims use up the quota, as a clause."""
+        """Return the workloads whose claims use up the quota, as a clause."""
         names, project = list(cause.workloads), self._queues[cause.project].name
         numbers["older"], numbers["claimed"] = names, plain_amount(GPU, cause.claimed)
         amount = f" ({amount_phrase(GPU, cause.claimed)})" if cause.claimed else ""

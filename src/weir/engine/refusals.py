@@ -1,4 +1,4 @@
-"""Refusals of pending workloads, with their numbers, as the check knows that refused.
+"""Refusals of pending workloads, with the numbers of the check that refused.
 
 A refusal is data. `weir.engine.refusal_sentences` turns it into the reason that people read.
 """
@@ -85,13 +85,13 @@ class OlderClaims:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCycle:
-    """Victims that the workload was stopped for itself, with the time until which they are left alone."""
+    """Victims for which the workload itself was evicted, and the end of their protection."""
 
     partners: Mapping[str, float]
 
 
 class Protection(StrEnum):
-    """Causes that keep a running workload from eviction. Of several, the first is given."""
+    """Causes that protect a running workload from eviction, by precedence."""
 
     FIXED = "fixed"  # it is non-preemptible
     PRIORITY = "priority"  # same project, and its priority isn't lower
@@ -104,7 +104,7 @@ class Protection(StrEnum):
 
 
 class SearchEnd(IntEnum):
-    """End of a search for victims without success; the greatest counts of several searches."""
+    """Result of a failed search for victims; of several searches, the greatest."""
 
     SHORT = 0  # all victims together free too little
     NO_SET = 1  # no set of victims that rules and budgets allow frees enough
@@ -137,7 +137,7 @@ class IneligibleVictims:
 
 
 NoVictims = NoClaim | OlderClaims | PreemptionCycle | IneligibleVictims
-"""Causes for which no eviction helps a workload that is short of capacity."""
+"""Causes why no eviction helps a workload that lacks capacity."""
 
 
 @dataclass(frozen=True, slots=True)

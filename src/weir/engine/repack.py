@@ -109,7 +109,7 @@ class RepackPlanner:
         )
 
     def _may_still_go(self, pod: Pod) -> bool:
-        """Return True if the plan so far lets a pod go: a workload that gets a pod in it keeps its others."""
+        """Return True if a pod may still leave: not if the plan gives its workload another pod."""
         accounting = self._accounting
         if pod in accounting.leaving or pod.job.name in accounting.coming:
             return False
@@ -124,7 +124,7 @@ class RepackPlanner:
         return price_of_move(pod.job, [pod], self._policy.price, self._allocator.now_s)
 
     def _change(self, node: int, pod: Pod, queue: RepackQueue) -> Repacking | None:
-        """Return the pending pods that would replace a pod, as far as they fit; None without a gain."""
+        """Return the pending pods that would replace a pod; None without a gain."""
         held = round(devices_of([pod]) * WHOLE_MILLI)
         space = NodeSnapshot(self._capacity, node)
         space.hold(pod.shape, pod.devices, -1)
@@ -148,7 +148,7 @@ class RepackPlanner:
         return Repacking(gain, pod, tuple(come)) if gain >= self._gain_milli else None
 
     def _made(self, node: int, change: Repacking) -> list[NodePlacement] | None:
-        """Return the placements of the replacing pods; None, with nothing changed, unless all may come."""
+        """Return the placements of the new pods; None, with nothing changed, unless all fit."""
         goes, first = change.goes, {of: self._at[of] for of in change.come}
         placements: list[NodePlacement] = []
         with self._transaction.trial() as trial:

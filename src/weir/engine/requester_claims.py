@@ -12,7 +12,7 @@ from weir.state.usage_history import HOUR_S
 
 
 def no_claim(context: ReasonContext, rules: PreemptionRules) -> NoClaim | OlderClaims | None:
-    """Return the reason why a workload may evict nothing; None if it has a claim, or work of lower priority.
+    """Return the cause why a workload may evict nothing; None if it has a claim or lower-priority victims.
 
     Idle work without protection is open to every request for GPUs.
     """
@@ -32,7 +32,7 @@ def no_claim(context: ReasonContext, rules: PreemptionRules) -> NoClaim | OlderC
 
 
 def quota_shortfall(context: ReasonContext, rules: PreemptionRules) -> QuotaShortfall | None:
-    """Return the queue whose quota keeps a workload from reclaiming; None if it may reclaim, or never may."""
+    """Return the queue whose quota prevents a reclaim; None if it is allowed, or never is."""
     job = rules.job
     if rules.has_claim or not job.can_preempt:
         return None
@@ -45,7 +45,7 @@ def quota_shortfall(context: ReasonContext, rules: PreemptionRules) -> QuotaShor
 
 
 def claims_change_s(context: ReasonContext, rules: PreemptionRules) -> float:
-    """Return the time from which on a workload may gain a claim by waiting."""
+    """Return the time at which a workload may gain a claim by waiting."""
     job, policy = rules.job, context.policy
     times_s = [INFINITE]
     if rules.depends_on_share and not rules.is_patient:

@@ -1,4 +1,4 @@
-"""Reserved nodes: which a candidate may not use now, because others have waited longer for them."""
+"""Reserved nodes: closed to a candidate, because others have waited longer for them."""
 
 from collections.abc import Sequence
 
@@ -60,7 +60,7 @@ class ReservedNodes:
         self._known = [each for each in self._known if each.job is not candidate.job]
 
     def _applying(self, candidate: Candidate) -> list[Reservation]:
-        """Return the reservations of others that apply: none if it is preemptible or ends in time."""
+        """Return the reservations of others that bind it: none if it is preemptible or ends in time."""
         job = candidate.job
         if job.preemptible and not self._checks.in_quota(candidate):
             return []

@@ -10,7 +10,7 @@ from weir.engine.victim_sets import NodeCapacity, minimal_victim_sets
 from weir.state.shapes import RequestShape
 
 _BESIDE_MOST = 16
-"""Victims on the chosen node up to which the next choice among them is found."""
+"""Number of other victims on the chosen node up to which the next choice is searched among them."""
 
 
 @dataclass(frozen=True, slots=True)

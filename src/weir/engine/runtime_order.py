@@ -43,7 +43,7 @@ class RuntimeOrder:
         return self._share_weight * min(self._overlay.dominant(project, request)[0], _DOMINANT_MOST)
 
     def runtime_term(self, like: RuntimeKey, ran_s: float) -> float:
-        """Return ln of the mean remaining run time of workloads alike, after `ran_s`."""
+        """Return ln of the mean remaining run time of similar workloads, after `ran_s`."""
         remaining_s = self._cluster.runtimes.remaining_s(like, ran_s)
         assert remaining_s is not None
         return log(remaining_s)

@@ -82,7 +82,7 @@ class SwapPlanner:
         return None
 
     def _pending_order(self) -> PendingOrder:
-        """Return the order of pending workloads, for the usage that this plan leaves."""
+        """Return the order of pending workloads with the usage of this plan."""
         if self._order is None:
             allocator = self._allocator
             self._order = allocator.cache.pending_order
@@ -99,7 +99,7 @@ class SwapPlanner:
         return found
 
     def _counts(self, of: EquivalenceClass, at: int) -> bool:
-        """Return True if no workload of its project and size with a higher priority could come instead."""
+        """Return True if no workload of its project and size with a higher priority could start instead."""
         allocator, size = self._allocator, of.wants[1]
         if of in self._served or not allocator.feasibility.could_run(of):
             return False

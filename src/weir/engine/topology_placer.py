@@ -64,7 +64,7 @@ class TopologyPlacer:
     def _single(
         self, depth: int, pods: Pods, capacity_for: Mapping[int, Ints], base: Bools | None
     ) -> Iterator[Bools | None]:
-        """Yield domains of a level that fit it alone, those with least free capacity first."""
+        """Yield single domains of a level that fit it, those with least free capacity first."""
         if depth < 0:
             yield base
             return
@@ -95,7 +95,7 @@ class TopologyPlacer:
         yield from self._single(self._required, pods, capacity_for, self._open)
 
     def domains_to_clear(self, pods: Pods) -> list[Bools]:
-        """Return domains of its level, those that miss capacity for fewest pods first."""
+        """Return domains of its level, those that lack capacity for the fewest pods first."""
         capacity_for = self._capacity_for(pods)
         level = self._levels[max(self._required, self._preferred)]
         missing = np.zeros(level.count, np.int64)
@@ -130,5 +130,5 @@ class TopologyPlacer:
 
 
 def _on(nodes: Bools | None, counts: Ints) -> Ints:
-    """Return counts of these nodes; 0 for others."""
+    """Return the counts on these nodes, and 0 on others."""
     return counts if nodes is None else np.where(nodes, counts, 0)

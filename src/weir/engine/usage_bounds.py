@@ -74,7 +74,7 @@ class UsageBounds:
         return usage_on(self._cluster, placement.pod.shape, placement.node)
 
     def models_left(self, job: Job, request: Amounts = ()) -> dict[str, int]:
-        """Return the thousandths left to a workload of each bounded GPU model that a request doesn't name."""
+        """Return the thousandths left of each limited GPU model, for a request without a model."""
         left: dict[str, int] = {}
         names = self._cluster.rows.names
         for _, used, bounds in self._bounds_of(job):
@@ -86,13 +86,13 @@ class UsageBounds:
         return left
 
     def models_shut(self, job: Job, request: Amounts) -> frozenset[str]:
-        """Return the GPU models whose bounds don't cover a request that doesn't name them."""
+        """Return the GPU models whose limits exclude a request without a model."""
         milli = sum([amount for row, amount in request if row == GPU_ROW])
         left = self.models_left(job, request) if milli else {}
         return frozenset([model for model, have in left.items() if have < milli])
 
     def open_nodes(self, job: Job, request: Amounts) -> Bools | None:
-        """Return the nodes whose GPU model is open to all of a request; None for all nodes."""
+        """Return the nodes whose GPU model is open to a request; None for all nodes."""
         shut = self.models_shut(job, request)
         return self._feasibility.nodes_without(shut) if shut else None
 
@@ -111,7 +111,7 @@ def _first_over(bounds_by_kind: _Bounds, path: Sequence[int], request: Amounts) 
 
 
 def is_bound_by_quotas(job: Job) -> bool:
-    """Return True if the work may not exceed quotas: it isn't preemptible, or its budgets count as that."""
+    """Return True if the work may not exceed quotas: it is non-preemptible, or its budgets make it so."""
     return not job.preemptible or job.spec.lapsed
 
 

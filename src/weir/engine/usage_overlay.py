@@ -1,4 +1,4 @@
-"""Usage overlay: usage of each queue during the cycle, beside its quota and its fair share."""
+"""Usage overlay: usage of each queue during the cycle, with its quota and fair share."""
 
 from collections.abc import Callable, Sequence
 

@@ -84,11 +84,11 @@ class VictimCandidates:
         return VictimCandidates(self._context, rules, self.way, self.move_budget, self._kept)
 
     def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
-        """Return a legal order of victims, with those that a thorough attempt has taken; None if none."""
+        """Return a legal order of these victims and those chosen so far; None if there is none."""
         return self.order.find(victims, self.victims or ())
 
     def limits(self, victims: Sequence[Victim]) -> Permits | None:
-        """Return which sets of these units may go; None if the usual search does.
+        """Return the permitted sets of these victims; None if the usual search applies.
 
         That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too; of one
         project, fewer victims may go if all may. Then it only sorts by allowances, if any are used up.
@@ -106,7 +106,7 @@ class VictimCandidates:
         return self._disruptions.any and any(pod.budgets for job in self.jobs for pod in self.running(job))
 
     def allowances(self, victims: Sequence[Victim]) -> int:
-        """Return the disruption allowances that these victims use up; 0 unless the attempt spares them."""
+        """Return the allowances that evicting these victims uses; 0 unless the attempt prefers to spare them."""
         if not self.spares_budgets:
             return 0
         return sum(len(pod.budgets) for victim in victims for pod in victim.pods)
@@ -232,7 +232,7 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
 def _only_pod(
     candidates: VictimCandidates, context: PreemptionContext, job: Job, pods: list[Pod], found: VictimEntries
 ) -> Tier | None:
-    """Add the only pod of a workload, and return its tier if it holds devices."""
+    """Add the only pod of a workload, and return its tier if it has devices."""
     pod, only_moves = pods[0], candidates.jobs[job]
     if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
         return None
@@ -248,7 +248,7 @@ def _only_pod(
 
 
 def _new_single(candidates: VictimCandidates, context: PreemptionContext, job: Job) -> PricedVictim | None:
-    """Return a workload of a single pod that equal requesters stop alike, and keep it; None for others."""
+    """Return a single-pod workload as a victim, and keep it if equal requesters may share it; else None."""
     pods = job.running_pods()
     if len(pods) != 1 or context.accounting.disruptions.any or context.policy.victim_policy != "lowest_cost":
         return None

@@ -79,7 +79,7 @@ class VictimEntries:
         self._entries.append((node, here, devices, price, moves))
 
     def rank(self, tiers: Sequence[Tier], youngers: Sequence[Younger], capacity: Capacity) -> None:
-        """Turn the entries into columns, with the ranks of their tiers, and keep the youngest of each."""
+        """Turn the entries into columns with their tiers' ranks, and keep the youngest of each."""
         self.tiers = sorted(set(tiers))
         ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
         self._ranks = [ranks[tier] for tier in tiers]
@@ -159,7 +159,7 @@ class VictimEntries:
 
 
 def _held(pods: Sequence[Pod], device_memory: int) -> dict[int, int]:
-    """Return the thousandths of each device that pods hold on a node whose devices have this much memory."""
+    """Return the thousandths of each device in use by pods, with this device memory."""
     held: dict[int, int] = {}
     if len(pods) == 1 and len(pods[0].devices) == 1:  # the usual case
         return {pods[0].devices[0]: pods[0].shape.share_on(device_memory)}

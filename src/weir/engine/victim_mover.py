@@ -27,7 +27,7 @@ class VictimMover:
         return all(rules.stays(columns, placement.pod.shape, placement.node) for placement in requester)
 
     def move(self, victim: Victim, requester: Sequence[NodePlacement]) -> list[NodePlacement] | None:
-        """Place and charge a victim's pods, and return where; None, with nothing changed, if they don't fit.
+        """Place and charge a victim's pods elsewhere; None, with nothing changed, if they don't fit.
 
         The caller has released their usage where they run.
         """
@@ -39,7 +39,7 @@ class VictimMover:
         return placements
 
     def _placed(self, victim: Victim) -> list[NodePlacement] | None:
-        """Return new placements that don't run into an outage; None if there are none."""
+        """Return new placements without an outage during the run; None if there are none."""
         place = self._one_by_one if victim.job.topology is None else self._by_topology
         outages = self._context.placement.outages
         if not outages:
@@ -63,7 +63,7 @@ class VictimMover:
         return placements
 
     def _by_topology(self, victim: Victim) -> list[NodePlacement] | None:
-        """Return new placements in one domain of its level, with its pods that stay."""
+        """Return new placements in one domain of its level, together with its remaining pods."""
         context, job, topology = self._context, victim.job, victim.job.topology
         assert topology is not None
         if missing_topology(context.cluster.topologies, topology) is not None:

@@ -31,7 +31,7 @@ class VictimProtections:
         return self.of_pods(protected) if len(protected) == len(job.running_pods()) else None
 
     def open_to(self, rules: PreemptionRules, jobs: list[Job]) -> list[Job]:
-        """Return the workloads that neither a cycle nor their minimum run time protects."""
+        """Return the workloads protected by neither a preemption cycle nor their minimum run time."""
         if self._policy.min_runtime.any:
             jobs = [job for job in jobs if is_past_min_runtime(job, self._policy, self._now_s)]
         if rules.job.stopped_for:
@@ -55,7 +55,7 @@ def of_queue(rules: PreemptionRules, path: tuple[int, ...]) -> Protection | None
 
 
 def protected_pods(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]:
-    """Return the running pods of a workload that may not be stopped; all, if it can't do without any."""
+    """Return the running pods of a workload that may not be evicted; all if it needs each of them."""
     pods = job.running_pods()
     if not disruptions.any or disruptions.allows(pods):
         return ()

@@ -24,7 +24,7 @@ from weir.state.jobs import Job, Pod
 
 
 class VictimSearch:
-    """Searches victims of one kind, `within` some nodes or anywhere; a failure leaves no trace."""
+    """Search for victims of one kind, on all nodes or `within` some; a failure changes nothing."""
 
     def __init__(
         self, context: PreemptionContext, candidates: VictimCandidates, within: Bools | None
@@ -68,7 +68,7 @@ class VictimSearch:
         return taken or FailedSearch(self._end, self._is_final)
 
     def _thoroughly(self) -> PreemptionPlan | None:
-        """Try again where budgets bind: look at every set of victims on each node, by budgets and quotas.
+        """Repeat the search with every permitted set of victims on each node, if budgets bind.
 
         The victims for the first pod of a gang may use up an allowance that only the next pod can't do
         without. So a gang gets another attempt, which takes what uses up few allowances first.
@@ -83,7 +83,7 @@ class VictimSearch:
         return taken
 
     def _from(self, first: Job | None) -> PreemptionPlan | None:
-        """Try once from the initial state; with `first` that workload is stopped before any other."""
+        """Search once from the initial state; `first` is evicted before any other workload."""
         with self._transaction.trial() as trial:
             if self._stop_first(first) and self._under_limits() and self._place_all():
                 self._settlement.spare(self._victims, self._placements)

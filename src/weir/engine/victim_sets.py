@@ -12,16 +12,16 @@ from weir.state.jobs import Job, Pod
 from weir.state.shapes import GPU_ROW, RequestShape
 
 MAX_ENUMERATED = 10
-"""Victims on one node up to which every minimal set is looked at (2^10); above, the one of least price."""
+"""Number of victims of a node up to which all minimal sets are tried (2^10); above, the cheapest one."""
 _SUMS_MOST = 256
-"""Sums that search keeps apart; where there are more, or shares, a set made greedily has to do."""
+"""Number of sums in that search; with more, or with shares, a greedy set is used."""
 
 Tier = tuple[Any, ...]
 """Ranks of a victim set compared before its price: protection by quotas, then the policy."""
 ANY_PROJECT = -1
 """Project of a tier that compares the victims of all projects alike."""
 PRICE_DIGITS = 6
-"""Digits of a device second in which prices compare."""
+"""Decimal digits of a device second at which prices are compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class Victim:
 
     @property
     def is_protected(self) -> bool:
-        """Return True if it is stopped though it was held within a quota."""
+        """Return True if its eviction would break a quota's protection."""
         return not self.moves and int(self.tier[0]) > 0
 
 
@@ -113,7 +113,7 @@ class NodeCapacity:
     def knapsack(
         self, victims: Sequence[Victim], gone: Sequence[Victim]
     ) -> tuple[int, dict[Victim, int]] | None:
-        """Return the missing amount, and each victim's part of it, if one amount alone is missing.
+        """Return the missing amount and each victim's part of it, if only one resource is missing.
 
         None if more than one is short, or devices are shared.
         """
@@ -192,7 +192,7 @@ def set_key(victims: Sequence[Victim]) -> Tier:
 
 
 def _minimal(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[list[Victim]]:
-    """Return minimal sets of these victims, with others already gone."""
+    """Return minimal sets of these victims, with other victims already chosen."""
     if len(victims) > MAX_ENUMERATED:
         least = _least(space, victims, gone)
         return [_greedy(space, victims, gone) if least is None else least]
@@ -210,7 +210,7 @@ def _grow(
     chosen: list[Victim],
     found: list[list[Victim]],
 ) -> None:
-    """Find the minimal sets of those chosen and any from `at` on."""
+    """Find minimal sets with the chosen victims and any from `at` on."""
     if space.fits_without([*gone, *chosen]):
         if all(not space.fits_without([*gone, *chosen[:k], *chosen[k + 1 :]]) for k in range(len(chosen))):
             found.append(chosen)
@@ -227,7 +227,7 @@ def _size(victim: Victim) -> int:
 
 
 def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
-    """Return the cheapest minimal set if one amount alone is missing; None if that is unknown.
+    """Return the cheapest minimal set if one resource is missing; None if that is unknown.
 
     A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
     that one is the smallest of it.

@@ -71,7 +71,7 @@ class VictimSettlement:
             return self._placer.rules.allows(self._capacity.columns, pod.shape, node)
 
     def spare(self, victims: ChosenVictims, placements: Sequence[NodePlacement]) -> None:
-        """Drop every victim whose own place is still free with the workload placed.
+        """Drop the victims whose places aren't needed by the placed workload.
 
         Those within their quotas first, then the last taken.
         """
@@ -90,7 +90,7 @@ class VictimSettlement:
                 self._accounting.release(victim.pods)
 
     def _keep_running(self, victim: Victim, placements: Sequence[NodePlacement]) -> bool:
-        """Keep a victim running where it is, if all its pods still fit there."""
+        """Drop a victim if all its pods still fit where they are."""
         with self._transaction.trial() as trial:
             for pod in victim.pods:
                 if not self._own_place_free(pod):
@@ -117,7 +117,7 @@ class VictimSettlement:
         return all(share[device] >= milli and memory[device] >= each for device in pod.devices)
 
     def settle(self, victims: ChosenVictims, plan: PreemptionPlan) -> bool:
-        """Move victims that fit elsewhere and stop the others; return False if one can do neither.
+        """Move victims that fit elsewhere and evict the others; return False if one can't be either.
 
         Victims that may only move come first, since they go on using quota; then minima before elastic pods.
         """

@@ -1,4 +1,4 @@
-"""Tiers and prices of victims for one requester: which of them is taken first."""
+"""Tiers and prices of victims for one requester: the order of evictions."""
 
 from collections.abc import Sequence
 
@@ -42,13 +42,13 @@ class VictimTiers:
         return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
 
     def giving(self, project: int) -> tuple[object, ...]:
-        """Return the order in which projects give, level by level; smaller gives first."""
+        """Return the order in which projects lose capacity, level by level; smaller first."""
         if project == ANY_PROJECT:
             return ()
         return tuple(self._overlay.giving_key(queue) for queue in self._overlay.ledger.path[project])
 
     def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
-        """Return True if a queue would hold less than its fair share without these pods."""
+        """Return True if a queue would fall below its fair share without these pods."""
         overlay = self._overlay
         asked = {row for row, amount in self._rules.request if amount}
         used, share = overlay.used[queue], overlay.share[queue]

@@ -7,7 +7,7 @@ from weir.state.cluster import Cluster
 
 
 def patience_times_s(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
-    """Return the times at which minimum run times end, and the first after now of each patience."""
+    """Return the times at which minimum run times and waits of patience end, after now."""
     pending = [of.members[0][2] for of in cluster.waiting.values()]
     times: list[float] = []
     if policy.reclaim_share_after:

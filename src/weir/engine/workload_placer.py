@@ -1,4 +1,4 @@
-"""Workload placement: which nodes a pending workload may use now, and its pods placed on them.
+"""Workload placement: open nodes of a pending workload, and placements of its pods.
 
 Limits on one GPU model bind work that names none, too: a gang uses nodes that its limits open to all of its
 pods. If no model's limit covers the whole gang, its pods are placed one by one within the limits of each.
@@ -30,7 +30,7 @@ from weir.state.shapes import GPU_ROW
 
 
 class WorkloadPlacer:
-    """Places workloads beside reservations, limits of GPU models, and topologies."""
+    """Places workloads with respect to reservations, limits of GPU models, and topologies."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class WorkloadPlacer:
         return placements
 
     def note_placed(self, candidate: Candidate, placements: Sequence[NodePlacement]) -> None:
-        """Count placements of a workload against the reservations of others, and end its own."""
+        """Subtract placements from the reservations of others, and end the workload's own."""
         job = candidate.job
         if job.topology is not None:
             self._nodes_of.setdefault(job, []).extend(placement.node for placement in placements)
@@ -144,14 +144,14 @@ class WorkloadPlacer:
         return both(within, self._checks.open_nodes(candidate.job, candidate.request))
 
     def _unreserved_and_in_service(self, candidate: Candidate) -> Bools | None:
-        """Return the nodes that are neither reserved for others nor out of service too soon; None for all."""
+        """Return nodes without others' reservations and without an outage too soon; None for all."""
         in_service = self.outages.open_nodes(candidate.job) if self.outages else None
         return both(self.reserved.open_nodes(candidate), in_service)
 
     # Topology
 
     def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
-        """Return True if a gang has waited long enough for one preferred domain, or none could hold it."""
+        """Return True if a gang has waited long enough for its preferred domain, or none could take it."""
         waited_s = self._now_s - job.waits_since_s
         if sum(lacks) == 1 or waited_s >= self._policy.topology.patience:
             return True

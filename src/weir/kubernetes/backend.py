@@ -99,7 +99,7 @@ class KubernetesBackend:
     # Calls from the API server's thread
 
     def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
-        """Return the function that takes in the changes of a resource."""
+        """Return the function that processes the changes of a resource."""
 
         def see(cluster_state: ClusterState, changes: list[Change[Any]], now_s: float) -> None:
             cluster_state.see(resource, changes, now_s)
@@ -107,7 +107,7 @@ class KubernetesBackend:
         return self._taker(see)
 
     def deliver_owners(self) -> Callable[[Sequence[Change[Any]]], None]:
-        """Return the function that takes in the changes of a kind of owner."""
+        """Return the function that processes the changes of a kind of owner."""
         return self._taker(ClusterState.see_owners)
 
     def _taker(self, see: See) -> Callable[[Sequence[Change[Any]]], None]:

@@ -123,6 +123,6 @@ class WakeupSocket:
                 self._heard(name.decode())
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the socket."""
         self._socket.close()
         self._path.unlink(missing_ok=True)

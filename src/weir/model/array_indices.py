@@ -86,6 +86,6 @@ def index_name(array: str, index: int) -> str:
 
 
 def split_name(name: str) -> tuple[str, int] | None:
-    """Return the array and the index of such a name; None for any other name."""
+    """Return the array and the index of an index's name; None for another name."""
     match = _NAME.fullmatch(name)
     return None if match is None else (match["array"], int(match["index"]))

@@ -2,7 +2,7 @@
 
 
 def printable(text: str, most: int) -> str:
-    """Return a text that can do nothing to a terminal, no longer than `most`."""
+    """Return a text without control characters, shortened to `most`."""
     text = text[:most]
     if text.isprintable():
         return text

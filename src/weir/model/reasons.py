@@ -69,7 +69,7 @@ class EvictionCause:
 
 
 def suspension_reason(code: ReasonCode, why: str, until_s: float | None = None) -> Reason:
-    """Return the reason of a workload that may not be started yet, with when that ends by itself, if ever."""
+    """Return the reason of a suspended workload, with the time at which that ends by itself, if any."""
     numbers: dict[str, object] = {} if until_s is None else {"until_s": until_s}
     if code is not ReasonCode.SUSPENDED:
         return Reason(code, why, numbers)

@@ -20,11 +20,11 @@ GPU_MODEL_PREFIX = "gpu."
 HOST_PORT_PREFIX = "hostport/"
 """Ports of a node as resources: PROTOCOL/PORT of all its addresses, PROTOCOL/PORT/ADDRESS of one."""
 ATTACHED_PREFIX = "attached-volumes/"
-"""Volumes of a driver on a node as a resource. A volume of two pods counts twice: no node gets too many."""
+"""Prefix of volumes of a driver on a node. A shared volume counts twice, so nodes never get too many."""
 CLAIMS_PREFIX = "claims/"
 """Copies of a pod's resource claims that a node has devices for, as a resource named by the claims."""
 TAINTED_PREFIX = "tainted-claims/"
-"""Devices of a node that match such claims and that only taints keep from them, named in the same way."""
+"""Prefix of devices that match a claim and that only taints exclude, named as the claim's."""
 
 UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""

@@ -22,7 +22,7 @@ def stop_grace_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolic
 
 
 def rule_of(of_project: float | None, of_policy: float) -> float | None:
-    """Return the rule of the project, else of the policy; None if there is none (0)."""
+    """Return the rule of the project, else that of the policy; None if it is 0, no rule."""
     return (of_policy if of_project is None else of_project) or None
 
 

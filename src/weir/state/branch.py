@@ -1,4 +1,4 @@
-"""Branches of the cluster state: the consequences of a few events, while the state stays as it is.
+"""Branches of the cluster state: the effects of some events, without a change of the state.
 
 A branch is a cluster of its own. It shares with the state all that these events don't change, so making one
 takes a few milliseconds, however much runs. A new quota tree alone changes every workload. Its log of changed
@@ -92,7 +92,7 @@ def _share(cluster: Cluster, made: Cluster) -> None:
 
 
 def _branch_tables(cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], *, with_usage: bool) -> None:
-    """Let the branch have tables of its own."""
+    """Copy the tables of the cluster into the branch."""
     made.rows, made.marks = cluster.rows.branch(), cluster.marks.branch()
     made.shapes = cluster.shapes.branch(made.rows, made.marks)
     made.ledger = cluster.ledger.branch(made.rows)
@@ -105,7 +105,7 @@ def _branch_tables(cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], *
 def _branch_jobs(
     cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], projects: Collection[int]
 ) -> None:
-    """Let the branch have indexes of its own, with the copies in their places."""
+    """Copy the indexes of jobs into the branch, with copied jobs in place of the originals."""
     made.jobs, made.by_memory = cluster.jobs.copy(), cluster.by_memory.copy()
     made.unprotected, made.nominated = cluster.unprotected.copy(), cluster.nominated.copy()
     made.incomplete, made.stopping = cluster.incomplete.copy(), cluster.stopping.copy()
@@ -129,7 +129,7 @@ def _branch_jobs(
 def _branch_waiting(
     cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], projects: Collection[int]
 ) -> None:
-    """Let the branch have the pending classes of these projects as its own, with the copies in them."""
+    """Copy the pending classes of these projects into the branch, with copied jobs in them."""
     classes: dict[EquivalenceClass, EquivalenceClass] = {}
     for project in projects:
         for of in cluster.waiting_of.get(project, ()):
@@ -147,7 +147,7 @@ def _branch_waiting(
 
 
 def _branch_capacity(cluster: Cluster, made: Cluster, copies: Mapping[Job, Job]) -> None:
-    """Let the branch have capacity of its own, which jobs release when they end."""
+    """Copy the capacity into the branch, so that ended jobs can release it there."""
     made.free_capacity = cluster.free_capacity.copy()
     if any(job.stopping for job in copies):
         made.releasing, made.releasing_on = cluster.releasing.copy(), cluster.releasing_on.copy()

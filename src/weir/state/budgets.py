@@ -1,8 +1,8 @@
-"""Disruption budgets in the cluster state: allowances that shrink as pods are told to stop."""
+"""Disruption budgets in the cluster state: allowances decrease with each eviction."""
 
 
 class Budget:
-    """A disruption budget: how many more of its pods may be told to stop."""
+    """A disruption budget, with the number of further evictions that it allows."""
 
     __slots__ = ("allowed", "name")
 

@@ -85,7 +85,7 @@ class Cluster:
         return self.totals()[row] if self.weighted_nodes else int(self.capacity[row].sum())
 
     def weighted_shapes(self) -> bool:
-        """Return True if any pod was ever asked for whose devices count as other than a GPU each."""
+        """Return True if a request ever had devices that don't count as one GPU each."""
         return self.shapes.weighted
 
     def totals(self) -> list[int]:

@@ -82,7 +82,7 @@ class BudgetRemoved:
 
 @record()
 class PodProtected:
-    """These disruption budgets, told before, count an eviction of the pod; none if it may always go."""
+    """These known disruption budgets count an eviction of the pod; none: it may always be evicted."""
 
     pod: PodKey
     budgets: tuple[str, ...]
@@ -90,7 +90,7 @@ class PodProtected:
 
 @record()
 class WorkloadSubmitted:
-    """A workload waits. `ran_s` is run it has already kept from before.
+    """A workload is pending. `ran_s` is run time that it keeps from before.
 
     `absent` are pods of it that don't exist yet: they are neither asked for nor placed until a
     `WorkloadChanged` no longer names them, or one of them runs.
@@ -153,7 +153,7 @@ class HistoryRestored:
 
 @record()
 class PodAssigned:
-    """A pod holds its place from now on: it starts or runs."""
+    """A pod has a node from now on: it starts or runs."""
 
     place: Placement
     at_s: float
@@ -170,7 +170,7 @@ class PodStopping:
 
 @record()
 class StopRefused:
-    """A pod that was told to stop runs on: it couldn't be stopped. `by` is the workload it was to go for."""
+    """A pod keeps running, because its eviction was refused. `by` is the beneficiary."""
 
     pod: PodKey
     at_s: float
@@ -180,7 +180,7 @@ class StopRefused:
 
 @record()
 class PodStopped:
-    """A pod holds nothing any more and waits again. `kept_s` is the workload's run that isn't lost."""
+    """A pod released its capacity, and is pending again. `kept_s` is run time that isn't lost."""
 
     pod: PodKey
     at_s: float

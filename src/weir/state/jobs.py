@@ -1,4 +1,4 @@
-"""Workloads and pods as the cluster knows them: a specification and where it has got to."""
+"""Workloads and pods in the cluster state: their specification and progress."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
@@ -53,17 +53,17 @@ class Pod:
         return self.job.shapes[self.group]
 
     def charge_milli(self) -> int:
-        """Return the thousandths of GPUs it counts with in the ledger."""
+        """Return its charge in the ledger, in thousandths of GPUs."""
         return sum([amount for row, amount in self.amounts if row == GPU_ROW])
 
     def gpu_milli(self) -> int:
-        """Return the thousandths of devices it holds."""
+        """Return the thousandths of devices that are allocated to it."""
         charge = self.charge_milli()
         return self.shape.devices_milli(charge) if charge else 0
 
 
 def counts_in_parts(shape: RequestShape) -> bool:
-    """Return True if a pod may count with a part of a GPU: it shares devices, or they have a weight."""
+    """Return True if a pod may be charged a part of a GPU: it shares devices, or they have a weight."""
     return bool(shape.devices) and (not shape.whole or shape.gpu_weight_milli != WHOLE_MILLI)
 
 
@@ -74,7 +74,7 @@ def devices_asked(shapes: Sequence[RequestShape], requests: Sequence[Amounts]) -
 
 
 def devices_of_charge(job: "Job", charge_milli: int) -> int:
-    """Return the thousandths of devices that a part of a workload asks for which counts with so much."""
+    """Return the thousandths of devices for a charge of a part of a workload."""
     weights = [shape.gpu_weight_milli for shape in job.shapes if shape.devices]
     weight = max(weights, default=WHOLE_MILLI)
     return charge_milli if weight == WHOLE_MILLI else -(-charge_milli * WHOLE_MILLI // weight)
@@ -132,7 +132,7 @@ class Job:
         self.waiting: EquivalenceClass | None = None
 
     def take_on(self, spec: Workload, terms: JobTerms) -> None:
-        """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
+        """Take over a new specification. Pods keep their nodes; pods beyond it must hold nothing."""
         self.spec = spec
         self.name, self.type, self.submitted_s = spec.name, spec.type, spec.submitted_s
         self.priority = spec.priority
@@ -169,7 +169,7 @@ class Job:
         self.project = path[-1]
 
     def tally(self) -> None:
-        """Count its pods by where they are."""
+        """Count its pods by phase."""
 
         def counted(phase: Phase) -> list[int]:
             return [sum(pod.phase is phase for pod in group) for group in self.pods]
@@ -198,7 +198,7 @@ class Job:
 
     @property
     def asks_now(self) -> bool:
-        """Return True if its pending pods count as requested."""
+        """Return True if its pending pods count as a request."""
         return not self.held and not self.withheld and self.is_ready
 
     def most(self) -> list[int]:
@@ -234,7 +234,7 @@ class Job:
         return self.held_devices
 
     def forget_running(self) -> None:
-        """Forget the values derived from its running pods: one came, left or changed its charge."""
+        """Drop the cached values of its running pods, after any change of them."""
         self.running = self.held_devices = None
 
     def pending_pods(self, group: int) -> list[Pod]:
@@ -344,7 +344,7 @@ class EquivalenceClass:
         insort(self.members, (job.submitted_s, job.name, job))
 
     def remove(self, job: Job) -> None:
-        """Take a workload out; it is there."""
+        """Remove a workload that is in the class."""
         at = bisect_left(self.members, (job.submitted_s, job.name))
         assert self.members[at][2] is job
         del self.members[at]

@@ -28,7 +28,7 @@ def whole_milli(job: Job) -> int:
 
 
 class _Entry:
-    """A workload as it counts for its person."""
+    """Usage of a workload for the limits of its person."""
 
     __slots__ = ("is_in_use", "is_session", "is_too_large", "job", "kind", "milli", "place")
 
@@ -91,7 +91,7 @@ class PersonUsage:
         return branch
 
     def next_admitted(self) -> dict[str, Job]:
-        """Return the pending workloads that fit beside the running ones.
+        """Return the pending workloads that fit into the limits with the running ones.
 
         It ends at the first of each kind that doesn't fit, so it costs as much as it admits.
         """
@@ -183,7 +183,7 @@ class PersonAdmission:
         return None if person is None else self.persons[person]
 
     def count(self, job: Job | None, name: str, touched: dict[Person, None]) -> bool:
-        """Count a changed workload (None: it is over) and note the persons that it leaves and joins.
+        """Count a changed workload (None: it ended), and record the persons affected.
 
         Returns:
             True if limits bind the workload.

@@ -52,7 +52,7 @@ class QuotaUsage:
         self.fit(rows)
 
     def branch(self, rows: RowIndex) -> "QuotaUsage":
-        """Return a copy whose amounts may change: the tree is shared, and each line of amounts until then."""
+        """Return a copy with changeable amounts: the tree is shared, rows are copied at a change."""
         copy = QuotaUsage((), rows)
         copy.queues, copy.position, copy.parent = self.queues, self.position, self.parent
         copy.children, copy.parents, copy.top = self.children, self.parents, self.top
@@ -104,7 +104,7 @@ class QuotaUsage:
         ]
 
     def add_allocated(self, path: Iterable[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
-        """Count a pod as holding its amounts (sign -1: no more)."""
+        """Add a pod's amounts to the allocation (sign -1: subtract them)."""
         self._own(path)
         for queue in path:
             self.touched[queue] += 1
@@ -117,13 +117,13 @@ class QuotaUsage:
                     line[row] += sign * amount
 
     def add_sharing(self, path: Iterable[int], pods: int) -> None:
-        """Count pods that ask for parts of devices (negative: no more)."""
+        """Add pods that request parts of devices (negative: remove them)."""
         for queue in path:
             self.touched[queue] += 1
             self.sharing[queue] += pods
 
     def add_asked(self, path: Iterable[int], amounts: Amounts, pods: int) -> None:
-        """Count `pods` pending pods with these amounts each (negative: no more)."""
+        """Add `pods` pending pods with these amounts each (negative: remove them)."""
         self._own(path)
         for queue in path:
             self.touched[queue] += 1

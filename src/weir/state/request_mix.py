@@ -6,13 +6,13 @@ from weir.state.capacity_columns import CapacityColumns
 from weir.state.shapes import RequestShape
 
 MAX_PODS = 4000
-"""Pods asked for that make the recent past."""
+"""Number of recent requested pods in the mix."""
 MIN_PODS = 50
-"""Pods asked for before the mix says anything."""
+"""Number of requested pods from which the mix is used."""
 GROWTH = 0.25
 """New requests, as a part of the remembered ones, after which the mix is computed again."""
 MAX_GROUP_PODS = 64
-"""Pods of one group that count: one huge gang isn't the usual work."""
+"""Limit of pods of one group in the mix, because a huge gang isn't typical."""
 
 
 class RequestMix:

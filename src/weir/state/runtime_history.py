@@ -1,4 +1,4 @@
-"""Run times learned from workloads that ended: never from those that still run.
+"""Run times learned from ended workloads only.
 
 A workload is like another of the same project, user, name stem and size. While too few of the
 closest kind have ended, coarser likenesses stand in (Smith's "back off" of history-based prediction).
@@ -15,7 +15,7 @@ _DIGIT = re.compile(r"[0-9]")
 _HASH = re.compile(r"(?=.*[0-9])[0-9a-f]+", re.IGNORECASE)
 _INDEX = re.compile(r"\[[0-9]+\]$")
 MIN_SAMPLES = 10
-"""Ended workloads of a likeness before it is believed."""
+"""Ended workloads of a class before it is used."""
 MAX_SAMPLES = 4000
 """Ended workloads remembered of each likeness."""
 
@@ -123,7 +123,7 @@ class RuntimeSamples:
 
 @dataclass(frozen=True, slots=True)
 class RemainingRange:
-    """Middle eight tenths of remaining run times of workloads alike, in seconds, and their number."""
+    """Middle 80 % of remaining run times of similar workloads in seconds, and the sample size."""
 
     low_s: float
     high_s: float
@@ -183,7 +183,7 @@ class RuntimeHistory:
         return None
 
     def _learn(self, runtime_key: RuntimeKey, ran_s: float) -> bool:
-        """Ask those it is most like of which enough have ended, and any that ran longer than it."""
+        """Use the closest class with enough ended workloads, of which some ran longer."""
         runtime_key.ended = None
         closest = True
         for name in runtime_key.names:

@@ -49,14 +49,14 @@ class RequestShape:
         return self.gpu_memory or self.share_milli * device_memory // WHOLE_MILLI
 
     def charge_on(self, device_memory: int) -> int:
-        """Return the thousandths of GPUs it counts with in the ledger on devices with this much memory."""
+        """Return the charge in thousandths of GPUs on devices with this much memory."""
         milli = self.devices * min(WHOLE_MILLI, self.share_on(device_memory))
         if self.gpu_weight_milli == WHOLE_MILLI:
             return milli
         return max(1, milli * self.gpu_weight_milli // WHOLE_MILLI)
 
     def devices_milli(self, charge: int) -> int:
-        """Return the thousandths of devices that a pod holds whose charge is this."""
+        """Return the thousandths of devices of a pod with this charge."""
         return charge if self.gpu_weight_milli == WHOLE_MILLI else self.devices * WHOLE_MILLI
 
 

@@ -31,7 +31,7 @@ class UsageHistory:
         self._since_s[project] = since_s
 
     def branch(self) -> "UsageHistory":
-        """Return a copy that counts on from here."""
+        """Return a copy that continues independently."""
         branch = UsageHistory()
         branch._milli, branch._since_s = self._milli.copy(), self._since_s.copy()
         branch._by_hour = {hour: used.copy() for hour, used in self._by_hour.items()}

@@ -18,7 +18,7 @@ def versions_of(queues: int, first: int = 0) -> Versions:
 
 
 def changed_since(now: Versions, before: Versions) -> list[int]:
-    """Return the positions of the versions that differ, in order; there are as many of before."""
+    """Return the positions at which versions differ, in order; both lists have equal length."""
     assert len(now) == len(before), "versions of the same queues"
     changed: list[int] = np.flatnonzero(np.asarray(now) != np.asarray(before)).tolist()
     return changed

@@ -167,7 +167,7 @@ class Database(ReadableDatabase):
 
     @property
     def trouble(self) -> str | None:
-        """Return why nothing is written down now; None if it is, as far as is known."""
+        """Return why nothing is written down now; None if it is stored, as far as is known."""
         if not self._thread.is_alive():
             return "The thread that writes the database has ended."
         return self.lost or (None if self.failure is None else str(self.failure))

@@ -1,1 +1,1 @@
-"""Sign-in with OpenID Connect: the provider, its tokens, and a browser's way there and back."""
+"""Sign-in with OpenID Connect: the provider, its tokens, and the redirects of a browser."""

@@ -1,4 +1,4 @@
-"""Authorization code flow with PKCE: the way of a browser to the provider and back.
+"""Authorization code flow with PKCE, from the redirect to the provider until the return.
 
 Nothing is kept on the server in between, so that no flood of sign-ins fills it up. The browser keeps one
 random text in a cookie. State, nonce and verifier are derived from it with a key of this process: they hold
@@ -26,7 +26,7 @@ _COOKIE_LENGTH_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Answer of the provider to a sign-in: the identity, its signed token, and one to ask for it again."""
+    """Answer of the provider to a sign-in: the identity, its signed token, and a refresh token."""
 
     identity: OidcIdentity
     refresh_token: str | None = field(repr=False)

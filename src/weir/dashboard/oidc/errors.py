@@ -10,4 +10,4 @@ class GrantRefused(Exception):
 
 
 class TokenInvalid(Exception):
-    """A token that proves nothing; the text says why, without the token."""
+    """A token is invalid; the message has the reason, without the token."""

@@ -19,7 +19,7 @@ LEEWAY_S = 60
 """Difference of the clocks of provider and pool that is accepted."""
 TOKEN_LENGTH_MAX = 16 << 10
 LIFETIME_S_MAX = 86_400.0
-"""Lifetime of a token that is accepted at most, whatever it says."""
+"""Maximum lifetime of an accepted token, whatever it states."""
 GROUPS_MAX = 500
 NAME_LENGTH_MAX = 200
 _KINDS = frozenset({"JWT", "AT+JWT"})
@@ -43,7 +43,7 @@ class OidcIdentity:
 
 
 def key_of(token: str) -> str | None:
-    """Return the key that the head of a token names. Nothing of it is verified yet.
+    """Return the key id in the head of a token, which isn't verified yet.
 
     Raises:
         TokenInvalid: it is too long, is no token, or is signed in a way that isn't accepted.
@@ -145,7 +145,7 @@ def _name(claims: Mapping[str, Any], settings: OidcSettings) -> str:
 
 
 def _groups(claims: Mapping[str, Any], settings: OidcSettings) -> frozenset[str]:
-    """Return the groups. Names that no membership could have are left out: they can't matter."""
+    """Return the groups, without names that no membership could have."""
     found = None if settings.user_claim is None else claims.get(settings.groups_claim)
     if isinstance(found, str):
         found = [found]

@@ -28,9 +28,9 @@ ANSWER_S_MAX = 10.0
 CONNECT_S_MAX = 5.0
 KEYS_MAX = 64
 KEYS_FRESH_S = 600.0
-"""Age at which keys are fetched again: a key that the provider withdrew is trusted no longer than that."""
+"""Age at which keys are fetched again, so that withdrawn keys expire."""
 KEYS_OLD_S = 86_400.0
-"""Age after which keys aren't trusted any more while the provider is away."""
+"""Age at which keys expire while the provider is unreachable."""
 FETCHES_AT_ONCE, FETCH_EVERY_S = 3, 10.0
 """Fetches of the keys: a burst, then a rate, whatever keys tokens name."""
 REQUESTS_OPEN_MAX = 8
@@ -101,7 +101,7 @@ class IdentityProvider:
         return 0 if self._keys is None else self._keys.generation
 
     async def keys(self, kid: str | None) -> KeySet:
-        """Return the provider's keys; fetch them again if they are old, or lack a key that a token names.
+        """Return the provider's keys; fetch them again if they are old, or lack a token's key.
 
         A token that names a known key never waits for the provider.
 
@@ -138,7 +138,7 @@ class IdentityProvider:
 
     @property
     def end_session_address(self) -> str | None:
-        """Return the page where a browser ends its session with the provider, if one is known."""
+        """Return the sign-out page of the provider, if it has one."""
         endpoint = None if self._described is None else self._described.end_session_endpoint
         if endpoint is None:
             return None
@@ -228,7 +228,7 @@ class IdentityProvider:
             ) from None
 
     async def _client(self) -> httpx.AsyncClient:
-        """Return the client. Certificates are read beside the event loop, which takes a while."""
+        """Return the client. Its certificates are read in a thread, because that takes a while."""
         if self._http is None:
             issuer = urlsplit(self._settings.issuer)
             local = issuer.scheme == "http" and is_loopback(issuer.hostname or "")
@@ -287,7 +287,7 @@ def described(document: Mapping[str, Any], issuer: str) -> ProviderDescription:
 
 
 def _end_of(document: Mapping[str, Any], issuer: str) -> str | None:
-    """Return the endpoint that ends sessions; one that is no safe address is left out."""
+    """Return the sign-out endpoint; None if its address isn't safe."""
     url = document.get("end_session_endpoint")
     if not isinstance(url, str) or len(url) > _ADDRESS_LENGTH_MAX:
         return None
@@ -298,7 +298,7 @@ def _end_of(document: Mapping[str, Any], issuer: str) -> str | None:
 
 
 def _check_endpoint(url: str, issuer: str) -> None:
-    """Refuse an endpoint where secrets would travel in clear, unless the issuer itself is local and plain."""
+    """Refuse an endpoint that would get secrets unencrypted, unless the issuer is local and plain."""
     try:
         scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
     except ValueError:

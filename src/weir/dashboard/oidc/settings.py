@@ -10,13 +10,13 @@ WAYS = "/api/v1/sign-in"
 START = "/api/v1/dashboard/oidc/start"
 CALLBACK = "/api/v1/dashboard/oidc/callback"
 FLOW_COOKIE = "__Host-weir_oidc"
-"""Cookie of a browser that is on its way to the provider and back."""
+"""Cookie of a browser during its sign-in at the provider."""
 SCOPES = "openid profile email"
 FLOW_S = 600.0
-"""Time that a browser has to come back from the provider."""
+"""Time limit of a sign-in at the provider."""
 CODE_LENGTH_MAX = 4096
 RETRY_S = 15.0
-"""Time after which a request is repeated that failed because the provider is away."""
+"""Pause before a request to an unreachable provider is repeated."""
 UnixAccountRule = Literal["none", "same-name"]
 
 
@@ -63,7 +63,7 @@ class OidcSettings:
 
 
 def checked_issuer(issuer: str) -> str:
-    """Return the URL of a provider that its tokens can be trusted to come from.
+    """Return a checked URL of a provider whose tokens can be trusted.
 
     Raises:
         ValueError: it can't be one.
@@ -94,7 +94,7 @@ def checked_public_url(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a host is this machine and can't be reached from others."""
+    """Return True if a host is this machine, and unreachable from others."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -102,7 +102,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_secret(path: Path, *, is_mounted: bool = False) -> str:
-    """Return the secret in a file that others can't read. `is_mounted`: it is in a container of its own.
+    """Return the secret in a private file. `is_mounted`: it is mounted into a container.
 
     Raises:
         ValueError: the file can't be used.

@@ -12,7 +12,7 @@ from weir.dashboard.web_sessions.header_rules import Headers
 CODE_PARAMETER = "weir-code"
 CONNECTIONS_MAX = 1024
 HEAD_S_MAX = 60.0
-"""Time in which the next request of a connection has to come."""
+"""Time limit for the next request of a connection."""
 SECURITY: Headers = [
     (b"Content-Type", b"text/plain; charset=utf-8"),
     (b"Content-Security-Policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -82,7 +82,7 @@ async def begin_view(browser: HttpEnd, cookie: str, place: str, words: dict[str,
 
 
 def target_of(request: h11.Request) -> SplitResult:
-    """Return the parts of the address that a request asks for.
+    """Return the parts of a request's target.
 
     Raises:
         h11.RemoteProtocolError: it is no address.

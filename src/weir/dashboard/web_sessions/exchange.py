@@ -29,7 +29,7 @@ class HttpEnd:
         self.writer = writer
 
     async def next_event(self) -> h11.Event | None:
-        """Return the next event; None if the side has nothing more to say for now.
+        """Return the next event; None if the side has finished for now.
 
         Raises:
             h11.RemoteProtocolError: the other side doesn't speak HTTP.
@@ -50,7 +50,7 @@ class HttpEnd:
             await self.writer.drain()
 
     async def answer(self, status: int, headers: Headers, body: bytes = b"") -> None:
-        """Send a whole answer of our own, which doesn't wait for the rest of a request's body.
+        """Send an answer of the proxy itself, without waiting for the rest of a request's body.
 
         The connection ends if there is one, and says so: a browser sends its next request on another.
         """

@@ -13,7 +13,7 @@ _NOT_ANSWERED = _HOPS | {
     *(b"referrer-policy", b"cross-origin-opener-policy", b"cross-origin-resource-policy", b"x-frame-options"),
     b"origin-agent-cluster",
 }
-"""Headers that would act on the whole host or origin, and those that the proxy sets itself."""
+"""Removed response headers: those for the whole host or origin, and those that the proxy sets."""
 _OWN_COOKIES = (b"weir_", b"__host-weir_")
 _ADDED = [
     (b"Content-Security-Policy", b"frame-ancestors 'self'"),
@@ -26,7 +26,7 @@ _ADDED = [
 
 
 def to_program(headers: Iterable[tuple[bytes, bytes]], upgrade: bytes = b"") -> Headers:
-    """Return the headers of a request for the program: nothing that Weir signs anyone in by is among them."""
+    """Return the headers for the program, without anything that signs a person in to Weir."""
     found: Headers = []
     for name, value in headers:
         lower = name.lower()
@@ -62,7 +62,7 @@ def _is_own(cookie: bytes) -> bool:
 
 
 def _below(cookie: bytes, path: bytes) -> bytes:
-    """Return a Set-Cookie header whose path is that of the session, or below it."""
+    """Return a Set-Cookie header, limited to the path of the session."""
     first, *attributes = (each.strip() for each in cookie.split(b";"))
     kept, own_path = [first], path
     for each in attributes:

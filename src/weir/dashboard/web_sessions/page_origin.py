@@ -1,4 +1,4 @@
-"""Pages that a request may come from. Pure functions."""
+"""Origins of pages that may send a request. Pure functions."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ _OWN_PAGES = frozenset({"", "same-origin", "none"})
 
 @dataclass(frozen=True, slots=True)
 class BrowserRequest:
-    """Headers of a request that tell which page sent it."""
+    """Headers of a request that identify the sending page."""
 
     method: str
     host: str
@@ -44,7 +44,7 @@ def page_refusal(request: BrowserRequest, scheme: str) -> str | None:
 
 
 def described_by(request: h11.Request, headers: dict[str, str]) -> BrowserRequest:
-    """Return the headers of a request that tell which page sent it; `headers` by lower-case names."""
+    """Return the headers that identify the sending page; `headers` by lower-case names."""
     return BrowserRequest(
         method=request.method.decode("ascii"),
         host=headers.get("host", ""),

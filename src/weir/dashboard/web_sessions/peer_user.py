@@ -1,4 +1,4 @@
-"""User at the other end of a connection over loopback, as the kernel knows it.
+"""User at the other end of a loopback connection, from the kernel.
 
 Browsers send a cookie to every port of its host, and any user of a machine may listen on one. So a cookie
 alone doesn't tell a person's browser from a program of another user that was sent the cookie.
@@ -17,7 +17,7 @@ _ANSWER_BYTES, _ANSWER_S = 8192, 1.0
 
 
 def peer_uid(connection: Any) -> int | None:
-    """Return the user of the socket that is connected to this one; None if the kernel doesn't tell.
+    """Return the user of the connected socket; None if the kernel doesn't report it.
 
     The answer for a connection whose other end is closed is None: the kernel has forgotten its user.
     """

@@ -102,7 +102,7 @@ class HistoryService:
             await asyncio.to_thread(writer.close)
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self.answers.close()
 
     def _recent(self, since_s: float) -> list[UsageHistoryEntry]:

@@ -68,7 +68,7 @@ class StoredAnswers:
         return AWAY.format(why) if why else None
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self._leave_reader()
 
     async def workloads(

@@ -80,7 +80,7 @@ class ClusterNotifications:
             self._term.see_rules(changes)
 
     def see_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Take in workloads that are there, changed or gone, for the index too."""
+        """Process new, changed and deleted workloads, for the index too."""
         self._note_removed(changes)
         self._workloads.deliver(changes)
         if self._term is None:

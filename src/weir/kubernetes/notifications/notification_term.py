@@ -199,7 +199,7 @@ class NotificationTerm:
     # Rules
 
     def see_rules(self, changes: Sequence[Change[NotificationRuleObject]]) -> None:
-        """Take in rules that are new, changed or gone."""
+        """Process new, changed and deleted rules."""
         changed = []
         for change in changes:
             uid = change.object.metadata.uid if isinstance(change, ObjectSet) else change.uid
@@ -300,7 +300,7 @@ class NotificationTerm:
     # Workloads
 
     def see_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Take in the events of workloads that are new, changed or gone."""
+        """Process events of new, changed and deleted workloads."""
         queued: set[int] = set()
         now_s = self._clock()
         for change in changes if self._has_begun else ():

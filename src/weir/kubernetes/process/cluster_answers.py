@@ -85,7 +85,7 @@ class SchedulerAnswers:
         self._started_s = time.time()
 
     def close(self) -> None:
-        """Begin no more work for answers."""
+        """Refuse further questions."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     # Workloads

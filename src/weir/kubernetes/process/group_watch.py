@@ -35,7 +35,7 @@ class GroupReceiver(Protocol):
         """Set the kinds that can't be read, and why."""
 
     def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
-        """Return the function that takes in the changes of a resource."""
+        """Return the function that processes the changes of a resource."""
 
 
 class GroupWatch:

@@ -92,7 +92,7 @@ class QueryService:
         self.measured.measure(found, self._clock())
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Take in namespaces that are there, changed or gone."""
+        """Process new, changed and deleted namespaces."""
         self._ages.see(changes)
         self.withdrawal.see_namespaces(changes)
         if self.history is not None:
@@ -117,7 +117,7 @@ class QueryService:
         )
 
     def close(self) -> None:
-        """Begin no more work for answers."""
+        """Refuse further questions."""
         self._answers.close()
         if self.history is not None:
             self.history.close()

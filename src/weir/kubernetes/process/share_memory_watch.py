@@ -37,11 +37,11 @@ class ShareMemoryWatch:
         self._thread = threading.Thread(target=self._run, name="weir-share-memory", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the checks."""
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._ends.set()
 
     def _run(self) -> None:
@@ -52,7 +52,7 @@ class ShareMemoryWatch:
                 _LOG.error("share_memory_look_failed", exc_info=error)
 
     def look(self) -> None:
-        """Look once."""
+        """Check once."""
         now = dict(self._memories())
         changes: list[Change[Any]] = [
             ObjectSet(node, memory) for node, memory in now.items() if self._delivered.get(node) != memory

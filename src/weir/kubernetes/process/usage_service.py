@@ -62,7 +62,7 @@ class UsageService:
         self.reader.wake()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self.reader.close()
 
     def _taken(self, use: ClusterUse) -> None:

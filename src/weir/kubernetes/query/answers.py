@@ -61,7 +61,7 @@ class ClusterAnswers(Protocol):
     """Answers from the state of the scheduler, as it is on this replica."""
 
     def close(self) -> None:
-        """Begin no more work for answers."""
+        """Refuse further questions."""
         ...
 
     def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:

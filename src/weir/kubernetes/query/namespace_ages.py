@@ -15,7 +15,7 @@ class NamespaceAges:
         self._created_s: dict[str, float] = {}
 
     def see(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Take in namespaces that are there or gone."""
+        """Process new and deleted namespaces."""
         for change in changes:
             if isinstance(change, ObjectSet):
                 self._created_s[change.key] = at_s(change.object.metadata.creation_timestamp) or 0.0

@@ -53,7 +53,7 @@ class Withdrawal:
         self._begun = False
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Take in namespaces that are there, changed or gone."""
+        """Process new, changed and deleted namespaces."""
         for change in changes:
             if not isinstance(change, ObjectSet) or change.key != self._namespace:
                 continue

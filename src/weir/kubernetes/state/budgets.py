@@ -53,7 +53,7 @@ class Budgets:
     # Observations
 
     def see(self, key: str, budget: PodDisruptionBudget | None) -> None:
-        """Take in a new or changed budget; None: it is gone."""
+        """Process a new or changed budget; None: it was deleted."""
         namespace = _namespace(key)
         before = self._found.pop(key, None)
         coverage = self._coverage.setdefault(namespace, BudgetCoverage())

@@ -42,7 +42,7 @@ class ClaimInventory:
         self._pools: dict[str, list[DevicePool]] = {}
 
     def see_slice(self, name: str, found: ResourceSlice | None) -> None:
-        """Take in a slice; None: it is gone."""
+        """Process a changed slice; None: it was deleted."""
         self._parsed.pop(name, None)
         try:
             if found is not None:
@@ -58,7 +58,7 @@ class ClaimInventory:
         self._changed(self.slices.see(name, parsed))
 
     def see_taint_rule(self, name: str, rule: DeviceTaintRule | None) -> None:
-        """Take in a rule that taints devices; None: it is gone."""
+        """Process a changed rule that taints devices; None: it was deleted."""
         before = self._taint_rules.pop(name, None)
         if rule is not None:
             self._taint_rules[name] = rule
@@ -73,7 +73,7 @@ class ClaimInventory:
                 self._see_tainted(name)
 
     def see_class(self, name: str, found: DeviceClass | None) -> None:
-        """Take in a device class; None: it is gone."""
+        """Process a changed device class; None: it was deleted."""
         if found is None:
             self.classes.pop(name, None)
         else:
@@ -84,7 +84,7 @@ class ClaimInventory:
         self._taint_again(each for each, by in chosen if by is not None and by.device_class_name == name)
 
     def see_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
-        """Take in a claim; None: it is gone."""
+        """Process a changed claim; None: it was deleted."""
         before = self.claims.get(key)
         is_other = claim is None or (before is not None and before.metadata.uid != claim.metadata.uid)
         if is_other and key not in self._made:

@@ -35,7 +35,7 @@ class Intake:
         self._left_out: set[str] = set()  # pods whose devices count as foreign usage
 
     def take(self, resource: str, changes: Iterable[Change[Any]]) -> None:
-        """Take in objects of one resource that are there, changed or gone."""
+        """Process new, changed and deleted objects of one resource."""
         sees = self._sees[resource]
         for change in changes:
             found = change.object if isinstance(change, ObjectSet) else None

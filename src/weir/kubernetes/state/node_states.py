@@ -115,7 +115,7 @@ class NodeStates:
         self._share(name, site, None)
 
     def foreign(self, pod: str, usage: ForeignUsage | None) -> None:
-        """Take in the usage of a foreign pod; None: it is gone."""
+        """Process the usage of a foreign pod; None: it has ended."""
         at = self._where.get(pod)
         before = None if at is None else self._sites[at].foreign.get(pod)
         if before == usage:

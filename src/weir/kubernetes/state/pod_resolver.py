@@ -235,21 +235,21 @@ class PodResolver:
         return self.others.body(key, reference.uid)
 
     def see_namespace(self, name: str, namespace: Namespace | None) -> None:
-        """Take in a namespace, by whose labels selectors choose; None: it is gone."""
+        """Process a changed namespace, by whose labels selectors choose; None: it was deleted."""
         self._again(self.marks.namespace(name, None if namespace is None else namespace.metadata.labels))
 
     def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
-        """Take in a volume claim; None: it is gone."""
+        """Process a changed volume claim; None: it was deleted."""
         keep(self._claims, (namespace, name), claim)
         self._look_at(self._users.get((namespace, name), ()))
 
     def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
-        """Take in a volume; None: it is gone."""
+        """Process a changed volume; None: it was deleted."""
         keep(self._volumes, name, volume)
         self._all_with_claims()
 
     def see_storage_class(self, name: str, found: StorageClass | None) -> None:
-        """Take in a storage class; None: it is gone."""
+        """Process a changed storage class; None: it was deleted."""
         keep(self._classes, name, found)
         self._all_with_claims()
 
@@ -270,7 +270,7 @@ class PodResolver:
         return {f"{ATTACHED_PREFIX}{driver}": count for driver, count in limits.items()}
 
     def see_priority(self, name: str, found: PriorityClass | None) -> None:
-        """Take in a priority class; None: it is gone."""
+        """Process a changed priority class; None: it was deleted."""
         keep(self.priorities, name, None if found is None else found.value)
         self.owners.forget_readings()
 

@@ -56,7 +56,7 @@ class PodTracker:
         self.now_s = max(self.now_s, now_s)
 
     def see(self, key: str, pod: KubePod | None) -> None:
-        """Take in a new or changed pod; None: it is gone."""
+        """Process a new or changed pod; None: it was deleted."""
         if pod is not None:
             count_resizes(pod)
         if pod is not None and not self._is_ours(pod):

@@ -53,7 +53,7 @@ class QuotaObjects:
         self._told_topologies: tuple[Topology, ...] | None = None
 
     def see(self, kind: str, name: str, thing: QuotaObject | None, created_s: float = 0.0) -> None:
-        """Take in a new or changed object; None: it is gone."""
+        """Process a new or changed object; None: it was deleted."""
         self.version += 1
         before = self._objects[kind].get(name), self.is_leaving(kind, name)
         if thing is None:
@@ -70,7 +70,7 @@ class QuotaObjects:
             self.changes += 1
 
     def see_namespace(self, name: str, labels: dict[str, str] | None) -> None:
-        """Take in a new or changed namespace; None: it is gone."""
+        """Process a new or changed namespace; None: it was deleted."""
         if not self._without.labels or self._labels.get(name) == labels:
             return
         if labels is None:

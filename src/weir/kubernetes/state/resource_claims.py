@@ -61,7 +61,7 @@ class ResourceClaims:
     # Observations
 
     def see_claim(self, key: str, claim: ResourceClaim | None) -> None:
-        """Take in a claim; None: it is gone."""
+        """Process a changed claim; None: it was deleted."""
         namespace, _, name = key.partition("/")
         self.inventory.see_claim((namespace, name), claim)
         self.stale.update(self._users.of((namespace, name)))

@@ -96,7 +96,7 @@ class SchedulingGroups:
     # Observations
 
     def see_pod_group(self, key: str, found: SchedulingGroupObject | None) -> None:
-        """Take in a `PodGroup`; None: it is gone.
+        """Process a changed `PodGroup`; None: it was deleted.
 
         Raises:
             ValueError: it can't be read. Its pods wait and say why.

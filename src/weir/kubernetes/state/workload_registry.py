@@ -65,7 +65,7 @@ class WorkloadRegistry:
         self._fixed = NonPreemptibleUsage()
 
     def see(self, name: str, thing: WorkloadObject | None) -> None:
-        """Take in a new or changed `Workload` object; None: it is gone."""
+        """Process a new or changed `Workload` object; None: it was deleted."""
         if thing is None:
             self.changes += 1
             self.objects.pop(name, None)

@@ -167,7 +167,7 @@ class PodSelectors:
             self._tidy(mark)
 
     def namespace(self, name: str, labels: Mapping[str, str] | None) -> frozenset[str]:
-        """Take in a namespace (None: it is gone); return the pods whose affinities change by it."""
+        """Process a changed namespace (None: deleted); return the pods whose affinities change by it."""
         if self._namespaces.get(name) == labels:
             return frozenset()
         if labels is None:

@@ -105,7 +105,7 @@ class UsageReader:
         )
 
     def look(self, settings: UsageSettings) -> None:
-        """Look once."""
+        """Check once."""
         held = self._held()
         found = _NOTHING
         try:

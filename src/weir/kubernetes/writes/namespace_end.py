@@ -56,7 +56,7 @@ class NamespaceEnds:
         self._pods: dict[str, dict[str, _KeptPod]] = {}  # by name, by namespace
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Take in namespaces that are there, changed or gone."""
+        """Process new, changed and deleted namespaces."""
         for change in changes:
             if isinstance(change, ObjectSet) and change.object.metadata.deletion_timestamp is not None:
                 self._ending.add(change.key)
@@ -65,7 +65,7 @@ class NamespaceEnds:
                 self._ending.discard(change.key)
 
     def see_pods(self, changes: Sequence[Change[KubePod]]) -> None:
-        """Take in pods that are there, changed or gone."""
+        """Process new, changed and deleted pods."""
         touched: dict[str, None] = {}
         for change in changes:
             namespace, _, name = change.key.partition("/")

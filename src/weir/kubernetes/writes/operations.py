@@ -100,7 +100,7 @@ class _OfPod:
 
     @property
     def urgency(self) -> Urgency:
-        """Return the lane in which it is sent."""
+        """Return its urgency."""
         return Urgency.PODS
 
 
@@ -145,7 +145,7 @@ class _OfPath:
 
     @property
     def urgency(self) -> Urgency:
-        """Return the lane in which it is sent."""
+        """Return its urgency."""
         return Urgency.OBJECTS
 
 
@@ -181,7 +181,7 @@ class PatchStatus(_OfPath):
 
     @property
     def urgency(self) -> Urgency:
-        """Return the lane in which it is sent."""
+        """Return its urgency."""
         return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
 
 
@@ -200,7 +200,7 @@ class PatchNode:
 
     @property
     def urgency(self) -> Urgency:
-        """Return the lane in which it is sent."""
+        """Return its urgency."""
         return Urgency.OBJECTS
 
 
@@ -244,7 +244,7 @@ class SuspendOwner(_OfPath):
 
     @property
     def urgency(self) -> Urgency:
-        """Return the lane in which it is sent: it stops pods."""
+        """Return its urgency: it stops pods."""
         return Urgency.PODS
 
 

@@ -65,11 +65,11 @@ class UtilizationTask:
         self._thread = threading.Thread(target=self._run, name="weir-uses", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the checks."""
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -104,7 +104,7 @@ class UtilizationTask:
                 _LOG.warning("look_failed", kind=type(error).__name__, why=str(error))
 
     def look(self) -> None:
-        """Look once."""
+        """Check once."""
         sample = self._sampler.sample()
         node = self._pool.node.name
         passed_s = self._every_s if self._last_s is None else sample.at_s - self._last_s

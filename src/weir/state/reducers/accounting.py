@@ -58,7 +58,7 @@ def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
 
 @contextmanager
 def recharged(cluster: Cluster, job: Job) -> Iterator[None]:
-    """Release the pods of a job from quota usage for a change of the job, and charge them again after it."""
+    """Release the charges of a job before a change of it, and charge it again after."""
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         charge(cluster, pod, -1)

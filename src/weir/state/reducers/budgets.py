@@ -21,7 +21,7 @@ def budget_set(cluster: Cluster, event: events.BudgetSet) -> None:
 
 
 def budget_removed(cluster: Cluster, event: events.BudgetRemoved) -> None:
-    """Remove a budget. Pods that still refer to it are free to go."""
+    """Remove a budget. It no longer protects any pod."""
     budget = cluster.budgets.pop(event.name, None)
     if budget is not None:
         budget.allowed = UNLIMITED
@@ -36,13 +36,13 @@ def pod_protected(cluster: Cluster, event: events.PodProtected) -> None:
 
 
 def use(pod: Pod) -> None:
-    """Subtract a pod that was told to stop from its budgets."""
+    """Subtract an evicted pod from its budgets."""
     for budget in pod.budgets:
         budget.allowed -= 1
 
 
 def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
-    """Let a pod run on that couldn't be stopped, and remember when that was tried.
+    """Keep a pod running after a refused eviction, and record the time of the try.
 
     Its budgets allow nothing until the backend says otherwise. A new nomination of its workload is
     dropped: the pod can't move there.

@@ -31,5 +31,5 @@ def grow(cluster: Cluster, nodes: int, devices: int) -> None:
 
 
 def grow_for(cluster: Cluster, devices: Sequence[int]) -> None:
-    """Make the columns large enough for these devices: a pod may hold some that no node has any more."""
+    """Extend the columns to these devices, which may exceed those of all nodes."""
     grow(cluster, nodes=0, devices=max(devices, default=0) + 1)

@@ -55,7 +55,7 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
 
 
 def _set_capacity(cluster: Cluster, at: int, node: Node | None) -> None:
-    """Give a node its capacity, and charge its pods and nominations to it again."""
+    """Set the capacity of a node, and charge its pods and nominations again."""
     capacity = np.zeros(len(cluster.rows), np.int64)
     free_capacity = cluster.free_capacity
     free_capacity.share[at], free_capacity.memory[at] = NO_DEVICE, 0

@@ -9,7 +9,7 @@ from weir.state.reducers.pending_index import dequeue, enqueue, set_running
 
 
 def queues_set(cluster: Cluster, event: events.QueuesSet) -> None:
-    """Replace the quota tree and charge everything to it again."""
+    """Replace the quota tree, and charge all workloads again."""
     cluster.ledger = QuotaUsage(event.queues, cluster.rows)
     grow(cluster, nodes=len(cluster.nodes), devices=1)
     cluster.running.clear()

@@ -213,4 +213,4 @@ def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
 
 
 def note_added(_cluster: Cluster, _event: events.NoteAdded) -> None:
-    """Change nothing: the event is for people."""
+    """Change nothing: the event is for readers only."""

@@ -54,7 +54,7 @@ class Notifications:
         self._sender.start()
 
     def close(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if self._sender is not None:
             self._sender.close()
 
