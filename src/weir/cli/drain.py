@@ -2,8 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -12,10 +11,9 @@ from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, resource
 from weir.cli.number_options import whole_number
-from weir.cli.option_mistakes import WrongOption, option_mistakes
+from weir.cli.option_mistakes import WrongOption, option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, show
 from weir.cli.start_conditions import local_time_s
-from weir.client.errors import Refused
 from weir.model.resources import GPU
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ def drain(
         raise WrongOption("--at and --in exclude each other: write one of them")
     with option_mistakes():
         at_s = None if at is None else _time_of("--at", at)
-    with connect() as pool, in_options():
+    with connect() as pool, refusals_in(_in_options):
         node = _only_node(pool) if name is None else name
         which = node if gpu is None else f"GPU {gpu} of {node}"
         fate = running or ("evict" if gpu is None else "finish")
@@ -112,18 +110,9 @@ def undrain(name: str | None = None, /, *, gpu: Annotated[int | None, whole_numb
     return 0
 
 
-@contextmanager
-def in_options() -> Iterator[None]:
-    """Name options in place of fields in the refusal of a pool: `--until` for `until_s`.
-
-    Raises:
-        Refused: the pool refuses the request.
-    """
-    try:
-        yield
-    except Refused as refused:
-        refused.args = (_FIELD.sub(lambda found: _OPTIONS[found[0]], str(refused)),)
-        raise
+def _in_options(text: str) -> str:
+    """Return a refusal with options in place of fields: `--until` for `until_s`."""
+    return _FIELD.sub(lambda found: _OPTIONS[found[0]], text)
 
 
 def _announced(pool: "Pool", name: str) -> str:
@@ -230,7 +219,7 @@ def add(
     """
     with option_mistakes():
         begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
-    with connect() as pool, in_options():
+    with connect() as pool, refusals_in(_in_options):
         row = pool.add_maintenance(
             begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
         )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from weir.cli.connect import connect
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter, first_process
-from weir.cli.terminal import plain
 
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
 """Variables that describe the terminal of the caller."""
@@ -35,19 +34,15 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     if not command:
         print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
         return 2
-    try:
-        if find().is_cluster:
-            from weir.cli.cluster.sessions import cluster_shell
+    if find().is_cluster:
+        from weir.cli.cluster.sessions import cluster_shell
 
-            return cluster_shell.execute(name, command, pod)
-        with connect() as pool:
-            detail = pool.get(name)
-            leader = enter(pool, detail, pod)
-            container = first_process(leader) if detail.image else None
-            return run_beside(leader, command, container)
-    except EntryRefused as reason:
-        print(f"weir: {plain(str(reason))}.", file=sys.stderr)
-        return reason.code
+        return cluster_shell.execute(name, command, pod)
+    with connect() as pool:
+        detail = pool.get(name)
+        leader = enter(pool, detail, pod)
+        container = first_process(leader) if detail.image else None
+        return run_beside(leader, command, container)
 
 
 def run_beside(leader: EnteredLeader, command: Sequence[str], container: int | None) -> int:

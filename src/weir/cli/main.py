@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from weir import __version__
 from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
-from weir.cli.option_mistakes import WrongOption
+from weir.cli.option_mistakes import CommandError
 from weir.client.errors import PoolError, Refused, Unreachable
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
+
+    from weir.model.scenario import InvalidFile
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 GARBAGE_AFTER = 200_000
@@ -99,14 +101,13 @@ def _carried_out(words: list[str]) -> int:
     except CycloptsError as error:
         _complain(_misunderstood(words, error))
         return WRONG_REQUEST
-    except WrongOption as error:
+    except CommandError as error:
         _complain(f"{error}.")
-        return WRONG_REQUEST
+        return error.code
     except PoolError as error:
         _complain(str(error))
-        if isinstance(error, Unreachable):
-            return UNREACHABLE
-        return WRONG_REQUEST if isinstance(error, Refused) and error.is_ours else FAILED
+        is_ours = isinstance(error, Refused) and error.is_ours
+        return UNREACHABLE if isinstance(error, Unreachable) else WRONG_REQUEST if is_ours else FAILED
     except ModuleNotFoundError as error:
         needed = next((each.extra for each in COMMANDS if each.name == words[0]), "")
         extra = missing_extra(error.name or "", needed, words)
@@ -114,7 +115,18 @@ def _carried_out(words: list[str]) -> int:
             raise
         _complain(f"{how_to_install(words[0], extra)}.")
         return FAILED
+    except _invalid_file() as refused:
+        sys.stdout.flush()
+        print(*refused.mistakes, sep="\n", file=sys.stderr)
+        return WRONG_REQUEST
     return done if isinstance(done, int) else 0
+
+
+def _invalid_file() -> "type[InvalidFile]":
+    """Return the error of a file with mistakes. Few commands read files, so it is imported at an error."""
+    from weir.model.scenario import InvalidFile
+
+    return InvalidFile
 
 
 def _with_name(app: "App", words: list[str]) -> list[str]:

@@ -1,11 +1,24 @@
-"""Mistakes in the options of a command: `weir` says them in one sentence and ends with exit code 2."""
+"""Errors that end a command: `weir` says each in one sentence, and ends with its exit code."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from weir.client.errors import Refused
 
-class WrongOption(ValueError):
+
+class CommandError(Exception):
+    """A command can't go on. The text is a sentence without its dot."""
+
+    def __init__(self, sentence: str, code: int = 1) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class WrongOption(CommandError, ValueError):
     """A mistake in an option; the sentence names the flag."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, code=2)
 
 
 @contextmanager
@@ -19,3 +32,17 @@ def option_mistakes() -> Iterator[None]:
         yield
     except ValueError as error:
         raise WrongOption(str(error)) from None
+
+
+@contextmanager
+def refusals_in(words: Callable[[str], str]) -> Iterator[None]:
+    """Say a refusal of the block in other words, such as options in place of fields.
+
+    Raises:
+        Refused: the pool refuses a request.
+    """
+    try:
+        yield
+    except Refused as refused:
+        refused.args = (words(str(refused)),)
+        raise

@@ -34,6 +34,7 @@ LimitOption = Annotated[int, whole_number(0, 1_000_000)]
 """Maximum number of rows; 0 for all."""
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 
+NO_PROJECT = "no project is named: write -p PROJECT; `weir project list` shows which there are"
 _UNSAFE = re.compile(r"[^\n -~]")
 Row = TypeVar("Row", bound="BaseModel")
 
@@ -46,7 +47,7 @@ def chosen_project(project: str | None) -> str:
     """
     found = project or os.environ.get("WEIR_PROJECT")
     if not found:
-        raise WrongOption("no project is named: write -p PROJECT; `weir project list` shows which there are")
+        raise WrongOption(NO_PROJECT)
     return found
 
 

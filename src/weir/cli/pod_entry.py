@@ -14,6 +14,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
+from weir.cli.option_mistakes import CommandError
+
 if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadDetail
     from weir.client.api import Pool
@@ -26,12 +28,8 @@ CONTAINER_LOOK_S = 0.1
 _AWAITED = "The container starts once it has its image: `weir logs` shows the output meanwhile."
 
 
-class EntryRefused(Exception):
+class EntryRefused(CommandError):
     """The pod can't be entered; the text names the remedy."""
-
-    def __init__(self, sentence: str, code: int = 1) -> None:
-        super().__init__(sentence)
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)

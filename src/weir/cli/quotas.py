@@ -1,11 +1,12 @@
 """Create and change projects and departments."""
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from weir.cli.connect import connect
 from weir.cli.formatting import number
-from weir.cli.option_mistakes import option_mistakes
+from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
 from weir.cli.refused_options import queue_options
 from weir.client.errors import Refused
@@ -66,7 +67,7 @@ def put(
             file=sys.stderr,
         )
         return 2
-    with connect() as pool, queue_options(gpus=quota.gpus is not None):
+    with connect() as pool, refusals_in(partial(queue_options, gpus=quota.gpus is not None)):
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )

@@ -1,10 +1,6 @@
 """Refusals of a pool with options in place of fields: `--person-limit gpus` for `person_limits.gpus`."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from weir.client.errors import Refused
 
 _AT_START = r"(?:(?<=^)|(?<=; ))"
 _QUEUE_FIELD = re.compile(
@@ -26,13 +22,8 @@ _OPTIONS = {
 }
 
 
-@contextmanager
-def queue_options(*, gpus: bool) -> Iterator[None]:
-    """Name the options of a project or department in a refusal; `gpus`: --gpus set its quota.
-
-    Raises:
-        Refused: the pool refuses the request.
-    """
+def queue_options(text: str, *, gpus: bool) -> str:
+    """Return a refusal with the options of a project or department; `gpus`: --gpus set its quota."""
 
     def option(found: re.Match[str]) -> str:
         field, key, alone = found.groups()
@@ -47,11 +38,7 @@ def queue_options(*, gpus: bool) -> Iterator[None]:
             key = f"{user}:{limit}"
         return f"{_flag(field)} {key if field in ('quota', 'limit', 'weight') else key.replace('_', '-')}"
 
-    try:
-        yield
-    except Refused as refused:
-        refused.args = (_QUEUE_FIELD.sub(option, str(refused)),)
-        raise
+    return _QUEUE_FIELD.sub(option, text)
 
 
 def sweep_options(text: str) -> str:

@@ -1,7 +1,6 @@
 """`weir schedule`: submissions at the times of a cron expression."""
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +9,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
+from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.submit import in_options
 from weir.cli.submit_options import (
@@ -23,7 +23,6 @@ from weir.cli.submit_options import (
     read_options,
 )
 from weir.cli.terminal import plain
-from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.schedules import ScheduleRow
@@ -64,19 +63,13 @@ def add(
     project
         Project whose quota the runs use; $WEIR_PROJECT if left out.
     """
-    try:
+    with option_mistakes(), refusals_in(in_options):
         body = _filled(template, project, placement.namespace)
         words = read_options(request, rules, StartOptions(), environment, placement)
         words |= _stated(project, command, body)
         with connect(namespace=placement.namespace) as pool:
             workload = _workload(pool, body, words, environment)
             row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
-    except ValueError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-        return 2
-    except Refused as refused:
-        print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
-        return 2 if refused.is_ours else 1
     print(f"{row.name} runs at {row.cron} ({row.zone}){_next(row)}.")
     return 0
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weir.simulation.job_trace import JobTrace
     from weir.simulation.replay import ReplayResult
 
-DONE, FAILED, WRONG_REQUEST = 0, 1, 2
+DONE, FAILED = 0, 1
 
 
 def simulate(
@@ -66,17 +66,9 @@ def simulate(
         text for people, json for programs; json of several runs is an object by policy. progress prints a
         line of JSON for each step of the work, and the result as the last one.
     """
-    from weir.model.scenario import InvalidFile
-
-    try:
-        scenario, job_traces = _read(cluster, trace, format_)
-        policies = _policies(scenario.policy, policy, compare)
-        _check_report(report)
-    except InvalidFile as refused:
-        for mistake in refused.mistakes:
-            print(mistake, file=sys.stderr)
-        return WRONG_REQUEST
-
+    scenario, job_traces = _read(cluster, trace, format_)
+    policies = _policies(scenario.policy, policy, compare)
+    _check_report(report)
     if add_nodes or what_if:
         texts = [*(f"add-nodes={text}" for text in add_nodes), *what_if]
         own = next(iter(policies.values()))

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from weir.cli.connect import connect
 from weir.cli.formatting import counted, number
+from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.outputs import ProjectOption, print_plain
 from weir.cli.submit_options import (
     EnvironmentOptions,
@@ -24,7 +25,6 @@ from weir.cli.submit_options import (
     read_options,
 )
 from weir.cli.terminal import plain, screen
-from weir.client.errors import Refused
 from weir.model.array_indices import read_indices
 from weir.model.reasons import ReasonCode
 
@@ -75,9 +75,8 @@ def submit(
         name, or the whole answer as json or yaml.
     """
     from weir.cli.batch import submit_batch
-    from weir.model import scenario
 
-    try:
+    with option_mistakes(), refusals_in(in_options):
         body, words = _read(file, template, command, project, name, placement.namespace)
         words |= read_options(request, rules, conditions, environment, placement)
         if "workloads" in body:
@@ -86,14 +85,6 @@ def submit(
         _check(words, body)
         with connect(namespace=placement.namespace) as pool:
             return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)
-    except ValueError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-    except Refused as refused:
-        print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
-        return 2 if refused.is_ours else 1
-    except scenario.InvalidFile as refused:
-        print(*refused.mistakes, sep="\n", file=sys.stderr)
-    return 2
 
 
 def _read(

@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, moment, sentence, since
+from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
 from weir.cli.refused_options import sweep_options
 from weir.cli.submit import in_options
@@ -26,7 +27,6 @@ from weir.cli.submit_options import (
 )
 from weir.cli.sweep_options import SweepOptions, read_sweep_options
 from weir.cli.terminal import Tone, is_agreed, plain, screen
-from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.sweeps import RungRow, SweepDetail, SweepRow, TrialRow
@@ -66,9 +66,7 @@ def begin(
     output
         name, or the whole answer as json or yaml.
     """
-    from weir.model.scenario import InvalidFile
-
-    try:
+    with option_mistakes(), refusals_in(lambda text: in_options(sweep_options(text))):
         body = {} if file is None else _read(file)
         body |= read_sweep_options(search) | ({} if name is None else {"name": name})
         words = read_options(request, rules, StartOptions(), environment, placement)
@@ -77,15 +75,6 @@ def begin(
         with connect(namespace=placement.namespace) as pool:
             made = _begin(pool, body, workload, environment)
             on_cluster = pool.address.is_cluster
-    except ValueError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-        return 2
-    except Refused as refused:
-        print(f"weir: {plain(in_options(sweep_options(str(refused))))}", file=sys.stderr)
-        return 2 if refused.is_ours else 1
-    except InvalidFile as refused:
-        print(*refused.mistakes, sep="\n", file=sys.stderr)
-        return 2
     if output != "name":
         print_plain(made.model_dump(mode="json"), output)
     else:

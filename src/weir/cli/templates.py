@@ -1,6 +1,5 @@
 """`weir template`: submissions with parameters, kept for the people of a project."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,8 +9,8 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment, sentence
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import NamespaceOption, OutputOption, ProjectOption, chosen_project, print_plain, show
-from weir.cli.terminal import plain
 
 if TYPE_CHECKING:
     from weir.api.templates import TemplateRow
@@ -40,18 +39,9 @@ def save(
     project
         Project that it belongs to; $WEIR_PROJECT if left out.
     """
-    from weir.model import scenario
-
-    try:
-        chosen = chosen_project(project)
+    chosen = chosen_project(project)
+    with option_mistakes():
         workload, parameters = _read(file)
-    except ValueError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-        return 2
-    except scenario.InvalidFile as refused:
-        for mistake in refused.mistakes:
-            print(mistake, file=sys.stderr)
-        return 2
     with connect(namespace=namespace) as pool:
         row = pool.save_template(chosen, name, workload, parameters)
     print(f"Template {row.name} of project {row.project} is saved.")

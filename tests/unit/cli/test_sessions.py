@@ -14,7 +14,6 @@ from tests.unit.client.fake import Fake, problem
 from weir.cli.main import main
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, first_process
 from weir.cli.sessions import commands, pipe, ssh_config, ssh_files
-from weir.cli.sessions.commands import refusals_said
 from weir.local import pod_files
 from weir.local.containers import enter
 
@@ -191,11 +190,15 @@ def test_an_account_that_a_container_says_adds_nothing_to_the_configuration(
         ssh_config.render(["weir-dev"], user)
 
 
-def test_what_a_container_says_does_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    def refused() -> int:
+def test_what_a_container_says_does_not_control_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: object) -> int:
         raise EntryRefused("the command can't be started in the container: \x1b]0;mine\x07\x1b[2J", 126)
 
-    assert refusals_said(refused) == 126
+    monkeypatch.setattr(commands, "find", lambda: SimpleNamespace(is_cluster=False))
+    monkeypatch.setattr(commands, "in_session", refused)
+    assert main(["shell", "dev"]) == 126
     assert capsys.readouterr().err == (
         "weir: the command can't be started in the container: \\x1b]0;mine\\x07\\x1b[2J.\n"
     )

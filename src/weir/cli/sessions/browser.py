@@ -4,18 +4,15 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
 from weir.cli.connect import connect
 from weir.cli.dashboard import open_in_browser
-from weir.cli.outputs import ProjectOption
 from weir.cli.pod_entry import EntryRefused
-from weir.cli.sessions.commands import refusals_said, session_options
-from weir.cli.sessions.start import default_name, live, running, submit_session
-from weir.cli.submit_options import EnvironmentOptions, PlacementOptions, RequestOptions, RuleOptions
+from weir.cli.sessions.start import SessionOptions, default_name, live, running, submit_session
 from weir.cli.terminal import screen
 from weir.client.address import find
 from weir.client.errors import Refused
@@ -41,11 +38,7 @@ def jupyter(
     name: str | None = None,
     /,
     *words: str,
-    project: ProjectOption = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
+    options: SessionOptions = SessionOptions(),
     open_: OpenOption = True,
 ) -> int:
     """Open Jupyter in a workload, as in `weir jupyter notes -p vision --gpus 1`.
@@ -59,24 +52,17 @@ def jupyter(
         The workload; jupyter-USER if left out.
     words
         Options of Jupyter: everything after --.
-    project
-        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
     open_
         Open the link in a browser, if this machine has one and a person looks at it.
     """
-    options = session_options(project, request, rules, environment, placement)
-    return _in_browser("jupyter", name, words, options, environment, placement.namespace, open_=open_)
+    return _in_browser("jupyter", name, words, options, open_=open_)
 
 
 def code(
     name: str | None = None,
     /,
     *words: str,
-    project: ProjectOption = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
+    options: SessionOptions = SessionOptions(),
     open_: OpenOption = True,
 ) -> int:
     """Open VS Code in a browser in a workload, as in `weir code dev -p vision --gpus 1`.
@@ -90,42 +76,29 @@ def code(
         The workload; code-USER if left out.
     words
         Options of code-server: everything after --.
-    project
-        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
     open_
         Open the link in a browser, if this machine has one and a person looks at it.
     """
-    options = session_options(project, request, rules, environment, placement)
-    return _in_browser("code", name, words, options, environment, placement.namespace, open_=open_)
+    return _in_browser("code", name, words, options, open_=open_)
 
 
 def _in_browser(
-    kind: "SessionKind",
-    name: str | None,
-    words: Sequence[str],
-    options: dict[str, Any],
-    environment: EnvironmentOptions,
-    namespace: str | None,
-    *,
-    open_: bool,
+    kind: "SessionKind", name: str | None, words: Sequence[str], options: SessionOptions, *, open_: bool
 ) -> int:
     def show(link: str) -> None:
         if open_:
             open_in_browser(link)
 
-    def served() -> int:
-        if find().is_cluster:
-            from weir.cli.cluster.sessions.cluster_browser import serve
+    if find().is_cluster:
+        from weir.cli.cluster.sessions.cluster_browser import serve
 
-            return serve(kind, name, words, options, environment, namespace, show)
-        with connect(namespace=namespace) as pool:
-            detail = _session(pool, kind, name, words, options, environment)
-            if pool.address.url.startswith("https:") and not pool.address.token:
-                return _page(f"{pool.address.url}/#/workload/{detail.uid}", detail, open_=open_)
-            show(_print_link(pool, detail.name, _link(pool, detail)))
-        return 0
-
-    return refusals_said(served)
+        return serve(kind, name, words, options, show)
+    with connect(namespace=options.placement.namespace) as pool:
+        detail = _session(pool, kind, name, words, options)
+        if pool.address.url.startswith("https:") and not pool.address.token:
+            return _page(f"{pool.address.url}/#/workload/{detail.uid}", detail, open_=open_)
+        show(_print_link(pool, detail.name, _link(pool, detail)))
+    return 0
 
 
 def _print_link(pool: "Pool", name: str, link: str) -> str:
@@ -153,12 +126,7 @@ def _page(address: str, detail: "WorkloadDetail", *, open_: bool) -> int:
 
 
 def _session(
-    pool: "Pool",
-    kind: "SessionKind",
-    name: str | None,
-    words: Sequence[str],
-    options: dict[str, Any],
-    environment: EnvironmentOptions,
+    pool: "Pool", kind: "SessionKind", name: str | None, words: Sequence[str], options: SessionOptions
 ) -> "WorkloadDetail":
     """Return the named session once it runs; queue it first if there is none.
 
@@ -170,15 +138,15 @@ def _session(
     if detail is not None:
         if detail.session != kind:
             raise EntryRefused(f"{name} is no session of `weir {kind}`: choose another name", 2)
-        if options or words:
+        if options.fields or words:
             print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
         return running(pool, detail, is_new=False)
     programs, missing = _PROGRAMS[kind]
-    is_elsewhere = "image" in options or not pool.address.is_loopback
+    is_elsewhere = options.placement.image is not None or not pool.address.is_loopback
     program = programs[0] if is_elsewhere else next(filter(shutil.which, programs), None)
     if program is None:
         raise EntryRefused(missing)
-    made = submit_session(pool, name, options, environment, [program, *words], kind)
+    made = submit_session(pool, name, options, [program, *words], kind)
     return running(pool, made, is_new=True)
 
 

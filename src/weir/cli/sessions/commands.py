@@ -2,29 +2,19 @@
 
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from weir.cli.connect import connect
 from weir.cli.exec import run_beside
-from weir.cli.outputs import ProjectOption
 from weir.cli.pod_entry import EntryRefused, enter, first_process
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.pipe import found_sshd, no_terminals, pipe
-from weir.cli.sessions.start import default_name, live, running, submit_session
-from weir.cli.submit_options import (
-    EnvironmentOptions,
-    PlacementOptions,
-    RequestOptions,
-    RuleOptions,
-    StartOptions,
-    read_options,
-)
-from weir.cli.terminal import plain, screen
+from weir.cli.sessions.start import SessionOptions, default_name, live, running, ssh_program, submit_session
+from weir.cli.terminal import screen
 from weir.client.address import find
 
 if TYPE_CHECKING:
@@ -42,11 +32,7 @@ def shell(
     name: str | None = None,
     /,
     *command: str,
-    project: ProjectOption = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
+    options: SessionOptions = SessionOptions(),
 ) -> int:
     """Open a shell in a workload, as in `weir shell dev -p vision --gpus 1`.
 
@@ -59,16 +45,11 @@ def shell(
         The workload; shell-USER if left out.
     command
         Command to run there in place of a shell: everything after --.
-    project
-        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
     """
-    options = session_options(project, request, rules, environment, placement)
     if find().is_cluster:
         from weir.cli.cluster.sessions import cluster_shell
 
-        return refusals_said(
-            lambda: cluster_shell.shell(name, command, options, environment, placement.namespace)
-        )
+        return cluster_shell.shell(name, command, options)
 
     def enter_shell(pool: "Pool", detail: "WorkloadDetail") -> int:
         if pool.address.ssh is not None:
@@ -81,18 +62,14 @@ def shell(
             return run_beside(leader, command or _SHELL_IN_CONTAINER, first_process(leader, awaited=True))
         return run_beside(leader, command or [leader.environment.get("SHELL") or "/bin/sh"], None)
 
-    return in_session("shell", name, options, environment, placement.namespace, enter_shell)
+    return in_session(name, options, enter_shell)
 
 
 def ssh(
     name: str | None = None,
     /,
     *command: str,
-    project: ProjectOption = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
+    options: SessionOptions = SessionOptions(),
     print_config: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Log in to a workload with OpenSSH, as in `weir ssh dev -p vision --gpus 1`.
@@ -106,25 +83,16 @@ def ssh(
         The workload; shell-USER if left out.
     command
         Command to run there: everything after --; without one, a login shell.
-    project
-        Project whose quota a new workload uses; $WEIR_PROJECT if left out.
     print_config
         Print the configuration of ssh for your workloads, and do nothing else.
     """
     if print_config:
-        return refusals_said(_print_config)
-    options = session_options(project, request, rules, environment, placement)
+        return _print_config()
     if find().is_cluster:
         from weir.cli.cluster.sessions import cluster_shell
 
-        return refusals_said(
-            lambda: cluster_shell.ssh(name, command, options, environment, placement.namespace)
-        )
-
-    def enter_ssh(pool: "Pool", detail: "WorkloadDetail") -> int:
-        return _become_ssh(pool, detail, "", *command)
-
-    return in_session("shell", name, options, environment, placement.namespace, enter_ssh)
+        return cluster_shell.ssh(name, command, options)
+    return in_session(name, options, lambda pool, detail: _become_ssh(pool, detail, "", *command))
 
 
 def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: str) -> int:
@@ -133,9 +101,7 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
     Raises:
         EntryRefused: OpenSSH is missing, or the workload's name is no host.
     """
-    client = shutil.which("ssh")
-    if client is None:
-        raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    client = ssh_program()
     if pool.address.ssh is None and not detail.image:
         found_sshd()
         if not command and sys.stdin.isatty() and (why := no_terminals()):
@@ -158,68 +124,25 @@ def _print_config() -> int:
     return 0
 
 
-def session_options(
-    project: str | None,
-    request: RequestOptions,
-    rules: RuleOptions,
-    environment: EnvironmentOptions,
-    placement: PlacementOptions,
-) -> dict[str, Any]:
-    """Return the options of a new session as fields of a submission.
-
-    Raises:
-        SystemExit: one can't be read.
-    """
-    try:
-        found = read_options(request, rules, StartOptions(), environment, placement)
-    except ValueError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-        raise SystemExit(2) from None
-    return {**found, **({} if project is None else {"project": project})}
-
-
 def in_session(
-    kind: str,
-    name: str | None,
-    options: dict[str, Any],
-    environment: EnvironmentOptions,
-    namespace: str | None,
-    enter_it: "Callable[[Pool, WorkloadDetail], int]",
+    name: str | None, options: SessionOptions, enter_it: "Callable[[Pool, WorkloadDetail], int]"
 ) -> int:
     """Enter the named session once it runs; queue it first if there is none. Return the exit code."""
-
-    def enter_session() -> int:
-        with connect(namespace=namespace) as pool:
-            detail = _session(pool, kind, name, options, environment)
-            stop = f"{detail.name} runs until `weir stop {detail.name}`"
-            print(screen(sys.stderr).paint(stop, "quiet"), file=sys.stderr, flush=True)
-            return enter_it(pool, detail)
-
-    return refusals_said(enter_session)
+    with connect(namespace=options.placement.namespace) as pool:
+        detail = _session(pool, name, options)
+        stop = f"{detail.name} runs until `weir stop {detail.name}`"
+        print(screen(sys.stderr).paint(stop, "quiet"), file=sys.stderr, flush=True)
+        return enter_it(pool, detail)
 
 
-def refusals_said(run: Callable[[], int]) -> int:
-    """Return the exit code of an entry, and print the reason of a refusal."""
-    try:
-        return run()
-    except EntryRefused as refusal:
-        print(f"weir: {plain(str(refusal))}.", file=sys.stderr)
-        return refusal.code
-    except ValueError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-        return 2
-
-
-def _session(
-    pool: "Pool", kind: str, name: str | None, options: dict[str, Any], environment: EnvironmentOptions
-) -> "WorkloadDetail":
+def _session(pool: "Pool", name: str | None, options: SessionOptions) -> "WorkloadDetail":
     """Return the named session once it runs; queue it first if there is none."""
     if not pool.address.is_loopback and pool.address.ssh is None:
         raise EntryRefused(ELSEWHERE, 2)
-    name = name or default_name(pool.whoami().user, kind)
+    name = name or default_name(pool.whoami().user, "shell")
     detail = live(pool, name)
     if detail is None:
-        return running(pool, submit_session(pool, name, options, environment), is_new=True)
-    if options:
+        return running(pool, submit_session(pool, name, options), is_new=True)
+    if options.fields:
         print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
     return running(pool, detail, is_new=False)

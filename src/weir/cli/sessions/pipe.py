@@ -19,7 +19,7 @@ from weir.cli.connect import connect
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter, first_process
 from weir.cli.sessions import ssh_files
 from weir.cli.sessions.ssh_files import HOST_PREFIX, SSHD_CONFIG
-from weir.cli.sessions.start import live, running
+from weir.cli.sessions.start import live, running, ssh_program
 from weir.cli.terminal import plain
 from weir.client.ssh_tunnel import MACHINE_SOCKET
 
@@ -50,19 +50,15 @@ def pipe(name: str, /, *, key: str | None = None, user: str | None = None) -> in
     from weir.client.address import find
 
     workload = name.removeprefix(HOST_PREFIX)
-    try:
-        if find().is_cluster:
-            from weir.cli.cluster.sessions import cluster_shell
+    if find().is_cluster:
+        from weir.cli.cluster.sessions import cluster_shell
 
-            return cluster_shell.pipe(workload, user)
-        if (address := find().ssh) is not None:
-            _become_ssh(address, workload)
-        with connect() as pool:
-            become = _entered(pool, workload, key)
-        return become()
-    except EntryRefused as refusal:
-        print(f"weir: {plain(str(refusal))}.", file=sys.stderr)
-        return refusal.code
+        return cluster_shell.pipe(workload, user)
+    if (address := find().ssh) is not None:
+        _become_ssh(address, workload)
+    with connect() as pool:
+        become = _entered(pool, workload, key)
+    return become()
 
 
 def _entered(pool: "Pool", name: str, key: str | None) -> Callable[[], int]:
@@ -126,9 +122,7 @@ def _become_ssh(address: "SshAddress", name: str) -> NoReturn:
     Raises:
         EntryRefused: ssh or a key is missing.
     """
-    client = shutil.which("ssh")
-    if client is None:
-        raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    client = ssh_program()
     key = ssh_files.client_key(name)
     home, _, _ = address.path.rpartition("/")
     pool = [] if address.path == MACHINE_SOCKET else ["env", f"WEIR_HOME={home}"]

@@ -2,17 +2,31 @@
 
 import os
 import re
+import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from cyclopts import Parameter
 
 from weir.cli.connect import report_outage
 from weir.cli.formatting import counted, number, sentence
+from weir.cli.option_mistakes import option_mistakes
+from weir.cli.outputs import NO_PROJECT, ProjectOption
 from weir.cli.pod_entry import EntryRefused
 from weir.cli.submit import in_options
-from weir.cli.submit_options import EnvironmentOptions, environment_of
+from weir.cli.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    environment_of,
+    read_options,
+)
 from weir.cli.terminal import plain, screen
 from weir.cli.watch import waited_out
 from weir.client.errors import Refused
@@ -23,11 +37,48 @@ if TYPE_CHECKING:
     from weir.api.sessions import SessionKind
     from weir.client.api import Pool
 
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """Workload of a session that is queued if there is none of its name."""
+
+    project: ProjectOption = None
+    """Project whose quota a new workload uses; $WEIR_PROJECT if left out."""
+    request: RequestOptions = RequestOptions()
+    rules: RuleOptions = RuleOptions()
+    environment: EnvironmentOptions = EnvironmentOptions()
+    placement: PlacementOptions = PlacementOptions()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the options that are given as fields of a submission, without variables.
+
+        Raises:
+            WrongOption: one can't be read.
+        """
+        with option_mistakes():
+            found = read_options(self.request, self.rules, StartOptions(), self.environment, self.placement)
+        return found if self.project is None else {**found, "project": self.project}
+
+
 KEEPS_RUNNING = ("sleep", "infinity")
 """Command of a session that people enter: it does nothing until the session is stopped."""
 _LOOK_S_MIN, _LOOK_S_MAX = 0.02, 1.0
 ENDED = ("succeeded", "failed", "stopped")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
+
+
+def ssh_program() -> str:
+    """Return the path of ssh.
+
+    Raises:
+        EntryRefused: it isn't installed.
+    """
+    found = shutil.which("ssh")
+    if found is None:
+        raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    return found
 
 
 def default_name(user: str, kind: str) -> str:
@@ -54,8 +105,7 @@ def found(pool: "Pool", name: str) -> "WorkloadDetail | None":
 def submit_session(
     pool: "Pool",
     name: str,
-    options: Mapping[str, Any],
-    environment: EnvironmentOptions,
+    options: SessionOptions,
     command: Sequence[str] = KEEPS_RUNNING,
     kind: "SessionKind | None" = None,
 ) -> "WorkloadDetail":
@@ -64,15 +114,16 @@ def submit_session(
     Raises:
         EntryRefused: an option is missing or refused.
     """
-    words: dict[str, Any] = {"type": "build", **options, "name": name, "command": list(command)}
+    words: dict[str, Any] = {"type": "build", **options.fields, "name": name, "command": list(command)}
     words |= {} if kind is None else {"session": kind}
     if "project" not in words:
         if not os.environ.get("WEIR_PROJECT"):
-            missing = "no project is named: write -p PROJECT; `weir project list` shows which there are"
-            raise EntryRefused(f"there is no workload {name}, and {missing}", 2)
+            raise EntryRefused(f"there is no workload {name}, and {NO_PROJECT}", 2)
         words["project"] = os.environ["WEIR_PROJECT"]
     inherits = pool.address.is_loopback and "image" not in words
-    if env := environment_of(environment, {}, inherits=inherits):
+    with option_mistakes():
+        env = environment_of(options.environment, {}, inherits=inherits)
+    if env:
         words["env"] = env
     try:
         made = pool.submit(**words)

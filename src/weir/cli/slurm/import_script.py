@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.terminal import plain
-from weir.slurm.errors import SlurmError
 
 app = App(
     name="sbatch",
@@ -34,11 +34,8 @@ def import_sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) 
     from weir.cli.slurm.site_table import site_names
     from weir.cli.slurm.weir_file import weir_file
 
-    try:
+    with option_mistakes():
         fields, ledger = weir_file(read_batch_script(words, os.environ), site_names())
-    except SlurmError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-        return 2
     for line in ledger:
         print(plain(str(line)), file=sys.stderr)
     sys.stdout.write(_as_file(fields))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import App, Parameter
 
 from weir.cli.connect import connect
+from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.terminal import plain
 from weir.client.errors import Refused
 from weir.slurm.errors import SlurmError
@@ -70,7 +71,7 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     """
     from weir.cli.slurm.batch_script import read_batch_script
 
-    try:
+    with option_mistakes(), refusals_in(_in_options):
         on_cluster = _is_cluster()
         script = read_batch_script(words, os.environ)
         if on_cluster:
@@ -80,12 +81,6 @@ def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
                 return _submit(jobs.pool, script, _for_cluster(jobs, script))
         with connect() as pool:
             return _submit(pool, script, _for_machine(pool, script))
-    except SlurmError as error:
-        print(f"weir: {plain(str(error))}.", file=sys.stderr)
-    except Refused as refused:
-        print(f"weir: {plain(_in_options(str(refused)))}", file=sys.stderr)
-        return 2 if refused.is_ours else 1
-    return 2
 
 
 def _is_cluster() -> bool:

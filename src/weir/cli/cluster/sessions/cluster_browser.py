@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weir.cli.cluster.sessions.cluster_entry import cluster_pool
 from weir.cli.cluster.sessions.session_container import session_kind
@@ -10,7 +10,7 @@ from weir.cli.pod_entry import EntryRefused
 
 if TYPE_CHECKING:
     from weir.api.sessions import SessionKind
-    from weir.cli.submit_options import EnvironmentOptions
+    from weir.cli.sessions.start import SessionOptions
 
 PROGRAMS: "Mapping[SessionKind, tuple[str, str]]" = {
     "jupyter": ("jupyter-lab", "add `RUN pip install jupyterlab` to its Dockerfile"),
@@ -23,9 +23,7 @@ def serve(
     kind: "SessionKind",
     name: str | None,
     words: Sequence[str],
-    options: Mapping[str, Any],
-    environment: "EnvironmentOptions",
-    namespace: str | None,
+    options: "SessionOptions",
     open_link: Callable[[str], None],
 ) -> int:
     """Serve the named session until Ctrl-C, and queue it if there is none. Return the exit code.
@@ -34,15 +32,15 @@ def serve(
         EntryRefused: it can't be queued or entered, or has ended.
     """
     program, missing = PROGRAMS[kind]
-    with cluster_pool(namespace) as cluster:
+    with cluster_pool(options.placement.namespace) as cluster:
         name = name or cluster.default_name(kind)
-        existing = cluster.existing(name, options)
+        existing = cluster.existing(name, options.project)
         if existing is not None:
             if session_kind(cluster.transport, existing) != kind:
                 raise EntryRefused(f"{existing.name} is no session of `weir {kind}`: choose another name", 2)
-            if options or words:
+            if options.fields or words:
                 print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
-        detail, address = cluster.session(name, options, environment, [program, *words], kind, missing)
+        detail, address = cluster.session(name, options, [program, *words], kind, missing)
         from weir.cli.cluster.sessions.session_server import serve_session  # its import takes longest
 
         return serve_session(cluster, kind, detail, address, open_link)

@@ -2,12 +2,12 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weir.cli.cluster.pod_containers import PodContainers
 from weir.cli.cluster.session_job import KEEPS_RUNNING
@@ -22,6 +22,7 @@ from weir.cli.cluster.transport import ClusterTransport
 from weir.cli.pod_entry import EntryRefused
 from weir.cli.sessions.start import (
     ENDED,
+    SessionOptions,
     default_name,
     found,
     refuse_ended,
@@ -39,7 +40,6 @@ from weir.kubernetes.api.errors import ApiRefused
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
     from weir.api.sessions import SessionKind
-    from weir.cli.submit_options import EnvironmentOptions
     from weir.kubernetes.api.container_address import ContainerAddress
 
 _STOPPED = (137, 143)
@@ -77,8 +77,7 @@ class ClusterPool:
     def session(
         self,
         name: str,
-        options: Mapping[str, Any],
-        environment: "EnvironmentOptions",
+        options: SessionOptions,
         command: Sequence[str] = KEEPS_RUNNING,
         kind: "SessionKind | None" = None,
         missing: str = _NO_SHELL,
@@ -90,12 +89,12 @@ class ClusterPool:
         Raises:
             EntryRefused: it can't be queued or entered.
         """
-        detail = self.existing(name, options)
+        detail = self.existing(name, options.project)
         if detail is None:
-            project = options.get("project") or os.environ.get("WEIR_PROJECT")
+            project = options.project or os.environ.get("WEIR_PROJECT")
             if project:
                 self.check_right(self.transport.namespace_of(project))
-            made = submit_session(self.pool, name, options, environment, command, kind)
+            made = submit_session(self.pool, name, options, command, kind)
             try:
                 return self.entered(made, is_new=True, program=command[0], missing=missing)
             except EntryRefused:
@@ -105,13 +104,13 @@ class ClusterPool:
         self.check_right(namespace_of(detail.name))
         return self.entered(detail, is_new=False, program=command[0], missing=missing)
 
-    def existing(self, name: str, options: Mapping[str, Any]) -> "WorkloadDetail | None":
+    def existing(self, name: str, project: str | None) -> "WorkloadDetail | None":
         """Return the workload of a name: in the namespace of the project, if one is named.
 
         Raises:
             EntryRefused: it has ended, and its Job keeps the name.
         """
-        detail = found(self.pool, self.whole_name(name, options.get("project")))
+        detail = found(self.pool, self.whole_name(name, project))
         if detail is not None and detail.status in ENDED:
             remove = f"`weir stop {detail.name}` removes it"
             raise EntryRefused(f"{detail.name} has ended, and its Job keeps the name: {remove}")

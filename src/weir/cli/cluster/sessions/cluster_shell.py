@@ -1,11 +1,10 @@
 """`weir shell`, `weir exec`, `weir ssh` and `weir session pipe` on a cluster."""
 
 import os
-import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from weir.cli.cluster.sessions.cluster_entry import ClusterPool, cluster_pool
 from weir.cli.cluster.sessions.container_sshd import check_command, not_started, refusal_of, serve_command
@@ -17,7 +16,7 @@ from weir.cli.cluster.sessions.session_container import (
 )
 from weir.cli.pod_entry import EntryRefused
 from weir.cli.sessions import ssh_config, ssh_files
-from weir.cli.sessions.start import live
+from weir.cli.sessions.start import SessionOptions, live, ssh_program
 from weir.cli.terminal import screen
 from weir.client.errors import PoolError
 from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
@@ -25,7 +24,6 @@ from weir.kubernetes.api.errors import ApiError, ApiRefused
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
-    from weir.cli.submit_options import EnvironmentOptions
 
 _SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 _OF_WORKLOAD = "_"
@@ -38,20 +36,14 @@ _NOT_STARTED, _NOT_FOUND = 126, 127
 T = TypeVar("T")
 
 
-def shell(
-    name: str | None,
-    command: Sequence[str],
-    options: Mapping[str, Any],
-    environment: "EnvironmentOptions",
-    namespace: str | None,
-) -> int:
+def shell(name: str | None, command: Sequence[str], options: SessionOptions) -> int:
     """Run a command, by default a shell, in the named session; queue it first if there is none.
 
     Raises:
         EntryRefused: it can't be entered.
     """
-    with cluster_pool(namespace) as cluster:
-        detail, address = cluster.session(name or cluster.default_name("shell"), options, environment)
+    with cluster_pool(options.placement.namespace) as cluster:
+        detail, address = cluster.session(name or cluster.default_name("shell"), options)
         _say_stop(detail)
         return _run(cluster, detail, address, command or _SHELL, terminal=has_terminal())
 
@@ -75,25 +67,17 @@ def execute(name: str, command: Sequence[str], pod: str | None) -> int:
         return _run(cluster, detail, address, command, terminal=has_terminal())
 
 
-def ssh(
-    name: str | None,
-    command: Sequence[str],
-    options: Mapping[str, Any],
-    environment: "EnvironmentOptions",
-    namespace: str | None,
-) -> int:
+def ssh(name: str | None, command: Sequence[str], options: SessionOptions) -> int:
     """Replace this process by ssh to the named session; queue it first if there is none.
 
     Raises:
         EntryRefused: it can't be entered, or not by ssh.
     """
-    client = shutil.which("ssh")
-    if client is None:
-        raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
+    client = ssh_program()
     from weir.cli.cluster.sessions import exec_terminal
 
-    with cluster_pool(namespace) as cluster:
-        detail, address = cluster.session(name or cluster.default_name("shell"), options, environment)
+    with cluster_pool(options.placement.namespace) as cluster:
+        detail, address = cluster.session(name or cluster.default_name("shell"), options)
         alias = _alias(cluster, detail)
         key = ssh_files.client_key(alias)
         access, check = cluster.transport.access, check_command(key)
