@@ -24,6 +24,7 @@ from weir.cli.doctor.facts import (
     ServiceFacts,
     UserHome,
 )
+from weir.cli.doctor.findings import Verdict
 from weir.cli.doctor.time_limit import NotInTime, within
 
 GPUS = GpuFacts(
@@ -51,7 +52,7 @@ GOOD = MachineFacts(
     gpus=GPUS, groups=GROUPS, host=HOST, home=HOME, service=SERVICE, people=(MIA,), containers=PODMAN
 )
 
-CASES: list[tuple[Callable[[], checks.Finding], str, str]] = [
+CASES: list[tuple[Callable[[], Verdict], str, str]] = [
     (lambda: checks.gpu_driver(replace(GPUS, gpus=0, problem="mismatch")), "failure", "mismatch"),
     (lambda: checks.gpu_driver(replace(GPUS, gpus=1)), "failure", "1 of 2"),
     (lambda: checks.gpu_driver(GpuFacts(problem="no library")), "warning", "--virtual-gpus"),
@@ -142,12 +143,12 @@ def test_machine_as_it_should_be_has_no_complaint() -> None:
 
 @pytest.mark.parametrize(("check", "severity", "said"), CASES)
 def test_check_says_what_was_found_and_what_to_do(
-    check: Callable[[], checks.Finding], severity: str, said: str
+    check: Callable[[], Verdict], severity: str, said: str
 ) -> None:
-    found = check()
-    assert found.severity == severity
-    assert said in found.text
-    assert found.text.endswith(".")
+    found, text = check()
+    assert found == severity
+    assert said in text
+    assert text.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -295,4 +296,4 @@ def test_newest_change_of_the_home_shows_a_clock_that_was_set_back(tmp_path: Pat
     ahead_s = time.time() + 86_400
     os.utime(file, (ahead_s, ahead_s))
     found = host_reader.home_facts(tmp_path)
-    assert checks.clock(HOST, found).severity == "failure"
+    assert checks.clock(HOST, found)[0] == "failure"

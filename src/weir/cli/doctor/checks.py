@@ -1,6 +1,4 @@
-"""Checks of a machine: each is a function of facts, and returns one finding."""
-
-from collections.abc import Callable
+"""Checks of a machine: each is a function of facts, and returns its verdict."""
 
 from weir.cli.doctor.container_checks import container_gpus, container_runtime
 from weir.cli.doctor.facts import (
@@ -12,7 +10,7 @@ from weir.cli.doctor.facts import (
     ServiceFacts,
     UserHome,
 )
-from weir.cli.doctor.findings import Finding
+from weir.cli.doctor.findings import Finding, Verdict
 from weir.cli.formatting import counted, size
 from weir.model.resources import span
 
@@ -32,150 +30,121 @@ VOLATILE = ("tmpfs", "ramfs", "overlay")
 _NAMED = 3
 
 
-def gpu_driver(facts: GpuFacts) -> Finding:
+def gpu_driver(facts: GpuFacts) -> Verdict:
     """Check that the driver answers for all GPUs of the bus."""
-    name = "GPU driver"
     if facts.problem and facts.on_bus:
         seen = counted(facts.on_bus, "NVIDIA GPU is", "NVIDIA GPUs are")
-        return Finding(name, "failure", f"{seen} installed, and the driver doesn't answer: {facts.problem}.")
+        return "failure", f"{seen} installed, and the driver doesn't answer: {facts.problem}."
     if not facts.gpus:
         why = f" ({facts.problem})" if facts.problem else ""
-        return Finding(
-            name, "warning", f"no NVIDIA GPU{why}: `weir up --virtual-gpus N` serves virtual ones only."
-        )
+        return "warning", f"no NVIDIA GPU{why}: `weir up --virtual-gpus N` serves virtual ones only."
     if facts.gpus < facts.on_bus:
         lost = facts.on_bus - facts.gpus
-        return Finding(
-            name,
-            "failure",
+        return "failure", (
             f"the driver lists {facts.gpus} of {facts.on_bus} GPUs: look for errors of the other {lost} "
-            "with `dmesg | grep -i xid`.",
+            "with `dmesg | grep -i xid`."
         )
-    return Finding(name, "ok", f"driver {facts.driver} with {counted(facts.gpus, 'GPU')}.")
+    return "ok", f"driver {facts.driver} with {counted(facts.gpus, 'GPU')}."
 
 
-def device_files(facts: GpuFacts) -> Finding:
+def device_files(facts: GpuFacts) -> Verdict:
     """Check that every user may open the device files."""
-    name = "device files"
     if not facts.gpus:
-        return Finding(name, "ok", "none are needed.")
+        return "ok", "none are needed."
     missing = [path for path, mode in facts.files if mode is None]
     closed = [path for path, mode in facts.files if mode is not None and mode & EVERYONE != EVERYONE]
     if missing:
-        return Finding(
-            name,
-            "failure",
+        return "failure", (
             f"{_some(missing)} missing, and jobs can't make device files: "
-            "run `nvidia-modprobe -c=0 -u` at boot.",
+            "run `nvidia-modprobe -c=0 -u` at boot."
         )
     if closed:
-        return Finding(
-            name,
-            "failure",
+        return "failure", (
             f"{_some(closed)} not open to all users: set NVreg_DeviceFileMode=0666 for the driver. "
-            "Weir keeps jobs apart.",
+            "Weir keeps jobs apart."
         )
-    return Finding(name, "ok", f"{counted(len(facts.files), 'file')}, open to all users.")
+    return "ok", f"{counted(len(facts.files), 'file')}, open to all users."
 
 
-def persistence(facts: GpuFacts) -> Finding:
+def persistence(facts: GpuFacts) -> Verdict:
     """Check that the driver stays loaded between jobs."""
-    name = "persistence"
     if facts.not_persistent:
-        return Finding(
-            name,
-            "warning",
+        return "warning", (
             f"{counted(facts.not_persistent, 'GPU')} without persistence mode, so each job waits for the "
-            "driver: systemctl enable --now nvidia-persistenced.",
+            "driver: systemctl enable --now nvidia-persistenced."
         )
-    return Finding(name, "ok", "the driver stays loaded." if facts.gpus else "no GPU needs it.")
+    return "ok", "the driver stays loaded." if facts.gpus else "no GPU needs it."
 
 
-def control_groups(facts: GroupFacts) -> Finding:
+def control_groups(facts: GroupFacts) -> Verdict:
     """Check that jobs can be limited and ended by control groups."""
-    name = "control groups"
     if facts.kind == "none" or facts.writable is False:
         found = "no control groups" if facts.kind == "none" else "read-only control groups"
-        return Finding(
-            name,
-            "failure",
+        return "failure", (
             f"{found}: users can't be served, since a job could outlive its end. "
-            "Run Weir as a service, or give the container its own.",
+            "Run Weir as a service, or give the container its own."
         )
     missing = sorted({"cpu", "memory", "pids"} - facts.controllers)
     if missing:
-        return Finding(
-            name,
-            "warning",
+        return "warning", (
             f"{facts.kind} without {', '.join(missing)}: these limits of jobs aren't enforced. Enable them "
-            "at boot (cgroup_enable=).",
+            "at boot (cgroup_enable=)."
         )
-    return Finding(name, "ok", f"{facts.kind} with cpu, memory and pids.")
+    return "ok", f"{facts.kind} with cpu, memory and pids."
 
 
-def device_rules(facts: GroupFacts) -> Finding:
+def device_rules(facts: GroupFacts) -> Verdict:
     """Check that jobs can be kept from GPUs of others."""
-    name = "device rules"
     if facts.kind in ("v1", "hybrid") and "devices" in facts.controllers:
-        return Finding(name, "ok", "by the device controller of cgroup v1.")
+        return "ok", "by the device controller of cgroup v1."
     if facts.kind == "v2" and facts.kernel >= DEVICE_RULE_KERNEL:
-        return Finding(name, "ok", "by a program of cgroup v2.")
-    return Finding(
-        name,
-        "warning",
+        return "ok", "by a program of cgroup v2."
+    return "warning", (
         "by mounts of each job, which `weir exec` doesn't enter. Control groups can hold GPUs apart with the "
-        "device controller of cgroup v1, or with cgroup v2 and Linux 4.15 or later.",
+        "device controller of cgroup v1, or with cgroup v2 and Linux 4.15 or later."
     )
 
 
-def gpu_memory(gpus: GpuFacts, groups: GroupFacts) -> Finding:
+def gpu_memory(gpus: GpuFacts, groups: GroupFacts) -> Verdict:
     """Check that the driver can limit jobs that share a GPU to their parts of its memory."""
-    name = "GPU memory"
     if not gpus.gpus:
-        return Finding(name, "ok", "there is no GPU to share.")
+        return "ok", "there is no GPU to share."
     version = gpus.driver.partition(".")[0]
     lacks = [f"driver {LIMITS_DRIVER}"] if not version.isdigit() or int(version) < LIMITS_DRIVER else []
     lacks += ["cgroup v2"] if groups.kind != "v2" else []
     if lacks:
-        return Finding(
-            name,
+        return (
             "ok",
             f"shares of a GPU are cooperative: limits of the driver need {' and '.join(lacks)}, or later.",
         )
-    return Finding(name, "ok", "the driver can limit shares: `weir describe` says whether it does.")
+    return "ok", "the driver can limit shares: `weir describe` says whether it does."
 
 
-def service_manager(facts: HostFacts) -> Finding:
+def service_manager(facts: HostFacts) -> Verdict:
     """Check that systemd is there, and can delegate control groups to the pool."""
-    name = "systemd"
     if facts.systemd is None:
-        return Finding(
-            name, "warning", "it doesn't run this machine: your init has to start `weir node` as root."
-        )
+        return "warning", "it doesn't run this machine: your init has to start `weir node` as root."
     if facts.systemd < SYSTEMD_MIN:
-        return Finding(name, "failure", f"{facts.systemd}, and {SYSTEMD_MIN} or later is needed.")
-    return Finding(name, "ok", f"{facts.systemd}.")
+        return "failure", f"{facts.systemd}, and {SYSTEMD_MIN} or later is needed."
+    return "ok", f"{facts.systemd}."
 
 
-def clock(facts: HostFacts, home: HomeFacts) -> Finding:
+def clock(facts: HostFacts, home: HomeFacts) -> Verdict:
     """Check that the clock is right, and wasn't set back."""
-    name = "clock"
     ahead_s = (home.written_s or 0.0) - home.now_s
     if ahead_s > CLOCK_BACK_S:
-        return Finding(
-            name,
+        return (
             "failure",
             f"files of the home are {ahead_s:,.0f} s in the future: the clock was set back, or is wrong.",
         )
     if facts.clock_synchronised is False:
-        return Finding(name, "warning", "not synchronised: enable chrony or systemd-timesyncd.")
+        return "warning", "not synchronised: enable chrony or systemd-timesyncd."
     known = "synchronised." if facts.clock_synchronised else "its synchronisation is unknown here."
-    return Finding(name, "ok", known)
+    return "ok", known
 
 
-def limits(facts: HostFacts) -> Finding:
+def limits(facts: HostFacts) -> Verdict:
     """Check the limits that the server and its jobs inherit."""
-    name = "limits"
     low = [
         f"{what} {found:,} (at least {least:,})"
         for what, found, least in (
@@ -185,186 +154,154 @@ def limits(facts: HostFacts) -> Finding:
         if found is not None and found < least
     ]
     if low:
-        return Finding(
-            name,
-            "warning",
-            f"{facts.limits_of} has too low limits: {', '.join(low)}. Raise them in its unit.",
-        )
+        return "warning", f"{facts.limits_of} has too low limits: {', '.join(low)}. Raise them in its unit."
     if facts.locked_bytes_max is not None:
-        return Finding(
-            name,
-            "ok",
+        return "ok", (
             f"those of {facts.limits_of} suffice; RDMA also needs unlimited locked memory, and here it is "
-            f"{size(facts.locked_bytes_max)}.",
+            f"{size(facts.locked_bytes_max)}."
         )
-    return Finding(name, "ok", f"those of {facts.limits_of} suffice.")
+    return "ok", f"those of {facts.limits_of} suffice."
 
 
-def file_system(facts: HomeFacts) -> Finding:
+def file_system(facts: HomeFacts) -> Verdict:
     """Check that the home's file system keeps files and locks."""
-    name = "file system"
     if facts.read_only:
-        return Finding(name, "failure", f"{facts.path} is on a read-only file system: choose another home.")
+        return "failure", f"{facts.path} is on a read-only file system: choose another home."
     if facts.file_system.startswith(NETWORKED):
-        return Finding(
-            name,
-            "failure",
+        return "failure", (
             f"{facts.path} is on {facts.file_system}, where locks and databases aren't safe: "
-            "choose a home on a local disk.",
+            "choose a home on a local disk."
         )
     if facts.file_system in VOLATILE:
-        return Finding(
-            name,
+        return (
             "warning",
             f"{facts.path} is on {facts.file_system}, which may not survive a restart of the machine.",
         )
-    return Finding(name, "ok", f"{facts.path} is on {facts.file_system or 'an unknown file system'}.")
+    return "ok", f"{facts.path} is on {facts.file_system or 'an unknown file system'}."
 
 
-def disk_space(facts: HomeFacts) -> Finding:
+def disk_space(facts: HomeFacts) -> Verdict:
     """Check that the home has space, and can be written."""
-    name = "disk space"
     if facts.writable is False:
-        return Finding(name, "failure", f"{facts.path} can't be written: check its owner and its disk.")
+        return "failure", f"{facts.path} can't be written: check its owner and its disk."
     free = size(facts.free_bytes)
     if facts.free_bytes < FREE_FAIL:
-        return Finding(name, "failure", f"{free} free in {facts.path}, and the pool needs 1Gi at least.")
+        return "failure", f"{free} free in {facts.path}, and the pool needs 1Gi at least."
     if facts.free_bytes < FREE_WARN:
-        return Finding(
-            name, "warning", f"{free} free in {facts.path}: output of jobs and checkpoints fill it."
-        )
+        return "warning", f"{free} free in {facts.path}: output of jobs and checkpoints fill it."
     if facts.free_files is not None and facts.free_files < FREE_FILES_WARN:
-        return Finding(name, "warning", f"only {facts.free_files:,} more files fit into {facts.path}.")
-    return Finding(name, "ok", f"{free} free in {facts.path}.")
+        return "warning", f"only {facts.free_files:,} more files fit into {facts.path}."
+    return "ok", f"{free} free in {facts.path}."
 
 
-def socket(facts: ServiceFacts) -> Finding:
+def socket(facts: ServiceFacts) -> Verdict:
     """Check that the socket of the machine belongs to the pool."""
-    name = "socket"
     if not facts.owner:
         if facts.installed:
-            return Finding(name, "failure", "there is none: start the pool with `systemctl start weir`.")
-        return Finding(name, "ok", "no pool is installed; a personal pool has its socket in its home.")
+            return "failure", "there is none: start the pool with `systemctl start weir`."
+        return "ok", "no pool is installed; a personal pool has its socket in its home."
     if facts.expected_owner and facts.owner != facts.expected_owner:
-        return Finding(
-            name,
-            "failure",
+        return "failure", (
             f"/run/weir belongs to {facts.owner} and not to {facts.expected_owner}: stop that program, "
-            "remove the directory, and restart the pool.",
+            "remove the directory, and restart the pool."
         )
     if facts.closed_socket:
-        return Finding(
-            name, "failure", "other users can't connect to it: restart the pool, which sets its mode."
-        )
-    return Finding(name, "ok", f"/run/weir/weir.sock of {facts.owner}.")
+        return "failure", "other users can't connect to it: restart the pool, which sets its mode."
+    return "ok", f"/run/weir/weir.sock of {facts.owner}."
 
 
-def server(facts: ServiceFacts) -> Finding:
+def server(facts: ServiceFacts) -> Verdict:
     """Check that the server answers, in the version of this program."""
-    name = "server"
     if facts.problem:
         if not facts.installed:
-            return Finding(name, "ok", "no pool is installed: `sudo weir install` installs one.")
-        return Finding(
-            name, "failure", f"it doesn't answer ({facts.problem.rstrip('.')}): journalctl -u weir."
-        )
+            return "ok", "no pool is installed: `sudo weir install` installs one."
+        return "failure", f"it doesn't answer ({facts.problem.rstrip('.')}): journalctl -u weir."
     if facts.trouble:
-        return Finding(name, "failure", facts.trouble)
+        return "failure", facts.trouble
     if facts.version != facts.own_version:
-        return Finding(
-            name,
-            "warning",
+        return "warning", (
             f"it runs {facts.version} and this program is {facts.own_version}: "
-            "`sudo weir install` restarts it.",
+            "`sudo weir install` restarts it."
         )
     if facts.enabled is False:
-        return Finding(name, "warning", "it doesn't start with the machine: systemctl enable weir.")
-    return Finding(name, "ok", f"it answers, version {facts.version}.")
+        return "warning", "it doesn't start with the machine: systemctl enable weir."
+    return "ok", f"it answers, version {facts.version}."
 
 
-def certificate(facts: ServiceFacts) -> Finding:
+def certificate(facts: ServiceFacts) -> Verdict:
     """Check that the certificate of the listener for other machines doesn't end soon."""
-    name, left_s = "certificate", facts.certificate_left_s
+    left_s = facts.certificate_left_s
     if left_s is None:
-        return Finding(name, "ok", "none is served: other machines don't reach the pool over HTTPS.")
+        return "ok", "none is served: other machines don't reach the pool over HTTPS."
     replaced = "replace the file of --tls-certificate, which the server reads again by itself"
     if left_s <= 0:
-        return Finding(name, "failure", f"it ended {span(-left_s)} ago: {replaced}.")
+        return "failure", f"it ended {span(-left_s)} ago: {replaced}."
     if left_s < _CERTIFICATE_LEFT_S:
-        return Finding(name, "warning", f"it ends in {span(left_s)}: {replaced}.")
-    return Finding(name, "ok", f"it holds for {span(left_s)}.")
+        return "warning", f"it ends in {span(left_s)}: {replaced}."
+    return "ok", f"it holds for {span(left_s)}."
 
 
-def port(facts: ServiceFacts) -> Finding:
+def port(facts: ServiceFacts) -> Verdict:
     """Check that the server's port isn't another program's."""
-    name = "port"
     if facts.port_owner and facts.port_owner != (facts.owner or facts.expected_owner):
-        return Finding(
-            name,
+        return (
             "failure" if facts.installed and facts.problem else "warning",
             f"{facts.port} is used by a program of {facts.port_owner}: choose another with --port.",
         )
-    return Finding(name, "ok", f"{facts.port} is {'the server' if facts.port_owner else 'free'}.")
+    return "ok", f"{facts.port} is {'the server' if facts.port_owner else 'free'}."
 
 
-def program(facts: ServiceFacts) -> Finding:
+def program(facts: ServiceFacts) -> Verdict:
     """Check that only root can change the program that root runs."""
-    name = "program"
     if facts.unsafe:
-        return Finding(name, "failure" if facts.installed else "warning", f"{facts.unsafe}.")
-    return Finding(name, "ok", "only root can change it, and everyone can run it.")
+        return "failure" if facts.installed else "warning", f"{facts.unsafe}."
+    return "ok", "only root can change it, and everyone can run it."
 
 
-def homes(people: tuple[UserHome, ...]) -> Finding:
+def homes(people: tuple[UserHome, ...]) -> Verdict:
     """Check that jobs reach the home directories of their users."""
-    name = "homes"
     broken = [each for each in people if each.problem == "timed out"]
     if broken:
-        return Finding(
-            name, "failure", f"{_some([each.path for each in broken])} not answering: check the file server."
-        )
+        return "failure", f"{_some([each.path for each in broken])} not answering: check the file server."
     tickets = [each.path for each in people if "krb5" in each.options]
     if tickets:
-        return Finding(
-            name,
+        return (
             "warning",
             f"{_some(tickets)} on NFS with Kerberos: a job loses its home when its user's ticket ends.",
         )
     squashed = [each.path for each in people if each.problem and each.file_system.startswith("nfs")]
     if squashed:
-        return Finding(
-            name,
-            "warning",
+        return "warning", (
             f"{_some(squashed)} closed to root (root_squash): jobs reach them as their users, "
-            "but programs that are installed there can't be Weir's own.",
+            "but programs that are installed there can't be Weir's own."
         )
-    return Finding(name, "ok", f"{counted(len(people), 'home directory', 'home directories')} looked at.")
+    return "ok", f"{counted(len(people), 'home directory', 'home directories')} looked at."
 
 
 def findings(facts: MachineFacts) -> list[Finding]:
     """Return the findings of all checks, in the order in which they are fixed best."""
-    checks: tuple[Callable[[], Finding], ...] = (
-        lambda: gpu_driver(facts.gpus),
-        lambda: device_files(facts.gpus),
-        lambda: persistence(facts.gpus),
-        lambda: control_groups(facts.groups),
-        lambda: device_rules(facts.groups),
-        lambda: gpu_memory(facts.gpus, facts.groups),
-        lambda: service_manager(facts.host),
-        lambda: clock(facts.host, facts.home),
-        lambda: limits(facts.host),
-        lambda: file_system(facts.home),
-        lambda: disk_space(facts.home),
-        lambda: program(facts.service),
-        lambda: socket(facts.service),
-        lambda: server(facts.service),
-        lambda: port(facts.service),
-        lambda: certificate(facts.service),
-        lambda: homes(facts.people),
-        lambda: container_runtime(facts.containers, facts.groups),
-        lambda: container_gpus(facts.containers, facts.gpus),
+    checks: tuple[tuple[str, Verdict], ...] = (
+        ("GPU driver", gpu_driver(facts.gpus)),
+        ("device files", device_files(facts.gpus)),
+        ("persistence", persistence(facts.gpus)),
+        ("control groups", control_groups(facts.groups)),
+        ("device rules", device_rules(facts.groups)),
+        ("GPU memory", gpu_memory(facts.gpus, facts.groups)),
+        ("systemd", service_manager(facts.host)),
+        ("clock", clock(facts.host, facts.home)),
+        ("limits", limits(facts.host)),
+        ("file system", file_system(facts.home)),
+        ("disk space", disk_space(facts.home)),
+        ("program", program(facts.service)),
+        ("socket", socket(facts.service)),
+        ("server", server(facts.service)),
+        ("port", port(facts.service)),
+        ("certificate", certificate(facts.service)),
+        ("homes", homes(facts.people)),
+        ("containers", container_runtime(facts.containers, facts.groups)),
+        ("container GPUs", container_gpus(facts.containers, facts.gpus)),
     )
-    return [check() for check in checks]
+    return [Finding(check, *verdict) for check, verdict in checks]
 
 
 def _some(names: list[str]) -> str:

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["ok", "warning", "failure"]
+Verdict = tuple[Severity, str]
+"""Outcome of a check, with one sentence: the fact, the requirement, the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Outcome of a check, with one sentence: the fact, the requirement, the remedy."""
+    """A check and its verdict."""
 
     check: str
     severity: Severity
