@@ -1,10 +1,10 @@
 """`weir backup` and `weir restore`: the pool's database as one file, and back."""
 
-import sys
 from getpass import getuser
 from pathlib import Path
 
 from weir.cli.formatting import counted
+from weir.cli.option_mistakes import failures
 
 
 def backup(file: Path, /, *, database: str | None = None) -> int:
@@ -25,10 +25,8 @@ def backup(file: Path, /, *, database: str | None = None) -> int:
     from weir.store import StoreFailed
     from weir.store.backup import backup as write
 
-    try:
+    with failures(StoreFailed, ValueError):
         found = write(home(), database_url(database, None), file)
-    except (StoreFailed, ValueError) as error:
-        return _refuse(str(error))
     workloads = f"{counted(found.workloads, 'workload')}, {found.live:,} of them pending or running"
     print(f"{file}: pool {found.id[:8]}, {workloads}, {counted(found.tokens, 'token')}.")
     return 0
@@ -53,10 +51,8 @@ def restore(file: Path, /, *, database: str | None = None) -> int:
     from weir.store import StoreFailed
     from weir.store.backup import restore as put_back
 
-    try:
+    with failures(StoreFailed, ValueError):
         found, replaced = put_back(home(), database_url(database, None), file)
-    except (StoreFailed, ValueError) as error:
-        return _refuse(str(error))
     restored = f"{counted(found.workloads, 'workload')}, {counted(found.tokens, 'token')}"
     print(f"Pool {found.id[:8]} is restored: {restored}.")
     AuditLog(home()).write(
@@ -67,8 +63,3 @@ def restore(file: Path, /, *, database: str | None = None) -> int:
         print(f"The database it replaces is in {replaced}.")
     print("Check `weir token list` after `weir up`: tokens revoked after the backup hold again.")
     return 0
-
-
-def _refuse(sentence: str) -> int:
-    print(f"weir: {sentence.rstrip('.')}.", file=sys.stderr)
-    return 1

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from weir.cli.connect import connect
+from weir.cli.option_mistakes import CommandError, WrongOption
 from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter, first_process
 
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
@@ -29,11 +30,9 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     from weir.client.address import find
 
     if not name:
-        print("weir: no workload is named: write it before --: weir exec NAME -- COMMAND.", file=sys.stderr)
-        return 2
+        raise WrongOption("no workload is named: write it before --: weir exec NAME -- COMMAND")
     if not command:
-        print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
-        return 2
+        raise WrongOption("no command is named: write it after --, such as -- nvidia-smi")
     if find().is_cluster:
         from weir.cli.cluster.sessions import cluster_shell
 
@@ -61,8 +60,7 @@ def run_beside(leader: EnteredLeader, command: Sequence[str], container: int | N
         os.chdir(leader.directory)
         os.execvpe(command[0], list(command), environment)  # noqa: S606 - that is what was asked for
     except OSError as error:
-        print(f"weir: {command[0]} can't be run: {error.strerror}.", file=sys.stderr)
-        return 1
+        raise CommandError(f"{command[0]} can't be run: {error.strerror}") from None
 
 
 def _in_container(container: int, command: Sequence[str]) -> int:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from weir.cli.kube_options import one
+from weir.cli.option_mistakes import option_mistakes
+
 if TYPE_CHECKING:
     from weir.kubernetes.migrate.queue_objects import Conversion
 
@@ -51,11 +54,8 @@ def kueue(
     from weir.kubernetes.translate.device_list import read_devices
     from weir.kubernetes.translate.device_resources import DeviceResources
 
-    try:
-        resources = DeviceResources() if devices is None else read_devices(devices)
-    except ValueError as error:
-        print(f"weir: --devices: {error}.", file=sys.stderr)
-        return 2
+    with option_mistakes():
+        resources = DeviceResources() if devices is None else one("--devices", read_devices, devices)
     return _print(files, lambda things: convert(things, resources))
 
 

@@ -1,6 +1,5 @@
 """The indices of an array: `weir list NAME --indices`."""
 
-import sys
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import lasting, number, sentence, since
+from weir.cli.option_mistakes import WrongOption
 from weir.cli.outputs import Output, show
 from weir.cli.terminal import Tone
 from weir.cli.workload_columns import TONES
@@ -22,8 +22,7 @@ def list_indices(
     """List the indices of an array."""
     if name is None or not indices:
         right = "weir list NAME --indices for an array, weir describe NAME for any workload"
-        print(f"weir: a name and --indices belong together; write {right}.", file=sys.stderr)
-        return 2
+        raise WrongOption(f"a name and --indices belong together; write {right}")
     with connect() as pool:
         found = (row for row in pool.indices(name) if not status or row.status in status)
         rows = list(islice(found, limit) if limit else found)

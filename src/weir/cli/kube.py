@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,7 +14,7 @@ from weir.cli.bundle_options import BundleDetails
 from weir.cli.dashboard_options import DashboardServerOptions
 from weir.cli.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
 from weir.cli.number_options import whole_number
-from weir.cli.option_mistakes import option_mistakes
+from weir.cli.option_mistakes import CommandError, WrongOption, failures, option_mistakes
 
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
 app.command("weir.cli.kube_node:node", name="node")
@@ -97,18 +98,9 @@ def charts(directory: Path, /) -> int:
 
     existing = [directory / name for name in made() if (directory / name).exists()]
     if existing:
-        print(f"weir: {existing[0]} exists: remove it, or name another directory.", file=sys.stderr)
-        return 2
+        raise WrongOption(f"{existing[0]} exists: remove it, or name another directory")
     for name, files in made().items():
-        for path, text in files.items():
-            file = directory / name / path
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8")
-            except OSError as error:
-                why = error.strerror or type(error).__name__
-                print(f"weir: {file} can't be written: {why}; name another directory.", file=sys.stderr)
-                return 1
+        _write(directory / name, files)
         print(directory / name)
     return 0
 
@@ -137,19 +129,11 @@ def bundle(
     from weir.kubernetes.install.olm_catalog import catalog
 
     if directory.exists():
-        print(f"weir: {directory} exists: remove it, or name another directory.", file=sys.stderr)
-        return 2
+        raise WrongOption(f"{directory} exists: remove it, or name another directory")
     with option_mistakes():
         options = certified.options(weir, agents, page, monitoring=monitoring)
     files = {**bundle_files(options), **catalog(options)}
-    for path, text in files.items():
-        try:
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            (directory / path).write_text(text, encoding="utf-8")
-        except OSError as error:
-            why = error.strerror or type(error).__name__
-            print(f"weir: {directory / path} can't be written: {why}.", file=sys.stderr)
-            return 1
+    _write(directory, files)
     print(directory / "bundle")
     print(directory / "catalog")
     for name in sorted(path for path in files if path.endswith(".yaml") and "/" not in path):
@@ -158,6 +142,22 @@ def bundle(
         why = "Certification and air-gapped clusters need --image NAME@sha256:DIGEST."
         print(f"The image is named by a tag. {why}", file=sys.stderr)
     return 0
+
+
+def _write(directory: Path, files: Mapping[str, str]) -> None:
+    """Write texts to files below a directory.
+
+    Raises:
+        CommandError: one can't be written.
+    """
+    for path, text in files.items():
+        file = directory / path
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise CommandError(f"{file} can't be written: {why}; name another directory") from None
 
 
 @app.command(name="alerts")
@@ -202,11 +202,8 @@ def release(
     from weir.kubernetes.api.credentials import Kubeconfig, NoCredentials
     from weir.kubernetes.api.errors import ApiError
 
-    try:
+    with failures(NoCredentials, ApiError):
         names = asyncio.run(release_queues(Kubeconfig(kubeconfig, context)))
-    except (NoCredentials, ApiError) as error:
-        print(f"weir: {error}", file=sys.stderr)
-        return 1
     for name in names:
         print(f"{name} released")
     if not names:

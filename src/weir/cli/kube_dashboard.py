@@ -1,6 +1,5 @@
 """`weir kube dashboard-server`: the dashboard in a cluster, which the Deployment `weir-dashboard` runs."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from weir.cli.number_options import whole_number
+from weir.cli.option_mistakes import CommandError, failures, option_mistakes
 
 if TYPE_CHECKING:
     from weir.dashboard.oidc.settings import OidcSettings
@@ -102,10 +102,9 @@ def dashboard_server(
     from weir.service import logging_setup
 
     if index_file() is None:
-        print(f"weir: {NOT_BUILT}", file=sys.stderr)
-        return 1
+        raise CommandError(NOT_BUILT.rstrip("."))
     logging_setup.set_up(log_level, form="json")
-    try:
+    with failures(NoCredentials, CertificateUnusable, OSError), option_mistakes():
         url = checked_public_url(public_url)
         ranges = filter(None, inside.trusted_proxies.split(","))
         proxies = read_trusted_proxies("--trusted-proxies", ranges)
@@ -115,10 +114,4 @@ def dashboard_server(
                 listen, provider.settings, inside.api_server, inside.api_authority, inside.memory_bytes
             )
         )
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
-    except (NoCredentials, CertificateUnusable, OSError) as error:
-        print(f"weir: {str(error).rstrip('.')}.", file=sys.stderr)
-        return 1
     return 0

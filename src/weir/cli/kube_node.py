@@ -1,7 +1,6 @@
 """`weir kube node`: the agent of a cluster's node, which the DaemonSet `weir-node` runs."""
 
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.number_options import whole_number
+from weir.cli.option_mistakes import CommandError
 
 if TYPE_CHECKING:
     from weir.kubernetes.node.gpu_holders import WholeGpu
@@ -165,12 +165,10 @@ def node(
 
     nvml = nvml_driver()
     if nvml is None:
-        print(
-            "weir: NVIDIA's driver can't be used here: run it where the container toolkit gives the driver's "
-            "libraries to the container, with NVIDIA_VISIBLE_DEVICES=all and the RuntimeClass of NVIDIA.",
-            file=sys.stderr,
+        raise CommandError(
+            "NVIDIA's driver can't be used here: run it where the container toolkit gives the driver's "
+            "libraries to the container, with NVIDIA_VISIBLE_DEVICES=all and the RuntimeClass of NVIDIA"
         )
-        return 1
     sender = ReportSender(server, port, server_name, authority, token)
     gpus = DriverGpus(nvml)
     windows, limits = memory.windows, memory.limits(gpus, sender)

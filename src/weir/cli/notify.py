@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect, refuse_on_cluster, report_outage
 from weir.cli.formatting import counted, lasting, moment, sentence
-from weir.cli.option_mistakes import option_mistakes
+from weir.cli.option_mistakes import WrongOption, option_mistakes
 from weir.cli.outputs import LimitOption, OutputOption, ProjectOption, show
 from weir.cli.secret_input import read_secret
 from weir.cli.terminal import plain
@@ -100,11 +100,7 @@ def add(
     """
     if channel in ("slack", "webhook"):
         if address:
-            print(
-                "weir: other users can read addresses in the command line; write it to the input.",
-                file=sys.stderr,
-            )
-            return 2
+            raise WrongOption("other users can read addresses in the command line; write it to the input")
         with option_mistakes():
             address = read_secret("address of the webhook", file).strip()
     topics = list(on) or ["end", "eviction", "warning"]

@@ -35,6 +35,19 @@ def option_mistakes() -> Iterator[None]:
 
 
 @contextmanager
+def failures(*errors: type[Exception]) -> Iterator[None]:
+    """Report these errors of the block as the failure of the command.
+
+    Raises:
+        CommandError: the block raises one of them.
+    """
+    try:
+        yield
+    except errors as error:
+        raise CommandError(str(error).rstrip(".")) from None
+
+
+@contextmanager
 def refusals_in(words: Callable[[str], str]) -> Iterator[None]:
     """Say a refusal of the block in other words, such as options in place of fields.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weir.cli.connect import connect
 from weir.cli.formatting import number
-from weir.cli.option_mistakes import option_mistakes, refusals_in
+from weir.cli.option_mistakes import WrongOption, option_mistakes, refusals_in
 from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
 from weir.cli.refused_options import queue_options
 from weir.client.errors import Refused
@@ -62,11 +62,7 @@ def put(
     if above is not None:
         fields["department" if kind == "project" else "parent"] = above
     if not new and not fields:
-        print(
-            f"weir: nothing to change: write an option, as in `weir {kind} set {name} --gpus 4`.",
-            file=sys.stderr,
-        )
-        return 2
+        raise WrongOption(f"nothing to change: write an option, as in `weir {kind} set {name} --gpus 4`")
     with connect() as pool, refusals_in(partial(queue_options, gpus=quota.gpus is not None)):
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
@@ -77,16 +73,11 @@ def put(
             if refused.status != 404:
                 raise
             if not new:
-                print(f"weir: {_not_there(pool, kind, name)}", file=sys.stderr)
-                return 2
+                raise WrongOption(_not_there(pool, kind, name)) from None
             done = put(name, **{key: value for key, value in fields.items() if value != ""})
         else:
             if new:
-                print(
-                    f"weir: There is a {kind} {name} already: `weir {kind} set {name}` changes it.",
-                    file=sys.stderr,
-                )
-                return 2
+                raise WrongOption(f"There is a {kind} {name} already: `weir {kind} set {name}` changes it")
             done = put(name, **_merged(row, fields))
     print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_summary(done)}.")
     for warning in done.warnings:
@@ -99,8 +90,8 @@ def _not_there(pool: "Pool", kind: Kind, name: str) -> str:
     other: Kind = "department" if kind == "project" else "project"
     others = pool.departments() if kind == "project" else pool.projects()
     if any(row.name == name for row in others):
-        return f"{name} is a {other}: `weir {other} set {name}` changes it."
-    return f"There is no {kind} {name}: `weir {kind} create {name}` makes it."
+        return f"{name} is a {other}: `weir {other} set {name}` changes it"
+    return f"There is no {kind} {name}: `weir {kind} create {name}` makes it"
 
 
 def _summary(row: "QueueRow") -> str:

@@ -10,6 +10,7 @@ from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.number_options import whole_number
+from weir.cli.option_mistakes import WrongOption
 from weir.cli.outputs import OutputOption, print_plain, show
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ def create(
         token (its text alone), json or yaml.
     """
     if not admin and not project:
-        print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
-        return 2
+        raise WrongOption("no project is named: write -p PROJECT, or --admin for all of them")
     with connect() as pool:
         made = pool.make_token(
             user, role="admin" if admin else role, projects=project, label=label, expires=expires

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from weir.cli.number_options import whole_number
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.remote_options import RemoteOptions, remote_access
 from weir.cli.up_options import (
     ClusterOptions,
@@ -56,7 +57,7 @@ def up(
         Format of the log: text or json; by default json for a cluster, else text.
     """
     import_log()
-    try:
+    with option_mistakes():
         if on == "kubernetes":
             from weir.kubernetes.process.main import run as run_scheduler
 
@@ -65,9 +66,6 @@ def up(
             from weir.local.server.main import run as run_server
 
             settings = replace(server_settings(state, pool, host, port), remote=remote_access(remote))
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
     if on == "kubernetes":
         form, kinds, told = log_format or "json", cluster.workload_kinds, state.notifications
         files = {"policy_file": policy, "kinds_file": kinds, "notifications_file": told}
