@@ -5,6 +5,7 @@ could be wrong without it. Then only `--best-effort` goes on.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Literal, NamedTuple
 
 Takes = Literal["nothing", "value", "optional"]
@@ -22,6 +23,8 @@ class SlurmOption(NamedTuple):
     why: str = ""
 
 
+_advice = partial(SlurmOption, support="advice")
+_needed = partial(SlurmOption, support="needed")
 _ONE_MACHINE = "a pool of one machine has no network between nodes"
 _BINDING = "tasks aren't bound to cores"
 _MACHINE = "the machine's own settings hold"
@@ -33,13 +36,13 @@ OPTIONS: tuple[SlurmOption, ...] = (
     SlurmOption("array", "a", variable="SBATCH_ARRAY_INX"),
     SlurmOption("begin", "b"),
     SlurmOption("chdir", "D"),
-    SlurmOption("comment", support="advice", why="a workload has no comment"),
+    _advice("comment", why="a workload has no comment"),
     SlurmOption("constraint", "C", variable="SBATCH_CONSTRAINT"),
     SlurmOption("cpus-per-gpu", variable="SBATCH_CPUS_PER_GPU"),
     SlurmOption("cpus-per-task", "c"),
     SlurmOption("dependency", "d"),
     SlurmOption("error", "e", variable="SBATCH_ERROR"),
-    SlurmOption("exclude", "x", support="needed", why="a pool of one machine has one node: leave it out"),
+    _needed("exclude", "x", why="a pool of one machine has one node: leave it out"),
     SlurmOption("exclusive", takes="optional", variable="SBATCH_EXCLUSIVE"),
     SlurmOption("export", takes="optional", variable="SBATCH_EXPORT"),
     SlurmOption("gpus", "G", variable="SBATCH_GPUS"),
@@ -77,104 +80,68 @@ OPTIONS: tuple[SlurmOption, ...] = (
     SlurmOption("verbose", "v", takes="nothing", variable="SBATCH_DEBUG"),
     SlurmOption("wait", "W", takes="nothing", variable="SBATCH_WAIT"),
     SlurmOption("wrap"),
-    SlurmOption("acctg-freq", variable="SBATCH_ACCTG_FREQ", support="advice", why=_ACCOUNTING),
-    SlurmOption("contiguous", takes="nothing", support="advice", why=_ONE_MACHINE),
-    SlurmOption("core-spec", "S", variable="SBATCH_CORE_SPEC", support="advice", why=_MACHINE),
-    SlurmOption("cores-per-socket", support="advice", why=_BINDING),
-    SlurmOption("cpu-freq", variable="SBATCH_CPU_FREQ_REQ", support="advice", why=_MACHINE),
-    SlurmOption("deadline", support="advice", why=_NO_BACKFILL),
-    SlurmOption("delay-boot", variable="SBATCH_DELAY_BOOT", support="advice", why=_MACHINE),
-    SlurmOption("distribution", "m", variable="SBATCH_DISTRIBUTION", support="advice", why=_BINDING),
-    SlurmOption("extra-node-info", "B", support="advice", why=_BINDING),
-    SlurmOption(
+    _advice("acctg-freq", variable="SBATCH_ACCTG_FREQ", why=_ACCOUNTING),
+    _advice("contiguous", takes="nothing", why=_ONE_MACHINE),
+    _advice("core-spec", "S", variable="SBATCH_CORE_SPEC", why=_MACHINE),
+    _advice("cores-per-socket", why=_BINDING),
+    _advice("cpu-freq", variable="SBATCH_CPU_FREQ_REQ", why=_MACHINE),
+    _advice("deadline", why=_NO_BACKFILL),
+    _advice("delay-boot", variable="SBATCH_DELAY_BOOT", why=_MACHINE),
+    _advice("distribution", "m", variable="SBATCH_DISTRIBUTION", why=_BINDING),
+    _advice("extra-node-info", "B", why=_BINDING),
+    _advice(
         "get-user-env",
         takes="optional",
         variable="SBATCH_GET_USER_ENV",
-        support="advice",
         why="a job has the variables of the shell that submits it",
     ),
-    SlurmOption("gpu-bind", variable="SBATCH_GPU_BIND", support="advice", why=_BINDING),
-    SlurmOption("gpu-freq", variable="SBATCH_GPU_FREQ", support="advice", why=_MACHINE),
-    SlurmOption("gres-flags", variable="SBATCH_GRES_FLAGS", support="advice", why=_BINDING),
-    SlurmOption("hint", variable="SBATCH_HINT", support="advice", why=_BINDING),
-    SlurmOption(
-        "ignore-pbs", takes="nothing", support="advice", why="lines of other schedulers are comments"
+    _advice("gpu-bind", variable="SBATCH_GPU_BIND", why=_BINDING),
+    _advice("gpu-freq", variable="SBATCH_GPU_FREQ", why=_MACHINE),
+    _advice("gres-flags", variable="SBATCH_GRES_FLAGS", why=_BINDING),
+    _advice("hint", variable="SBATCH_HINT", why=_BINDING),
+    _advice("ignore-pbs", takes="nothing", why="lines of other schedulers are comments"),
+    _advice("mcs-label", why="projects hold jobs apart"),
+    _advice("mem-bind", variable="SBATCH_MEM_BIND", why=_BINDING),
+    _advice("network", variable="SBATCH_NETWORK", why=_ONE_MACHINE),
+    _advice("nice", takes="optional", why="write --qos with a priority in the table"),
+    _advice(
+        "no-kill", "k", takes="optional", variable="SBATCH_NO_KILL", why="a job of one machine ends with it"
     ),
-    SlurmOption("mcs-label", support="advice", why="projects hold jobs apart"),
-    SlurmOption("mem-bind", variable="SBATCH_MEM_BIND", support="advice", why=_BINDING),
-    SlurmOption("network", variable="SBATCH_NETWORK", support="advice", why=_ONE_MACHINE),
-    SlurmOption("nice", takes="optional", support="advice", why="write --qos with a priority in the table"),
-    SlurmOption(
-        "no-kill",
-        "k",
-        takes="optional",
-        variable="SBATCH_NO_KILL",
-        support="advice",
-        why="a job of one machine ends with it",
+    _advice("ntasks-per-core", why=_BINDING),
+    _advice("ntasks-per-socket", why=_BINDING),
+    _advice(
+        "overcommit", "O", takes="nothing", variable="SBATCH_OVERCOMMIT", why="CPU cores aren't reserved"
     ),
-    SlurmOption("ntasks-per-core", support="advice", why=_BINDING),
-    SlurmOption("ntasks-per-socket", support="advice", why=_BINDING),
-    SlurmOption(
-        "overcommit",
-        "O",
-        takes="nothing",
-        variable="SBATCH_OVERCOMMIT",
-        support="advice",
-        why="CPU cores aren't reserved",
-    ),
-    SlurmOption(
-        "oversubscribe", "s", takes="nothing", support="advice", why="CPU cores are shared in any case"
-    ),
-    SlurmOption("power", variable="SBATCH_POWER", support="advice", why=_MACHINE),
-    SlurmOption("prefer", support="advice", why="a preference of nodes needs several nodes"),
-    SlurmOption("priority", support="advice", why="write --qos with a priority in the table"),
-    SlurmOption("profile", variable="SBATCH_PROFILE", support="advice", why=_ACCOUNTING),
-    SlurmOption("propagate", takes="optional", support="advice", why="the limits of the pool's jobs hold"),
-    SlurmOption(
-        "spread-job", takes="nothing", variable="SBATCH_SPREAD_JOB", support="advice", why=_ONE_MACHINE
-    ),
-    SlurmOption("switches", variable="SBATCH_REQ_SWITCH", support="advice", why=_ONE_MACHINE),
-    SlurmOption("thread-spec", variable="SBATCH_THREAD_SPEC", support="advice", why=_MACHINE),
-    SlurmOption("threads-per-core", variable="SBATCH_THREADS_PER_CORE", support="advice", why=_BINDING),
-    SlurmOption("time-min", support="advice", why=_NO_BACKFILL),
-    SlurmOption("tmp", support="advice", why="disk space isn't counted"),
-    SlurmOption(
-        "use-min-nodes", takes="nothing", variable="SBATCH_USE_MIN_NODES", support="advice", why=_ONE_MACHINE
-    ),
-    SlurmOption("wait-all-nodes", variable="SBATCH_WAIT_ALL_NODES", support="advice", why=_ONE_MACHINE),
-    SlurmOption("wckey", variable="SBATCH_WCKEY", support="advice", why=_ACCOUNTING),
-    SlurmOption("batch", variable="SBATCH_BATCH", support="needed", why=_ONE_MACHINE),
-    SlurmOption("bb", variable="SBATCH_BURST_BUFFER", support="needed", why="there are no burst buffers"),
-    SlurmOption("bbf", support="needed", why="there are no burst buffers"),
-    SlurmOption(
-        "cluster-constraint",
-        variable="SBATCH_CLUSTER_CONSTRAINT",
-        support="needed",
-        why="a pool is one cluster",
-    ),
-    SlurmOption("clusters", "M", variable="SBATCH_CLUSTERS", support="needed", why="a pool is one cluster"),
-    SlurmOption(
-        "container", variable="SBATCH_CONTAINER", support="needed", why="write weir submit --image instead"
-    ),
-    SlurmOption("export-file", support="needed", why="write the variables as --export=NAME=VALUE"),
-    SlurmOption("gid", support="needed", why="a job runs as its submitter"),
-    SlurmOption(
-        "hold",
-        "H",
-        takes="nothing",
-        support="needed",
-        why="submit it, and write weir suspend with its number",
-    ),
-    SlurmOption("licenses", "L", support="needed", why="licences aren't counted"),
-    SlurmOption("nodefile", "F", support="needed", why="write the nodes as --nodelist"),
-    SlurmOption(
-        "ntasks-per-tres", support="needed", why="write the number of tasks as --ntasks or --ntasks-per-gpu"
-    ),
-    SlurmOption("reboot", takes="nothing", support="needed", why="a job can't restart the machine"),
-    SlurmOption(
-        "reservation", variable="SBATCH_RESERVATION", support="needed", why="there are no reservations"
-    ),
-    SlurmOption("uid", support="needed", why="a job runs as its submitter"),
+    _advice("oversubscribe", "s", takes="nothing", why="CPU cores are shared in any case"),
+    _advice("power", variable="SBATCH_POWER", why=_MACHINE),
+    _advice("prefer", why="a preference of nodes needs several nodes"),
+    _advice("priority", why="write --qos with a priority in the table"),
+    _advice("profile", variable="SBATCH_PROFILE", why=_ACCOUNTING),
+    _advice("propagate", takes="optional", why="the limits of the pool's jobs hold"),
+    _advice("spread-job", takes="nothing", variable="SBATCH_SPREAD_JOB", why=_ONE_MACHINE),
+    _advice("switches", variable="SBATCH_REQ_SWITCH", why=_ONE_MACHINE),
+    _advice("thread-spec", variable="SBATCH_THREAD_SPEC", why=_MACHINE),
+    _advice("threads-per-core", variable="SBATCH_THREADS_PER_CORE", why=_BINDING),
+    _advice("time-min", why=_NO_BACKFILL),
+    _advice("tmp", why="disk space isn't counted"),
+    _advice("use-min-nodes", takes="nothing", variable="SBATCH_USE_MIN_NODES", why=_ONE_MACHINE),
+    _advice("wait-all-nodes", variable="SBATCH_WAIT_ALL_NODES", why=_ONE_MACHINE),
+    _advice("wckey", variable="SBATCH_WCKEY", why=_ACCOUNTING),
+    _needed("batch", variable="SBATCH_BATCH", why=_ONE_MACHINE),
+    _needed("bb", variable="SBATCH_BURST_BUFFER", why="there are no burst buffers"),
+    _needed("bbf", why="there are no burst buffers"),
+    _needed("cluster-constraint", variable="SBATCH_CLUSTER_CONSTRAINT", why="a pool is one cluster"),
+    _needed("clusters", "M", variable="SBATCH_CLUSTERS", why="a pool is one cluster"),
+    _needed("container", variable="SBATCH_CONTAINER", why="write weir submit --image instead"),
+    _needed("export-file", why="write the variables as --export=NAME=VALUE"),
+    _needed("gid", why="a job runs as its submitter"),
+    _needed("hold", "H", takes="nothing", why="submit it, and write weir suspend with its number"),
+    _needed("licenses", "L", why="licences aren't counted"),
+    _needed("nodefile", "F", why="write the nodes as --nodelist"),
+    _needed("ntasks-per-tres", why="write the number of tasks as --ntasks or --ntasks-per-gpu"),
+    _needed("reboot", takes="nothing", why="a job can't restart the machine"),
+    _needed("reservation", variable="SBATCH_RESERVATION", why="there are no reservations"),
+    _needed("uid", why="a job runs as its submitter"),
 )
 WAIT_FOR_SWITCH = "SBATCH_WAIT4SWITCH"
 """Variable without an option of its own."""
