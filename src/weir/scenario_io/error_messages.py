@@ -39,7 +39,7 @@ def parameter_error(detail: Mapping[str, Any], name: str) -> str:
         except ValueError:
             written = float(written)
     if kind in _SAID:
-        return f"{name}: {_SAID[kind](written, context)}"
+        return f"{name}: {_sentence(kind, written, context)}"
     return f"{name}: {shown(written)} can't be used; {str(detail['msg']).lower()}"
 
 
@@ -108,8 +108,16 @@ def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path, 
         message = str(detail["ctx"]["error"]).replace(": write ", "; write ", 1)
         return f"{path}: {message}" if path else message  # one about several keys names them
     if kind in _SAID:
-        return f"{key}: {_SAID[kind](written, detail.get('ctx', {}))}"
+        return f"{key}: {_sentence(kind, written, detail.get('ctx', {}))}"
     return f"{key}: {shown(written)} can't be used; {detail['msg'].lower()}"
+
+
+def _sentence(kind: str, written: Any, context: Mapping[str, Any]) -> str:
+    """Return the mistake in a value, and the correction."""
+    found = _SAID[kind]
+    return (
+        found.format(shown=shown(written), **context) if isinstance(found, str) else found(written, context)
+    )
 
 
 def _brief(key: str) -> str:
@@ -154,38 +162,10 @@ def _choice(written: Any, ctx: Any) -> str:
     return f"{shown(written)} isn't known; write {choices}"
 
 
-def _not_whole(written: Any, _: Any) -> str:
-    return f"{shown(written)} is not a whole number; write one such as 4"
-
-
-def _not_number(written: Any, _: Any) -> str:
-    return f"{shown(written)} is not a number; write one such as 0.5"
-
-
-def _not_boolean(written: Any, _: Any) -> str:
-    return f"{shown(written)} is neither true nor false; write true or false"
-
-
 def _too_short(written: Any, ctx: Any) -> str:
     if not written:
         return "is empty; write a text, or leave it out"
     return f"{shown(written)} is too short; write at least {ctx['min_length']} characters"
-
-
-def _too_long(written: Any, ctx: Any) -> str:
-    return f"{shown(written)} is too long; write at most {ctx['max_length']} characters"
-
-
-def _no_match(written: Any, ctx: Any) -> str:
-    return f"{shown(written)} has another form; write a text that matches {ctx['pattern']}"
-
-
-def _not_list(written: Any, _: Any) -> str:
-    return f"{shown(written)} is not a list; write [...], or one entry a line after a dash"
-
-
-def _not_mapping(written: Any, _: Any) -> str:
-    return f"{shown(written)} is not a mapping; write keys and values such as name: a"
 
 
 def _too_many(written: Any, ctx: Any) -> str:
@@ -212,27 +192,32 @@ def _most(written: Any, ctx: Any) -> str:
 
 
 _BOUNDS = ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
-_SAID: dict[str, Callable[[Any, Any], str]] = {
+_WHOLE = "{shown} is not a whole number; write one such as 4"
+_NUMBER = "{shown} is not a number; write one such as 0.5"
+_BOOLEAN = "{shown} is neither true nor false; write true or false"
+_LIST = "{shown} is not a list; write [...], or one entry a line after a dash"
+_MAPPING = "{shown} is not a mapping; write keys and values such as name: a"
+_SAID: dict[str, str | Callable[[Any, Any], str]] = {
     "string_type": _not_text,
     "string_too_short": _too_short,
-    "string_too_long": _too_long,
-    "string_pattern_mismatch": _no_match,
+    "string_too_long": "{shown} is too long; write at most {max_length} characters",
+    "string_pattern_mismatch": "{shown} has another form; write a text that matches {pattern}",
     "literal_error": _choice,
     "enum": _choice,
-    "int_type": _not_whole,
-    "int_from_float": _not_whole,
-    "int_parsing": _not_whole,
-    "int_parsing_size": _not_whole,
-    "float_type": _not_number,
-    "float_parsing": _not_number,
-    "finite_number": lambda written, _: f"{shown(written)} is not a finite number; write one such as 0.5",
-    "bool_type": _not_boolean,
-    "bool_parsing": _not_boolean,
-    "list_type": _not_list,
-    "tuple_type": _not_list,
-    "dict_type": _not_mapping,
-    "model_type": _not_mapping,
-    "model_attributes_type": _not_mapping,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "{shown} is not a finite number; write one such as 0.5",
+    "bool_type": _BOOLEAN,
+    "bool_parsing": _BOOLEAN,
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
     "too_long": _too_many,
     "too_short": _too_few,
     "greater_than_equal": _least,
