@@ -12,7 +12,7 @@ _LOG = get_logger(__name__)
 Content = TypeVar("Content")
 
 
-def read(path: Path) -> bytes | None:
+def read(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes | None:
     """Return the content of a file; None if there is none.
 
     Raises:
@@ -23,7 +23,7 @@ def read(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(FILE_BYTES_MAX)
+        return file.read(bytes_max)
 
 
 def read_entries(

@@ -3,7 +3,6 @@
 They are kept in memory while a workload lives, and in a file of the home; a crash loses the last minute.
 """
 
-import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from structlog import get_logger
 
 from weir.control.metric_series import NAMES_MAX, MetricSeries, Point, add_points
+from weir.local.server import private_files
 
 LIVE_MAX = 20_000
 """Workloads whose series are in memory; the least recently changed are read from their files."""
@@ -92,24 +92,16 @@ class SeriesStore:
         return self._folder / f"{uid}.json"
 
     def _write(self, uid: int, text: bytes) -> None:
-        path = self._path(uid)
-        beside = path.with_suffix(".new")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text)
-            beside.replace(path)
+            private_files.write(self._path(uid), text)
         except OSError as error:
             _LOG.warning("series_not_kept", uid=uid, why=error.strerror or str(error))
 
     def _read(self, uid: int) -> dict[str, MetricSeries]:
         try:
-            descriptor = os.open(self._path(uid), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as file:
-                found = _FILE.validate_json(file.read(_FILE_BYTES_MAX))
-        except FileNotFoundError:
-            return {}
+            text = private_files.read(self._path(uid), _FILE_BYTES_MAX)
+            found = {} if text is None else _FILE.validate_json(text)
         except (OSError, ValidationError) as error:
             _LOG.warning("series_unreadable", uid=uid, why=type(error).__name__)
             return {}

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from structlog import get_logger
 
 from weir.api.what_if import WhatIfAsked, WhatIfRow
+from weir.local.server import private_files
 from weir.local.server.authorization import Person
 from weir.local.server.problem_details import RequestRefused
 
@@ -185,11 +186,7 @@ class WhatIfRuns:
             return
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            beside = self._folder / f"{row.id}.new"
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(ended.model_dump_json())
-            beside.replace(self._folder / f"{row.id}.json")
+            private_files.write(self._folder / f"{row.id}.json", ended.model_dump_json().encode())
             for old in self.all()[KEPT_MAX:]:
                 (self._folder / f"{old.id}.json").unlink(missing_ok=True)
         except OSError as error:
