@@ -4,30 +4,10 @@ Supervisors and jobs are other processes, and anyone of the same user may write 
 is clamped between the start and now.
 """
 
-from typing import Protocol
-
 from weir.control.clock import Clock
 from weir.local import pod_files
-from weir.local.pod_records import TimeBounds
-
-
-class TimedStart(Protocol):
-    """A requested start, as a record or in memory."""
-
-    @property
-    def at_s(self) -> float:
-        """Return the time at which it was written."""
-        ...
-
-    @property
-    def boot_s(self) -> float:
-        """Return the boot clock at that time; 0 if unknown."""
-        ...
-
-    @property
-    def boot(self) -> str:
-        """Return the id of the boot; empty if unknown."""
-        ...
+from weir.local.pod_records import StartRecord, TimeBounds
+from weir.local.running_pods import RunningPod
 
 
 class StartTimes:
@@ -36,13 +16,13 @@ class StartTimes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def span(self, begun: TimedStart) -> TimeBounds:
+    def span(self, begun: RunningPod | StartRecord) -> TimeBounds:
         """Return the times between the start and now, as bounds for messages."""
         return TimeBounds(
             begun.at_s, max(begun.at_s, self.latest_s(begun)), begun.boot_s, self._clock.ahead_s
         )
 
-    def latest_s(self, begun: TimedStart) -> float:
+    def latest_s(self, begun: RunningPod | StartRecord) -> float:
         """Return when a start ended at the latest: now, or before the boot if it is of an earlier one."""
         now_s, until_s = self._clock(), self._clock.until_s
         if until_s is None or begun.boot in ("", pod_files.boot()):

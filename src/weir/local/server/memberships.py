@@ -5,18 +5,14 @@ A role on a department holds for everything below it. A person has the highest o
 
 import asyncio
 import re
-from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
-from weir.control.clock import Clock
-from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
+from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode
 from weir.local.server.authorization import Action, Person, Role, require
-from weir.local.server.pool_inventory import PoolInventory
+from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused
 from weir.model.queues import Queue
-from weir.service.control_thread import ControlThread
-from weir.store import HistoryEvent, MembershipRecord, Store
+from weir.store import HistoryEvent, MembershipRecord
 from weir.store.records import ScopeRole
 
 EVERYONE = "@everyone"
@@ -26,17 +22,6 @@ PERSONS_MAX = 4096
 _SUBJECT = re.compile(r"@?(oidc:)?[^\s@/:-][^\s/:]{0,254}")
 Subject = tuple[str, str]
 """Kind and name of a subject."""
-
-
-class SharedPool(Protocol):
-    """Parts of a pool that memberships need."""
-
-    inventory: PoolInventory
-    clock: Clock
-    store: Store
-    accounts: PoolAccounts
-    user_events: deque[HistoryEvent]
-    control_thread: ControlThread
 
 
 def effective_roles(
@@ -94,7 +79,7 @@ def subject_text(membership: MembershipRecord) -> str:
 class Memberships:
     """Answers and changes the roles of a pool's members. Belongs to the event loop."""
 
-    def __init__(self, pool: SharedPool) -> None:
+    def __init__(self, pool: PoolState) -> None:
         self._pool = pool
         self._seen: tuple[object, object] = (None, None)
         self._roles: dict[tuple[str, frozenset[str]], Mapping[str, Role]] = {}

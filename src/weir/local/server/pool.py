@@ -142,7 +142,7 @@ class PoolService(PoolState):
         roles = self.memberships.roles_of
         self.templates = Templates(self, self.submitter, self.limits.workload_bytes_max)
         self.schedules = Schedules(self, self.submitter, self.accounts, roles, self.stop)
-        self.queue_changes = QueueChanges(self)
+        self.queue_changes = QueueChanges(self, self.secrets, self.queue_rows)
         self.node_changes = NodeChanges(self, self.control_thread, self.cancellations)
         self.notifications = Notifications(self)
         self._stop_listening = store.events.listen(self._on_stored_events)

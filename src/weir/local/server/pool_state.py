@@ -8,6 +8,7 @@ from threading import Lock
 from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
 from weir.local.backend import LocalBackend
+from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.activity_view import ActivityView
 from weir.local.server.array_view import ArrayFact
 from weir.local.server.authorization import Action, Person, may, require
@@ -25,6 +26,7 @@ from weir.local.server.what_if_runs import WhatIfRuns
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.workloads import PRIORITY_CLASSES, Workload
+from weir.service.control_thread import ControlThread
 from weir.service.queue_rows import DeviceUtilization
 from weir.state.events import WorkloadChanged
 from weir.store import HistoryEvent, Store, UsageMeter
@@ -69,6 +71,8 @@ class PoolState:
         self.what_if = WhatIfRuns(home)
         self.interactions = Interactions()
         self.backend: LocalBackend
+        self.accounts: PoolAccounts
+        self.control_thread: ControlThread
         self.certificate_ends_s: Callable[[], float | None] = lambda: None
         self.wake_array: Callable[[int], None] = lambda _: None
         self.user_events: deque[HistoryEvent] = deque()  # events of changes by users

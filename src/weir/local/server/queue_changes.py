@@ -1,18 +1,16 @@
 """Changes of departments and projects, checked completely against the quota tree."""
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
 
 from weir.api.answers import QueueDeleted, QueueRow, TokenRow
-from weir.control.clock import Clock
-from weir.local.backend import LocalBackend
 from weir.local.server.authorization import Person
 from weir.local.server.delegated_quotas import check_scope, check_within
 from weir.local.server.pool_inventory import PoolInventory, check_name, pool_inventory
+from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import FieldErrors, RequestRefused
+from weir.local.server.project_secrets import ProjectSecrets
 from weir.model.queues import Queue
 from weir.model.resources import GPU, GPU_MODEL_PREFIX, UNLIMITED, amount
 from weir.scenario_io.build import queues_of
@@ -20,33 +18,23 @@ from weir.scenario_io.checks import check_queue
 from weir.scenario_io.error_messages import suggest
 from weir.scenario_io.scalars import Written
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, QueueEntry
-from weir.service.control_thread import ControlThread
 from weir.service.queue_rows import bare_queue_row
 from weir.state.events import QueuesSet
-from weir.store import HistoryEvent, Store
-
-
-class ChangedPool(Protocol):
-    """Parts of a pool that a change of its queues touches."""
-
-    inventory: PoolInventory
-    clock: Clock
-    store: Store
-    backend: LocalBackend
-    secrets: Any  # secrets of the pool; typed Any because its module imports this one
-    user_events: deque[HistoryEvent]
-    control_thread: ControlThread
-
-    async def queue_rows(self) -> dict[str, QueueRow]:
-        """Return the row of every department and project."""
-        ...
+from weir.store import HistoryEvent
 
 
 class QueueChanges:
     """Changes of a pool's departments and projects, one at a time. Belongs to the event loop."""
 
-    def __init__(self, pool: ChangedPool) -> None:
+    def __init__(
+        self,
+        pool: PoolState,
+        secrets: ProjectSecrets,
+        queue_rows: Callable[[], Awaitable[Mapping[str, QueueRow]]],
+    ) -> None:
         self._pool = pool
+        self._secrets = secrets
+        self._queue_rows = queue_rows
         self._lock = asyncio.Lock()
 
     async def set(
@@ -63,7 +51,7 @@ class QueueChanges:
             check_within(person, before, queue, inventory.queues)
             new = name not in inventory.of
             if new:  # left by an incomplete deletion of a project of this name
-                await asyncio.to_thread(pool.secrets.forget, name)
+                await asyncio.to_thread(self._secrets.forget, name)
             followed = following_departments(queue, name, inventory)
             queues = inventory.queues
             for each in (queue, *followed):
@@ -71,7 +59,7 @@ class QueueChanges:
             self._apply(queues)
         noun = "project" if queue.is_project else "department"
         self._add_event(f"{person.user} {'makes' if new else 'changes'} {noun} {name}.", queue, person)
-        rows = await pool.queue_rows()
+        rows = await self._queue_rows()
         return new, rows.get(name) or bare_queue_row(queue)  # another request may have deleted it meanwhile
 
     async def delete(self, name: str, is_project: bool, person: Person) -> QueueDeleted:
@@ -87,7 +75,7 @@ class QueueChanges:
             followed = following_departments(None, name, inventory)
             stored = [row for row in pool.store.tokens.all() if is_project and name in row.projects]
             queues = await asyncio.to_thread(pool.store.delete_queue, name)
-            secrets = await asyncio.to_thread(pool.secrets.forget, name) if is_project else []
+            secrets = await asyncio.to_thread(self._secrets.forget, name) if is_project else []
             for each in followed:
                 queues = await asyncio.to_thread(pool.store.set_queue, each)
             self._apply(queues)
