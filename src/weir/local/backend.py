@@ -31,12 +31,11 @@ from weir.local.fd_watcher import FdWatcher
 from weir.local.gpu_memory_limits import GpuMemoryLimits
 from weir.local.job_message_reader import JobMessageReader
 from weir.local.job_messages import WakeupSocket
-from weir.local.local_node import LocalNode
+from weir.local.local_node import LocalNode, NodeService
 from weir.local.machine import Machine
 from weir.local.node.orders import RemoveOrder
 from weir.local.node.start_files import write_stop
 from weir.local.node_client import NodeLink, OwnNode
-from weir.local.node_service import NodeService
 from weir.local.own_processes import OwnProcesses
 from weir.local.pod_processes import PodProcesses, UsersProcesses
 from weir.local.pod_records import JobMessage

@@ -4,12 +4,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from weir.control.activity import ActivityReading, ActivityWindow
+from weir.control.idle_lifecycle import IDLE_WARNING, PROTECTION_LOST
+from weir.engine.plan import Plan
 from weir.local.gpu_sampling import MachineReading, PodReading
 from weir.local.server.interactions import Interactions
+from weir.local.server.pool_view import PoolView
 from weir.local.server.workload_view import WorkloadView
 from weir.model.activity import ActivitySample, DeviceUse
 from weir.model.policy import LifecyclePolicy
 from weir.model.workloads import Workload, WorkloadType
+from weir.state.events import Event, NoteAdded
 
 Run = tuple[int, int]
 """Number of a workload, and how often it was restarted."""
@@ -57,6 +61,30 @@ class WorkloadActivities:
         self._windows = windows
         self._interactions.keep(uid for uid, _ in windows)
         return found
+
+
+class ActivityView:
+    """Observer of control that keeps warnings, and takes readings in."""
+
+    def __init__(self, view: PoolView) -> None:
+        self._view = view
+
+    def happened(self, event: Event) -> None:
+        """Keep the last warning that a workload is idle."""
+        if isinstance(event, NoteAdded) and event.kind in (IDLE_WARNING, PROTECTION_LOST):
+            line = self._view.touch(event.workload)
+            if line is not None:
+                line.idle_warning = event.sentence
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """Ignore plans."""
+
+    def add(self, readings: Mapping[str, ActivityReading], at_s: float) -> None:
+        """Take in the activity of workloads."""
+        for name, reading in readings.items():
+            line = self._view.workloads.get(name)
+            if line is not None and line.pods and line.add_activity(reading, at_s):
+                self._view.touch(name)
 
 
 def device_activities(sample: MachineReading, found: Mapping[str, ActivityReading]) -> dict[int, str]:

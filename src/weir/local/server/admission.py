@@ -1,23 +1,30 @@
-"""Admission checks of submissions: the person's highest priority, and requests that no machine can satisfy.
+"""Admission checks of submissions: priority, size, time rules, and sessions in a browser.
 
-Both checks need the pool: the project's settings and the nodes.
+Mistakes are noted with their fields. The checks need the pool: its projects, its policy and its nodes.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from weir.api.submissions import Submission
 from weir.engine.node_refusals import NodeRefusals, amount_phrase, sentence_of
 from weir.local.server.authorization import Action, Person, may
+from weir.local.server.pool_inventory import PoolInventory
 from weir.local.server.problem_details import FieldErrors
+from weir.local.session_programs import VARIABLE
 from weir.model.nodes import Node
+from weir.model.policy import LifecyclePolicy
 from weir.model.queues import Queue
-from weir.model.resources import CPU, GPU, MEMORY
-from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, Workload
+from weir.model.resources import CPU, GPU, MEMORY, span
+from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, Workload, WorkloadType
 from weir.scenario_io.scalars import PRIORITY_MAX
 
 DEFAULT_MAX_PRIORITY = max(DEFAULT_PRIORITY.values())
 """The highest priority of members where their project sets none: that of the most urgent type."""
 _TEMPORARY = {"devices in use by others"}
 """Causes that pass without a change of the cluster: such a workload may be queued."""
+_SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,200}", re.ASCII)
 
 
 def highest_priority(queue: Queue, person: Person) -> int:
@@ -37,6 +44,17 @@ def check_priority(workload: Workload, queue: Queue, person: Person, fields: Fie
             f"priority: {workload.priority} is above {most}, the highest for {person.user} in project "
             f"{queue.name}; write {most} or less, or ask an administrator to raise it",
         )
+
+
+def check_new_priority(workload: Workload, priority: int, inventory: PoolInventory, person: Person) -> None:
+    """Check that a workload may get another priority.
+
+    Raises:
+        RequestRefused: it is above the highest of this person in the project.
+    """
+    fields = FieldErrors("The priority")
+    check_priority(replace(workload, priority=priority), inventory.of[workload.project], person, fields)
+    fields.refuse_if_any()
 
 
 def check_size(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -> None:
@@ -75,3 +93,45 @@ def _check_gang(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) 
                 f"{amount_phrase(resource, there[resource])}; ask for fewer or smaller pods",
             )
             return
+
+
+def check_time_limits(
+    submission: Submission, project: Queue, rules: LifecyclePolicy, fields: FieldErrors
+) -> None:
+    """Tell of each time that is longer than the rule that holds for the workload."""
+    type_, times = WorkloadType(submission.type), project.times
+    limits = (
+        ("max_runtime", submission.max_runtime, times.max_runtime_s, rules.max_runtime.of(type_)),
+        ("idle_limit", submission.idle_limit, times.idle_limit_s, rules.idle_limit.of(type_)),
+    )
+    for key, asked_s, by_project_s, by_policy_s in limits:
+        most_s = by_policy_s if by_project_s is None else by_project_s
+        whose = "the policy" if by_project_s is None else f"project {project.name}"
+        if asked_s is not None and 0 < most_s < asked_s:
+            _too_long(key, asked_s, most_s, whose, fields)
+    if submission.grace is not None and submission.grace > rules.stop_grace_most:
+        _too_long("grace", submission.grace, rules.stop_grace_most, "the policy", fields)
+
+
+def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: FieldErrors) -> None:
+    most = span(most_s).replace(" ", "")
+    text = f"{key}: {span(asked_s).replace(' ', '')} is more than the {most} that {whose} allows"
+    fields.at((key,), f"{text}; write {most} or less, or leave it out")
+
+
+def check_session(submission: Submission, fields: FieldErrors) -> None:
+    """Report mistakes that keep a submission from being a session in a browser, if it is to be one."""
+    if submission.session is None:
+        return
+    if submission.name is not None and _SESSION_NAME.fullmatch(submission.name) is None:
+        right = "write letters, digits, dots, hyphens and underscores"
+        fields.at(("name",), f"name: {submission.name} is a part of the address of its session; {right}")
+    if submission.array is not None:
+        fields.at(("session",), "session: indices of an array have none; leave one of them out")
+    if sum(group.count for group in submission.pods) != 1:
+        fields.at(("session",), "session: has one pod; leave out --workers, or write 1")
+
+
+def session_variables(submission: Submission) -> Mapping[str, str]:
+    """Return the variable that marks a session."""
+    return {} if submission.session is None else {VARIABLE: submission.session}

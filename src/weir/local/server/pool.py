@@ -20,14 +20,14 @@ from weir.control.port import CancelRequested
 from weir.local import persistent_clock
 from weir.local.backend import LocalBackend
 from weir.local.gpu_memory_limits import GpuMemoryLimits
-from weir.local.server.account_mode import PoolAccounts
+from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.admission import check_new_priority
 from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.array_view import ArrayFact
 from weir.local.server.authorization import Action, Person, require
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.control_hooks import PoolControlHooks
-from weir.local.server.default_project import create_default_project
 from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_prices import GpuPrices
@@ -38,7 +38,6 @@ from weir.local.server.node_changes import NodeChanges
 from weir.local.server.notifications.notification_service import Notifications
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_state import PoolState
-from weir.local.server.priority_changes import change_priority, check_new_priority
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
@@ -57,7 +56,9 @@ from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import unknown_workload, workload_to_change
 from weir.model.nodes import Node
 from weir.model.policy import Policy
-from weir.model.workloads import Workload
+from weir.model.queues import Queue
+from weir.model.resources import GPU
+from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_state import StateReader, reader_of
 from weir.service.kept_suggestions import KeptSuggestions
@@ -65,7 +66,7 @@ from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadSuspended
-from weir.store import HistoryEvent, NotSuspended, Store
+from weir.store import HistoryEvent, MembershipRecord, NotSuspended, Store
 
 Found = TypeVar("Found")
 Given = ParamSpec("Given")
@@ -74,6 +75,8 @@ _LOG = get_logger(__name__)
 ASK_S_MOST = 10.0
 BEGIN_MOST_S = 5.0
 """Time that a start waits for control at most; control that fails is tried again meanwhile."""
+
+DEFAULT_PROJECT = "default"
 
 
 @contextmanager
@@ -103,7 +106,7 @@ class PoolService(PoolState):
         accounts: PoolAccounts | None = None,
     ) -> None:
         accounts = PoolAccounts() if accounts is None else accounts
-        create_default_project(store, node, clock or Clock(), accounts)
+        _create_default_project(store, node, clock or Clock(), accounts)
         super().__init__(store, node, policy, stream, home=home, clock=clock)
         self.limits = ServerLimits() if limits is None else limits
         self.accounts = accounts
@@ -274,7 +277,7 @@ class PoolService(PoolState):
         if spec is None:
             raise RequestRefused(409, f"{name} is over already.")
         check_new_priority(spec, priority, self.inventory, person)
-        record = await change_priority(self.store, name, priority)
+        record = await asyncio.wrap_future(self.store.workloads.set_priority(name, priority))
         self.change(record)
         sentence = f"{person.user} sets the priority of {name} to {priority}."
         self.add_event(record.workload, record.launch.uid, "priority", sentence, person, priority=priority)
@@ -320,3 +323,13 @@ class PoolService(PoolState):
         """Publish stored events. Called from the writer's thread."""
         if self.stream.readers:
             self.stream.send([("event", event_row(each), each.project) for each in recollected])
+
+
+def _create_default_project(store: Store, node: Node, clock: Clock, accounts: PoolAccounts) -> None:
+    """Create a project with all GPUs in a pool that has none. On a shared machine everyone is its member."""
+    if store.queues():
+        return
+    everyone = MembershipRecord(DEFAULT_PROJECT, "everyone", "", "member")
+    member = everyone if accounts.mode is AccountMode.UNIX_ACCOUNTS else None
+    quota = {GPU: node.gpus * WHOLE_MILLI}
+    store.set_queue(Queue(DEFAULT_PROJECT, quota=quota, created_s=clock()), member)

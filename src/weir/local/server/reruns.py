@@ -8,16 +8,20 @@ from weir.api.answers import WorkloadRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
 from weir.local.server.array_view import ArrayView
-from weir.local.server.authorization import Person
+from weir.local.server.authorization import Action, Person, may
 from weir.local.server.pool_state import PoolState
 from weir.local.server.problem_details import RequestRefused, read_as
-from weir.local.server.rerun_rights import check_rerun
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.local.server.sweeps.trial_launch import launch_of_rerun
 from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import find_workload, live_name, unknown_workload, workload_to_change
 from weir.model.array_indices import split_name
 from weir.store import StoredWorkload
+
+SHELL_VARIABLES = frozenset(
+    ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+)
+"""Variables that the command line sends along: others of a project may run a workload again with them."""
 
 
 class Reruns:
@@ -107,7 +111,7 @@ class Reruns:
     ) -> tuple[WorkloadRecord, WorkloadRow]:
         pool, name = self._pool, found.row.name
         pool.require_visible(person, found.row.project, found.row.submitted_s)
-        check_rerun(found, person)
+        _check_rerun(found, person)
         if found.row.array is not None and not only:
             array = await asyncio.to_thread(pool.store.arrays.of, found.row.uid)
             only = () if array is None or array.record.array is None else array.record.array.only
@@ -140,3 +144,27 @@ async def stop_index(pool: PoolState, name: str, person: Person) -> WorkloadRow 
     row = array.row()
     changes = {"name": name, "status": "stopped", "array": None, "array_uid": uid, "index": index}
     return row.model_copy(update={**changes, "ended_s": pool.clock(), "reason": None})
+
+
+def _check_rerun(recorded: StoredWorkload, person: Person) -> None:
+    """Refuse to run a workload again with details that were removed, or that the person may not read.
+
+    Its new user gets all that it was submitted with.
+
+    Raises:
+        Refused: it can't be run again by them.
+    """
+    name, user = recorded.row.name, recorded.row.user
+    if not recorded.record.launch.command:
+        raise RequestRefused(
+            409,
+            f"Command and environment of {name} are removed (weir up --keep-details): submit it again.",
+        )
+    hidden = [key for key, _ in recorded.record.launch.environment if key not in SHELL_VARIABLES]
+    project = recorded.row.project
+    if hidden and not may(person, Action.READ_ENVIRONMENT, project, owner=user):
+        raise RequestRefused(
+            403,
+            f"{name} was submitted by {user} with private values ({', '.join(hidden[:3])}): "
+            "they or an administrator can rerun it.",
+        )

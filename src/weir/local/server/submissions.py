@@ -12,16 +12,20 @@ from pathlib import Path
 
 from weir.api.submissions import Submission
 from weir.control.journal import ContainerLaunch, LaunchSpec, WorkloadRecord
-from weir.local.server.admission import check_priority, check_size
+from weir.local.server.admission import (
+    check_priority,
+    check_session,
+    check_size,
+    check_time_limits,
+    session_variables,
+)
 from weir.local.server.authorization import Person
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.person_limits import check_run_time, limited_workload
 from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults
-from weir.local.server.session_checks import check_session, session_variables
 from weir.local.server.submission_defaults import with_project_defaults
-from weir.local.server.time_limits import check_time_limits
 from weir.local.server.unix_accounts import UnixAccount
 from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import parse_uid
