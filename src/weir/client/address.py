@@ -17,8 +17,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from weir.client.errors import Unreachable
-from weir.client.listener import SERVER_USER, expected_uids, user_name
+from weir.client.listener import SERVER_USER, expected_uids
 from weir.client.ssh_tunnel import SCHEME, SshAddress, directory_of, parse
+from weir.user_names import user_name
 
 URL, TOKEN, HOME = "WEIR_URL", "WEIR_TOKEN", "WEIR_HOME"
 CLUSTER = "kube:"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir.client.errors import Unreachable
+from weir.user_names import user_name
 
 SERVER_USER = "WEIR_SERVER_USER"
 ANY = "any"
@@ -89,14 +90,6 @@ def expected_uids() -> frozenset[int] | None:
             "such as root."
         )
         raise Unreachable(message) from None
-
-
-def user_name(uid: int) -> str:
-    """Return the name of a user, or the number where there is none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _uids_of(connection: socket.socket) -> set[int] | None:

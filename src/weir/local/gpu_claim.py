@@ -4,12 +4,12 @@ A claim is an abstract socket named after the device. The kernel releases it whe
 knows its owner. It holds in one network namespace; pools in containers don't see one another.
 """
 
-import pwd
 import socket
 import struct
 from collections.abc import Sequence
 
 from weir.local.state_dir import StateDirInUse
+from weir.user_names import user_name
 
 _NAME = "\0weir-gpu-"
 _CREDENTIALS = struct.Struct("3i")
@@ -61,11 +61,4 @@ def _holder(name: str) -> str:
     except OSError:
         return "of an unknown user"
     process, uid, _ = _CREDENTIALS.unpack(raw)
-    return f"process {process} of user {_user(uid)}"
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return f"process {process} of user {user_name(uid)}"

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from weir.slurm.batch_environment import batch_environment, user
+from weir.slurm.batch_environment import batch_environment
 from weir.slurm.batch_process import BatchProcess
 from weir.slurm.file_patterns import DEFAULT, DEFAULT_OF_ARRAY, expand
 from weir.slurm.job_place import JobNumbers, host, job_numbers, make_place, write_program
 from weir.slurm.job_settings import SCRIPT_NAME, JobSettings, read_settings
 from weir.slurm.output_copies import OutputCopy
+from weir.user_names import own_user
 
 _FAILED = 1
 
@@ -78,7 +79,7 @@ def pattern_values(name: str, numbers: JobNumbers) -> Mapping[str, str]:
         "A": numbers.array or numbers.job,
         "a": numbers.index or "4294967294",
         "x": name,
-        "u": user(),
+        "u": own_user(),
         "N": host(),
         "n": "0",
         "s": "batch",

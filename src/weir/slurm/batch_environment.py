@@ -2,13 +2,13 @@
 
 import json
 import os
-import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
 from weir.slurm.job_place import DIRECTORY, JobNumbers, host, with_programs
 from weir.slurm.job_settings import FUNCTIONS, JobSettings
 from weir.slurm.script_variables import PodFacts, script_variables
+from weir.user_names import own_user
 
 
 def batch_environment(
@@ -35,7 +35,7 @@ def _facts(inherited: Mapping[str, str], numbers: JobNumbers) -> PodFacts:
         array=numbers.array,
         index=numbers.index,
         array_variables=inherited,
-        user=user(),
+        user=own_user(),
         uid=str(os.getuid()),
         gid=str(os.getgid()),
         host=host(),
@@ -49,11 +49,3 @@ def _pool(inherited: Mapping[str, str]) -> dict[str, str]:
     home = Path(inherited.get("WEIR_NOTES", "")).parent
     found = "WEIR_HOME" not in inherited and os.access(home / "server.json", os.R_OK)
     return {"WEIR_HOME": str(home)} if found and home.is_absolute() else {}
-
-
-def user() -> str:
-    """Return the name of the account that the job runs as."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from weir.slurm.batch_environment import user
 from weir.slurm.file_patterns import expand
 from weir.slurm.job_place import host
 from weir.slurm.step_request import StepRequest
 from weir.slurm.task_output import LinePrefixer
+from weir.user_names import own_user
 
 _BLOCK = 1 << 16
 _NOT_FOUND, _SIGNALLED = 2, 128
@@ -138,7 +138,7 @@ class StepTasks:
             "t": str(rank),
             "n": "0",
             "N": host(),
-            "u": user(),
+            "u": own_user(),
         }
         name = str(Path(self._request.chdir or ".", expand(pattern, values)))
         if name not in self._files:

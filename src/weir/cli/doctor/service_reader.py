@@ -2,7 +2,6 @@
 
 import json
 import os
-import pwd
 import stat
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from weir.cli.install.server_status import pool_status
 from weir.cli.install.settings import InstallSettings
 from weir.cli.install.unit import UNIT
 from weir.client.errors import PoolError
+from weir.user_names import user_name
 from weir.version import __version__
 
 DEFAULT_PORT = 9347
@@ -27,7 +27,7 @@ def service_facts(host: Host, settings: InstallSettings | None, systemd: int | N
     """Return the facts of the installed pool."""
     owner, closed, port = "", False, DEFAULT_PORT
     with suppress(OSError):
-        owner = _name(SOCKET_DIRECTORY.stat().st_uid)
+        owner = user_name(SOCKET_DIRECTORY.stat().st_uid)
         mode = (SOCKET_DIRECTORY / "weir.sock").stat().st_mode
         closed = stat.S_IMODE(mode) & _EVERYONE != _EVERYONE
     with suppress(OSError, ValueError, TypeError, KeyError):
@@ -73,7 +73,7 @@ def port_owner(port: int, proc: Path = Path("/proc")) -> str:
             for line in (proc / "net" / table).read_text("ascii").splitlines()[1:]:
                 fields = line.split(maxsplit=8)
                 if fields[3] == _LISTENS and fields[1].endswith(f":{port:04X}"):
-                    return _name(int(fields[7]))
+                    return user_name(int(fields[7]))
     return ""
 
 
@@ -83,10 +83,3 @@ def _described() -> dict[str, object]:
     with os.fdopen(file, "rb") as opened:
         found = json.loads(opened.read(1 << 16))
     return found if isinstance(found, dict) else {}
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

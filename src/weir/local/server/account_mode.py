@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from weir.local.server.problem_details import RequestRefused
-from weir.local.server.unix_accounts import UnixAccount, UnixAccounts, own_user
+from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
+from weir.user_names import own_user
 
 ADMIN_GROUP = "weir-admin"
 INSTALL = "`sudo weir install` serves everyone of this machine, and runs each job as its own user"

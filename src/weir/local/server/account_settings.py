@@ -2,7 +2,7 @@
 
 from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
 from weir.local.server.settings import ServerSettings
-from weir.local.server.unix_accounts import own_user
+from weir.user_names import own_user
 
 
 def account_refused(named: str | None) -> str | None:

@@ -108,11 +108,3 @@ def _is_group(name: str) -> bool:
     except (KeyError, ValueError):
         return False
     return True
-
-
-def own_user() -> str:
-    """Return the name of the account of this process, or its number where it has no name."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
