@@ -16,7 +16,6 @@ from typing import NamedTuple
 from weir.local.node.orders import Limits
 
 _TRIES = 20
-_PERIOD_US = 100_000
 _WANTED = ("memory", "cpu", "pids")
 _GPU_MEMORY = "dmem"
 """Controller of version 2 for memory of devices, since Linux 6.14. The driver sets its files."""
@@ -112,22 +111,18 @@ class Cgroups(NamedTuple):
 
         Supervisors that are apart need one of them at least, whatever is limited.
         """
-        period = str(_PERIOD_US)
-        quota = limits.cpu_milli * _PERIOD_US // 1000 if limits.cpu_hard else 0
         words: list[Words] = []
         if self.memory and limits.memory:
             words.append(self._in(self.memory, pod, {"memory.limit_in_bytes": str(limits.memory)}))
         if self.cpu and limits.cpu_milli:
-            files = {"cpu.shares": str(max(2, limits.cpu_milli * 1024 // 1000))}
-            if quota:
-                files |= {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": str(quota)}
-            words.append(self._in(self.cpu, pod, files))
+            shares = str(max(2, limits.cpu_milli * 1024 // 1000))
+            words.append(self._in(self.cpu, pod, {"cpu.shares": shares}))
         if self.pids and (limits.pids or self.apart):
             words.append(self._in(self.pids, pod, {"pids.max": str(limits.pids)} if limits.pids else {}))
         if self.devices:
             words.append(self._in(self.devices, pod, {}))
         if self.unified:
-            words.append(self._unified_of_pod(pod, limits, quota))
+            words.append(self._unified_of_pod(pod, limits))
         return words
 
     def all_of_pod(self, pod: str) -> list[Words]:
@@ -157,7 +152,7 @@ class Cgroups(NamedTuple):
     def _hands_down(self) -> str:
         return " ".join(f"+{name}" for name in self.controllers.split())
 
-    def _unified_of_pod(self, pod: str, limits: Limits, quota: int) -> Words:
+    def _unified_of_pod(self, pod: str, limits: Limits) -> Words:
         controllers = self.controllers.split()
         files: dict[str, str] = {}
         if "memory" in controllers and limits.memory:
@@ -166,8 +161,6 @@ class Cgroups(NamedTuple):
             files["pids.max"] = str(limits.pids)
         if "cpu" in controllers and limits.cpu_milli:
             files["cpu.weight"] = str(min(10_000, max(1, limits.cpu_milli // 10)))
-            if quota:
-                files["cpu.max"] = f"{quota} {_PERIOD_US}"
         return self._in(self.unified, pod, files, self._hands_down())
 
     def _in(self, base: str, pod: str, files: dict[str, str], hands_down: str = "") -> Words:

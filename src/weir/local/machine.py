@@ -28,18 +28,15 @@ VIRTUAL_LABEL = "weir/virtual"
 class Machine:
     """Describes this machine to starts: devices, limits and control groups.
 
-    `hard_memory`: end a pod that uses more memory than it requested. `hard_cpu`: limit a pod to
-    the processors it requested; otherwise the request is its share when they are busy. Both
-    only for amounts that were written. `pids_most`: its processes and threads together, 0 without limit.
-    All three need control groups. `umask`: of jobs.
+    Control groups end a pod that uses more memory than it requested; the processors it requested are its
+    share when they are busy. `pids_most`: its processes and threads together, 0 without limit. `umask`: of
+    jobs.
     """
 
     node: Node
     devices: tuple[Device, ...] = ()
     nvml: Nvml | None = None  # None: virtual devices, or no devices
     groups: cgroups.Cgroups = field(default_factory=lambda: cgroups.Cgroups(""))
-    hard_memory: bool = True
-    hard_cpu: bool = False
     umask: int = 0o022
     pids_most: int = PIDS_MOST
     device_specifications: DeviceSpecifications = field(default_factory=DeviceSpecifications)
@@ -65,9 +62,8 @@ class Machine:
     def limits_of(self, request: Request) -> Limits:
         """Return the limits of a pod with this request."""
         return Limits(
-            memory=request.memory if self.hard_memory else 0,
+            memory=request.memory,
             cpu_milli=request.cpu_milli or request.assumed_cpu_milli,
-            cpu_hard=self.hard_cpu and request.cpu_milli > 0,
             pids=self.pids_most,
         )
 
@@ -86,10 +82,6 @@ def this_machine(
     *,
     name: str | None = None,
     virtual_devices: int | None = None,
-    cores: float | None = None,
-    memory: int | None = None,
-    hard_memory: bool = True,
-    hard_cpu: bool = False,
     pids_most: int = PIDS_MOST,
     control_groups: bool = True,
     groups: cgroups.Cgroups | None = None,
@@ -98,15 +90,14 @@ def this_machine(
     """Describe this machine.
 
     `groups` are the control groups of pods; None finds them, unless `control_groups` is false.
-    `virtual_devices` takes the place of the real ones. Processors and memory are this machine's own,
-    unless they are given.
+    `virtual_devices` takes the place of the real ones.
     """
     nvml = nvml_driver() if virtual_devices is None else None
     devices = nvml.devices() if nvml is not None else virtual_gpus(virtual_devices or 0)
-    cpu_milli = round((cores or _cores()) * 1000)
+    cpu_milli = 1000 * len(os.sched_getaffinity(0))
     capacity = {
         CPU: cpu_milli,
-        MEMORY: memory or _memory(),
+        MEMORY: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         PODS: PODS_MOST,
         CPU_SLOTS: max(CPU_SLOTS_MIN, 2 * cpu_milli // 1000),
     }
@@ -123,7 +114,7 @@ def this_machine(
     )
     if groups is None:
         groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
-    return Machine(node, devices, nvml if devices else None, groups, hard_memory, hard_cpu, umask, pids_most)
+    return Machine(node, devices, nvml if devices else None, groups, umask, pids_most)
 
 
 def _pool_name(home: Path) -> str:
@@ -131,11 +122,3 @@ def _pool_name(home: Path) -> str:
     home.mkdir(0o700, parents=True, exist_ok=True)
     stat = home.stat()
     return f"weir-{stat.st_dev:x}-{stat.st_ino:x}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

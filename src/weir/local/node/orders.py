@@ -23,11 +23,10 @@ class InvalidOrder(ValueError):
 
 
 class Limits(NamedTuple):
-    """Limits of a pod's control groups; 0: none. `cpu_hard`: processors are a limit, not only a share."""
+    """Limits of a pod's control groups; 0: none."""
 
     memory: int = 0  # bytes
-    cpu_milli: int = 0
-    cpu_hard: bool = False
+    cpu_milli: int = 0  # share when the processors are busy
     pids: int = 0  # limit of processes and threads together
     gpu_memory: int = 0  # bytes of each GPU, if the driver has limits
 
@@ -164,7 +163,7 @@ _flag = _value(lambda value: isinstance(value, bool), "true or false")
 _signal = _value(lambda value: type(value) is int and value in SIGNALS, "SIGTERM or SIGKILL")
 _start_name, _number = _text(_NAME), _whole(_NUMBER_MOST)
 _device_list = _items(_whole(_DEVICES_MOST), _DEVICES_MOST)
-_limits = _record(Limits, _number, _number, _flag, _number, _number)
+_limits = _record(Limits, *[_number] * 4)
 _rlimit = _record(lambda *values: values, _whole(_RLIMITS - 1), *[_whole(_NUMBER_MOST, _UNLIMITED)] * 2)
 _start = (_start_name, _text(_ACCOUNT), _device_list, _limits, _items(_rlimit, _RLIMITS))
 _READERS: dict[str, Reader] = {

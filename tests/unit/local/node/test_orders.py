@@ -21,7 +21,7 @@ from weir.local.node.orders import (
 from weir.local.node_client import encode
 
 ORDERS = [
-    StartOrder("1/2-0-0", "ann", (0, 3), Limits(1 << 30, 1500, True, 400, 1 << 30), ((7, 1024, -1),)),
+    StartOrder("1/2-0-0", "ann", (0, 3), Limits(1 << 30, 1500, 400, 1 << 30), ((7, 1024, -1),)),
     GpuMemoryOrder("1/2-0-0", (0, 3), 1 << 30),
     StartOrder("999/1-2-3", "", (), Limits()),
     SignalOrder(15),
@@ -30,7 +30,7 @@ ORDERS = [
     JoinOrder("1/2-0-0"),
     RemoveOrder(7, True),
 ]
-START = ["StartOrder", "1/2-0-0", "ann", [0], [0, 0, False, 0, 0], [[7, 1024, -1]]]
+START = ["StartOrder", "1/2-0-0", "ann", [0], [0, 0, 0, 0], [[7, 1024, -1]]]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -63,11 +63,11 @@ def test_an_order_arrives_as_it_was_sent(order) -> None:
         (3, ["0"]),
         (3, {"0": 1}),
         (3, [0] * 5000),
-        (4, [0, 0, False, 0]),
-        (4, [-1, 0, False, 0, 0]),
-        (4, [0, 0, 1, 0, 0]),
-        (4, [1 << 70, 0, False, 0, 0]),
-        (4, [0, 0, False, 0, -1]),
+        (4, [0, 0, 0]),
+        (4, [-1, 0, 0, 0]),
+        (4, [0, 0, True, 0]),
+        (4, [1 << 70, 0, 0, 0]),
+        (4, [0, 0, 0, -1]),
         (5, [[16, 0, 0]]),
         (5, [[-1, 0, 0]]),
         (5, [[7, -2, 0]]),
