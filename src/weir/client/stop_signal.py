@@ -14,7 +14,6 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from threading import current_thread, main_thread
 from types import FrameType
@@ -24,9 +23,9 @@ EXIT_CODE = 120
 """Exit code of a process that got the notice to stop, and ends by itself."""
 
 
-def is_in_cluster(variables: Mapping[str, str] = os.environ) -> bool:
+def is_in_cluster() -> bool:
     """Return True in a pod of a cluster, unless a pool on one machine runs this process."""
-    return "KUBERNETES_SERVICE_HOST" in variables and not variables.get("WEIR_POD_DIRECTORY")
+    return "KUBERNETES_SERVICE_HOST" in os.environ and not os.environ.get("WEIR_POD_DIRECTORY")
 
 
 class StopSignal:

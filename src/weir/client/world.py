@@ -75,9 +75,9 @@ def _elastic(environment: Mapping[str, str], least: int) -> World:
     return World(len(members), members.index(name), 0, address, port, generation)
 
 
-def is_world_stated(environment: Mapping[str, str] = os.environ) -> bool:
+def is_world_stated() -> bool:
     """Return True if a controller, or the manifest of the pod, states the number of processes."""
-    return "WORLD_SIZE" in environment or "LWS_GROUP_SIZE" in environment
+    return "WORLD_SIZE" in os.environ or "LWS_GROUP_SIZE" in os.environ
 
 
 def _static(environment: Mapping[str, str]) -> World:

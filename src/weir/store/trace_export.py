@@ -45,7 +45,6 @@ def export_trace(
     *,
     projects: Mapping[str, float],
     models: Collection[str],
-    limit: int = JOBS_MAX,
 ) -> str:
     """Return the workloads that were submitted in a period, and are over, as CSV.
 
@@ -56,7 +55,7 @@ def export_trace(
         _QUERY.where(_C.state != LIVE, _C.submitted_s >= since_s, _C.submitted_s < until_s, _C.ran_s > 0)
         .where(_C.project.in_(list(projects)))
         .order_by(_C.uid.desc())
-        .limit(limit)
+        .limit(JOBS_MAX)
     )
     rows = database.rows(query)
     exported = [row for row in reversed(rows) if row.submitted_s >= projects[row.project]]

@@ -12,15 +12,15 @@ _NVIDIA, _DISPLAY, _ACCELERATOR = "0x10de", ("0x0300", "0x0302"), "0x1200"
 _DRIVER_S_MAX = 15.0
 
 
-def gpu_facts(root: Path = Path("/")) -> GpuFacts:
+def gpu_facts() -> GpuFacts:
     """Return the facts of this machine's GPUs."""
-    on_bus = _on_bus(root / "sys/bus/pci/devices")
+    on_bus = _on_bus(Path("/sys/bus/pci/devices"))
     try:
         import pynvml
     except ImportError:
         return GpuFacts(on_bus=on_bus, problem="nvidia-ml-py isn't installed: pip install 'weir[server]'")
     try:
-        return within(_DRIVER_S_MAX, lambda: _asked(pynvml, on_bus, root))
+        return within(_DRIVER_S_MAX, lambda: _asked(pynvml, on_bus, Path("/")))
     except NotInTime:
         return GpuFacts(on_bus=on_bus, problem=f"it hasn't answered for {_DRIVER_S_MAX:.0f} s")
     except Exception as error:  # noqa: BLE001 - NVMLError exists only with the library

@@ -45,15 +45,13 @@ def pool_status(directory: Path) -> "PoolStatus":
     return PoolStatus.model_validate_json(answer.content)
 
 
-def wait_for_pool(
-    directory: Path, has_failed: Callable[[], bool], within_s: float = WAIT_S_MAX
-) -> "PoolStatus":
+def wait_for_pool(directory: Path, has_failed: Callable[[], bool]) -> "PoolStatus":
     """Return the status of the pool as soon as it answers. A service that has failed isn't waited for.
 
     Raises:
         PoolError: it didn't answer in time; the last reason.
     """
-    until_s = time.monotonic() + within_s
+    until_s = time.monotonic() + WAIT_S_MAX
     while True:
         try:
             return pool_status(directory)
