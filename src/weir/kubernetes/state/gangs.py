@@ -20,7 +20,7 @@ from weir.control.port import (
 from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
 from weir.kubernetes.state.idle_state import IdleState
 from weir.kubernetes.state.job_backoff import JobBackoff
-from weir.kubernetes.state.job_report import NO_REPORT
+from weir.kubernetes.state.job_report import NO_REPORT, ReportedTimes
 from weir.kubernetes.state.object_names import object_name
 from weir.kubernetes.state.owner_restart import OwnerRestart
 from weir.kubernetes.state.pod_allocation import AllocationOrigin, PodAllocation
@@ -37,74 +37,41 @@ from weir.state.events import Nominated, PodKey, WorkloadOutcome
 _ENDS = {"Succeeded": WorkloadOutcome.SUCCEEDED, "Failed": WorkloadOutcome.FAILED}
 
 
+@dataclass(slots=True, eq=False)
 class TrackedPod:
     """A pod that is to be placed by us. Where it is holds once it is bound, or assumed to be."""
 
-    __slots__ = (
-        "assumed",
-        "at_s",
-        "back_at_s",
-        "back_s",
-        "bound",
-        "claimed",
-        "created_s",
-        "deleting",
-        "devices",
-        "doubted_s",
-        "evicted",
-        "gang",
-        "group",
-        "guessed",
-        "index",
-        "info",
-        "key",
-        "name",
-        "node",
-        "origin",
-        "over",
-        "phase",
-        "ready",
-        "reported_start",
-        "reported_stopping",
-        "settled",
-        "start",
-        "suspends",
-        "uid",
-        "unreadable",
-        "written_start",
-    )
-
-    def __init__(self, key: str, uid: str, name: str, created_s: float) -> None:
-        self.key = key
-        self.uid = uid
-        self.name = name
-        self.created_s = created_s
-        self.phase = "Pending"
-        self.ready = False
-        self.over = ""  # outcome, after its end
-        self.deleting = False
-        self.bound = False  # True: bound at the API server
-        self.assumed = False  # True: bound by Weir, not yet confirmed
-        self.evicted = False  # True: Weir has requested the eviction
-        self.suspends = False  # True: its owner is suspended to stop it; if that fails, it is evicted
-        self.node = ""
-        self.devices: tuple[int, ...] = ()
-        self.claimed: PodAllocation | None = None  # from its annotations, when first seen bound
-        self.settled = False  # True: devices and start are final
-        self.guessed = False  # True: its claimed devices were unknown when it was settled; not recorded
-        self.origin: AllocationOrigin | None = None  # source of its devices
-        self.unreadable = ""  # reason why it can't be read
-        self.start = 0
-        self.written_start = 0  # start number written at the binding; control may use another one since
-        self.at_s = 0.0
-        self.reported_start = 0  # start number that control regards as running
-        self.reported_stopping = False
-        self.doubted_s = 0.0  # time at which an unconfirmed binding counts as failed
-        self.back_s = 0.0  # length of the last retry pause; next, its end
-        self.back_at_s = 0.0
-        self.info: PodInfo | None = None
-        self.gang: Gang | None = None
-        self.group = self.index = -1
+    key: str
+    uid: str
+    name: str
+    created_s: float
+    phase: str = "Pending"
+    ready: bool = False
+    over: str = ""  # how it ended, once it has
+    deleting: bool = False
+    bound: bool = False  # by the API
+    assumed: bool = False  # bound by Weir, and not yet by the API
+    evicted: bool = False  # we have asked for it
+    suspends: bool = False  # a suspension of its owner was to stop it, or can't: it is evicted
+    node: str = ""
+    devices: tuple[int, ...] = ()
+    claimed: PodAllocation | None = None  # by its annotations, when it was first seen bound
+    settled: bool = False  # its devices and its start hold
+    guessed: bool = False  # its devices were settled while those of its claims were unknown: not recorded
+    origin: AllocationOrigin | None = None  # of its devices
+    unreadable: str = ""  # why it can't be read
+    start: int = 0
+    written_start: int = 0  # the start written with its binding; control may know it by another since
+    at_s: float = 0.0
+    reported_start: int = 0  # the start that control takes to be alive
+    reported_stopping: bool = False
+    doubted_s: float = 0.0  # when an unknown binding counts as failed
+    back_s: float = 0.0  # how long it was kept back last, and until when
+    back_at_s: float = 0.0
+    info: PodInfo | None = None
+    gang: "Gang | None" = None
+    group: int = -1
+    index: int = -1
 
     @property
     def holds(self) -> bool:
@@ -140,118 +107,68 @@ class PodGroupSlots:
         return not any(self.slots)
 
 
+@dataclass(slots=True, eq=False)
 class Gang:
     """Forms a workload of the pods that belong together: groups, slots, priority, start and end."""
 
-    __slots__ = (
-        "adopted",
-        "awaits",
-        "backoff",
-        "checkpointed_s",
-        "count",
-        "counted",
-        "empty_since_s",
-        "ending",
-        "exit_facts",
-        "exited",
-        "gpu_quota_milli",
-        "granted",
-        "groups",
-        "head",
-        "idle",
-        "job_report",
-        "key",
-        "lapsed",
-        "last_over",
-        "left",
-        "life",
-        "members",
-        "met_conditions",
-        "name",
-        "needed",
-        "newer",
-        "nomination",
-        "nomination_reported",
-        "object_name",
-        "overrun",
-        "pods_most",
-        "priority_most",
-        "project",
-        "protected",
-        "protected_since_s",
-        "quarantined",
-        "refusal",
-        "reported",
-        "reported_absent",
-        "reported_gate",
-        "reported_start_gates",
-        "restart",
-        "restart_s",
-        "self_bound",
-        "short_since_s",
-        "starts",
-        "status_reported",
-        "succeeded",
-        "time_to_gpu_s",
-        "topology",
-        "uses",
-        "verdict",
-        "whole",
-    )
+    key: GangKey
+    object_name: str = field(init=False)
+    name: str = field(init=False)  # of its namespace and its object
+    groups: list[PodGroupSlots] = field(default_factory=list)
+    head: PodInfo | None = None  # of any of its pods, for the annotations of the workload
+    succeeded: dict[str, str] = field(
+        default_factory=dict
+    )  # pods that are done and still there, and their roles
+    project: str | None = None
+    priority_most: int | None = None  # as its project says
+    gpu_quota_milli: int | None = None  # of its project; None without one
+    uses: str | None = None  # the project that stays while this one isn't over
+    refusal: str = ""  # why it can't be scheduled at all
+    granted: bool = False  # what it holds was let run as non-preemptible
+    overrun: bool = False  # it isn't, and passes the quota of its project
+    self_bound: bool = False  # some of its pods bound themselves
+    quarantined: str = ""  # why it is left out until it is gone: a fault of ours that it leads to
+    topology: TopologyRequest | None = None  # as asked for, if there is one
+    newer: bool = False  # another one of its name has taken its place
+    counted: str | None = None  # the project it counts for among those in use
+    members: ForeignMembers = NO_MEMBERS  # those that other schedulers place
+    whole: int = 1  # minimum of pods, of all schedulers
+    needed: int = 1  # of these, pods that Weir places
+    count: int = 0  # of its pods that are there
+    adopted: bool = False  # no pod of it was seen: its object says what it is
+    empty_since_s: float | None = None
+    backoff: JobBackoff = field(default_factory=JobBackoff)
+    restart: OwnerRestart = field(default_factory=OwnerRestart)
+    awaits: str = ""  # while it has no pods: when its controller makes them, in a sentence
+    left: bool = False  # its pods are gone, and no more will come
+    last_over: str = ""  # how its last pod ended
+    starts: int = 0
+    exited: int = 0  # the last start that control was told the end of
+    life: WorkloadProgress = field(default_factory=WorkloadProgress)
+    status_reported: bool = False
+    nomination: Nominated | None = None
+    nomination_reported: bool = False
+    protected: bool = False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
+    protected_since_s: float = 0.0
+    lapsed: bool = False  # its budgets protect what it holds over quota no more
+    job_report: ReportedTimes = NO_REPORT  # by its pods, as its object says
+    checkpointed_s: float = 0.0
+    idle: IdleState = field(default_factory=IdleState)
+    short_since_s: float = 0.0  # since when it has fewer places than it needs, as its object says
+    restart_s: float | None = None  # stated cost of a stop in device seconds, of trials of a sweep
+    time_to_gpu_s: float | None = None  # of the last replica of a service
+    verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
+    ending: EndWorkload | None = None  # how it ended
+    reported: Workload | None = None
+    reported_absent: frozenset[PodKey] = frozenset()
+    reported_gate: str | None = None
+    reported_start_gates: dict[Gate, GateChanged] = field(default_factory=dict)
+    met_conditions: set[Dependency] = field(default_factory=set)  # for its first start
+    exit_facts: list[Fact] = field(default_factory=list)
 
-    def __init__(self, key: GangKey) -> None:
-        self.key = key
-        self.object_name = object_name(key)
-        self.name = f"{key.namespace}/{self.object_name}"
-        self.groups: list[PodGroupSlots] = []
-        self.head: PodInfo | None = None  # info of one of its pods, for annotations of the workload
-        self.succeeded: dict[str, str] = {}  # roles of succeeded pods that still exist
-        self.project: str | None = None
-        self.priority_most: int | None = None  # limit of its project
-        self.gpu_quota_milli: int | None = None  # quota of its project; None without one
-        self.uses: str | None = None  # project that can't be deleted before it ends
-        self.refusal = ""  # reason why it can't be scheduled
-        self.granted = False  # True: its pods were admitted as non-preemptible
-        self.overrun = False  # True: not admitted, and above the quota of its project
-        self.self_bound = False  # True: some pods set their own node
-        self.quarantined = ""  # fault of Weir because of which it is left out until it is deleted
-        self.topology: TopologyRequest | None = None  # requested topology
-        self.newer = False  # True: a newer gang has its name
-        self.counted: str | None = None  # project in whose usage it is counted
-        self.members: ForeignMembers = NO_MEMBERS  # pods that other schedulers place
-        self.whole = 1  # minimum of pods over all schedulers
-        self.needed = 1  # the part of it that Weir places
-        self.count = 0  # number of existing pods
-        self.adopted = False  # True: known from its object only, no pod was seen
-        self.empty_since_s: float | None = None
-        self.backoff, self.restart = JobBackoff(), OwnerRestart()
-        self.awaits = ""  # sentence: when its controller will create pods, while it has none
-        self.left = False  # True: its pods are gone, and no more will come
-        self.last_over = ""  # outcome of its last pod
-        self.starts = 0
-        self.exited = 0  # last start whose end was reported to control
-        self.life = WorkloadProgress()
-        self.status_reported = self.nomination_reported = False
-        self.nomination: Nominated | None = None
-        self.protected = (
-            False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
-        )
-        self.protected_since_s = 0.0
-        self.lapsed = False  # True: its budgets no longer protect its devices over quota
-        self.job_report = NO_REPORT  # report of its pods, from its object
-        self.checkpointed_s = 0.0
-        self.idle = IdleState()
-        self.short_since_s = 0.0  # time since which fewer pods than its minimum have a node, from its object
-        self.restart_s: float | None = None  # stated cost of a stop in device seconds, for trials of a sweep
-        self.time_to_gpu_s: float | None = None  # for the last replica of a service
-        self.verdict: WorkloadOutcome | None = None  # set when control has ended it
-        self.ending: EndWorkload | None = None  # effect that ended it
-        self.reported: Workload | None = None
-        self.reported_absent: frozenset[PodKey] = frozenset()
-        self.reported_gate: str | None = None
-        self.reported_start_gates: dict[Gate, GateChanged] = {}
-        self.met_conditions: set[Dependency] = set()  # met conditions of its first start
-        self.exit_facts: list[Fact] = []
+    def __post_init__(self) -> None:
+        self.object_name = object_name(self.key)
+        self.name = f"{self.key.namespace}/{self.object_name}"
 
     # Its pods
 

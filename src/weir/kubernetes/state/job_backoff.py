@@ -6,6 +6,7 @@ index by itself: a gang of six that is evicted once pauses 10 s instead of 320 s
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,15 +14,13 @@ FIRST_S, MOST_S = 10.0, 600.0
 _DOUBLINGS_MAX = 10
 
 
+@dataclass(slots=True, eq=False)
 class JobBackoff:
     """The pods of one Job that failed or were evicted since one of them succeeded."""
 
-    __slots__ = ("last_s", "lost", "stopped")
-
-    def __init__(self) -> None:
-        self.lost = 0
-        self.stopped = 0  # the part of `lost` that was evicted or deleted
-        self.last_s = 0.0
+    lost: int = 0
+    stopped: int = 0  # of them, those that were evicted or deleted
+    last_s: float = 0.0
 
     def lose(self, now_s: float, *, over: str, bound: bool, stopping: bool) -> None:
         """Count a pod that left; one that waited for a node counts only if it failed."""

@@ -1,7 +1,7 @@
 """Capacity that pods use on a node."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from weir.engine.overcommit import DeviceHolding, NodeDeviceUsage, node_device_usage
@@ -63,20 +63,18 @@ def foreign_usage(
     return ForeignUsage(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))
 
 
+@dataclass(slots=True, eq=False)
 class NodeUse:
     """Node and the pods on it."""
 
-    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "reported", "shared", "unschedulable")
-
-    def __init__(self) -> None:
-        self.base: Node | None = None  # the node without pods; None: it doesn't exist
-        self.shared: SharedNode | None = None  # its label and taint for shares, if any
-        self.unschedulable = False
-        self.limits: dict[str, int] = {}  # limits of volumes by driver, as resources
-        self.foreign: dict[str, ForeignUsage] = {}
-        self.numbers: dict[str, tuple[int, ...]] = {}  # assumed devices of foreign pods
-        self.ours: dict[str, PodUsage] = {}
-        self.reported: Node | None = None
+    base: Node | None = None  # the node without pods; None: it doesn't exist
+    shared: SharedNode | None = None  # its label and taint for shares, where it has either
+    unschedulable: bool = False
+    limits: dict[str, int] = field(default_factory=dict)  # of volumes by their driver, as resources
+    foreign: dict[str, ForeignUsage] = field(default_factory=dict)
+    numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the devices others hold
+    ours: dict[str, PodUsage] = field(default_factory=dict)
+    reported: Node | None = None
 
 
 def amounts_of(request: Request) -> Amounts:

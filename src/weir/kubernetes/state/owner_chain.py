@@ -5,7 +5,7 @@ thousand pods is read as fast as one.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -36,40 +36,21 @@ class TrackedOwner:
         return self.metadata.namespace in ("", namespace)
 
 
+@dataclass(slots=True, eq=False)
 class OwnerChain:
     """The owners above a pod, lowest first, as far as they are known."""
 
-    __slots__ = (
-        "_annotations",
-        "_derived",
-        "absent",
-        "missing",
-        "pod_owners",
-        "readings",
-        "stated",
-        "telling",
-        "uids",
+    uids: tuple[str, ...] = ()
+    pod_owners: Sequence[TrackedOwner] = ()
+    missing: OwnerReference | None = None  # the first one that ought to be there and isn't
+    absent: OwnerReference | None = None  # the topmost one, if it isn't there
+    stated: StatedOwner | None = None  # the topmost one as the pods state it, if one is missing
+    telling: Sequence[str] = ()  # the labels of pods that the table of kinds reads below these
+    readings: dict[tuple[object, ...], Any] = field(default_factory=dict)  # of the pods below, read as one
+    _annotations: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = field(
+        default_factory=dict
     )
-
-    def __init__(
-        self,
-        uids: tuple[str, ...] = (),
-        pod_owners: Sequence[TrackedOwner] = (),
-        *,
-        missing: OwnerReference | None = None,
-        absent: OwnerReference | None = None,
-        stated: StatedOwner | None = None,
-        telling: Sequence[str] = (),
-    ) -> None:
-        self.uids = uids
-        self.pod_owners = pod_owners
-        self.missing = missing  # the first owner that should exist and wasn't found
-        self.absent = absent  # the topmost owner, if it doesn't exist
-        self.stated = stated  # the topmost owner in the pods' references, if one is missing
-        self.telling = telling  # pod labels that the table of kinds reads for these owners
-        self.readings: dict[tuple[object, ...], Any] = {}  # cached translations of its pods
-        self._annotations: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = {}
-        self._derived: dict[tuple[str | None, ...], DerivedWorkload] = {}
+    _derived: dict[tuple[str | None, ...], DerivedWorkload] = field(default_factory=dict)
 
     def words(self, pod: Metadata) -> Words:
         """Return the labels and annotations of a pod that affect its workload."""
@@ -108,8 +89,6 @@ class OwnerChain:
 
 class _NoOwner(OwnerChain):
     """Chain of a pod without an owner; its own annotations aren't stored."""
-
-    __slots__ = ()
 
     def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
         """Return the annotations of the pod, and their mistakes."""

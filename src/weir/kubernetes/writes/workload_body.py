@@ -6,7 +6,7 @@ binding, the status of the pod, and two statuses of the Job. Without the seventh
 """
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from weir.api.answers import Explanation
 from weir.control.port import WorkloadProgress
@@ -50,44 +50,25 @@ NODES_NAMED_MOST = 16
 NO_LIFE = WorkloadProgress()
 
 
+@dataclass(slots=True, eq=False)
 class WrittenStatus:
     """Status of one workload as last written."""
 
-    __slots__ = (
-        "at_s",
-        "counts",
-        "found",
-        "life",
-        "missing_s",
-        "most",
-        "pending",
-        "phase",
-        "shown",
-        "since_s",
-        "spec",
-        "status",
-        "status_s",
-        "undecided_s",
-        "why",
-    )
-
-    def __init__(self) -> None:
-        self.spec = ""  # digest of the written spec
-        self.counts: tuple[int, ...] = ()  # pods of each group in it
-        self.found = ""  # digest of another owner's annotation
-        self.missing_s: float | None = None  # time since which its object is missing
-        self.status = b""
-        self.status_s = float("-inf")  # time of the last written status
-        self.life = NO_LIFE
-        self.most = (0, 0)  # largest number of pods, and of thousandths of devices
-        self.phase = ""
-        self.shown = ""  # last written phase
-        self.since_s = 0.0
-        self.why = ""
-        self.at_s = float("-inf")  # time of the last write
-        # Time since which its pods are back after a stop, without a reason
-        self.undecided_s: float | None = None
-        self.pending = PendingPods()
+    spec: str = ""  # what was written, as a digest
+    counts: tuple[int, ...] = ()  # of it, the pods of each group
+    found: str = ""  # digest of another owner's annotation
+    missing_s: float | None = None  # since when its object is gone that was there
+    status: bytes = b""
+    status_s: float = float("-inf")  # when that was written
+    life: WorkloadProgress = NO_LIFE
+    most: tuple[int, int] = (0, 0)  # pods, and thousandths of their devices
+    phase: str = ""
+    shown: str = ""  # the phase that was written last
+    since_s: float = 0.0
+    why: str = ""
+    at_s: float = float("-inf")  # of the last write
+    undecided_s: float | None = None  # since when its pods are back after a stop, without a reason
+    pending: PendingPods = field(default_factory=PendingPods)
 
 
 def phase_of(gang: Gang) -> str:
