@@ -53,12 +53,6 @@ def workload_record(
         **reported_fields(thing),
         **memory_isolation(thing),
     }
-    metadata = {
-        "name": workload.name,
-        "namespace": workload.namespace,
-        "uid": workload.uid,
-        "creationTimestamp": workload.created,
-    }
     return ClusterHistoryEntry(
         row=row,
         namespace=workload.namespace,
@@ -67,7 +61,7 @@ def workload_record(
         department=None if queue is None else queue.parent,
         is_live=row.status in LIVE,
         seen_s=now_s if removed_s is None else removed_s,
-        stated={"metadata": metadata, "detail": detail},
+        stated={"metadata": workload.metadata, "detail": detail},
     )
 
 

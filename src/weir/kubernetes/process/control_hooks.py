@@ -20,13 +20,13 @@ from weir.engine.plan import Plan
 from weir.kubernetes.api.gc_control import collector_paused, freeze, thaw
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
-from weir.kubernetes.process.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.process.decision_log import DecisionLog
 from weir.kubernetes.process.overcommit_relief import OvercommitController
 from weir.kubernetes.process.queue_statuses import QueueStatuses
 from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.process.scheduling_counters import SchedulingCounters
 from weir.kubernetes.process.share_memory_relief import ShareMemoryController
+from weir.kubernetes.query.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.state.suspension import refusal_of
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy

@@ -5,11 +5,12 @@ A cluster without such pods pays nothing for them.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from weir.kubernetes.api.changes import Change, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import SchedulingGroupObject
+from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.served_watch import ServedForm, ServedWatch
 from weir.kubernetes.translate.scheduling_groups import GROUP, POD_GROUP, WORKLOAD
 
@@ -25,23 +26,10 @@ LOOK_S = 0.5
 """Interval at which the watch looks for pods that name a group."""
 
 
-class GroupReceiver(Protocol):
-    """The backend, as far as the watch of groups needs it."""
-
-    def group_kinds(self) -> set[str]:
-        """Return the kinds of groups that pods name."""
-
-    def set_unserved_groups(self, kinds: dict[str, str]) -> None:
-        """Set the kinds that can't be read, and why."""
-
-    def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
-        """Return the function that processes the changes of a resource."""
-
-
 class GroupWatch:
     """Watches all kinds of pod groups that the API server serves. `run` it as a task."""
 
-    def __init__(self, api: ApiClient, receiver: GroupReceiver) -> None:
+    def __init__(self, api: ApiClient, receiver: KubernetesBackend) -> None:
         self._api = api
         self._receiver = receiver
         self._unserved: dict[str, str] = {}

@@ -17,11 +17,11 @@ from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.notifications.notification_service import ClusterNotifications
 from weir.kubernetes.process.api_calls import ApiCalls
-from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, SchedulingCounters
 from weir.kubernetes.process.usage_service import UsageService
+from weir.kubernetes.query.cluster_summary import ClusterSummary
 from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI

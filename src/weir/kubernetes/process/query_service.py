@@ -11,7 +11,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import Namespace
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.query.access_review import AccessReviewer
-from weir.kubernetes.query.answers import ClusterAnswers
+from weir.kubernetes.query.cluster_answers import SchedulerAnswers
 from weir.kubernetes.query.event_index import PATH as EVENTS_PATH
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.front_proxy import FrontProxy
@@ -40,7 +40,7 @@ class QueryService:
     def __init__(
         self,
         api: ApiClient,
-        answers: ClusterAnswers,
+        answers: SchedulerAnswers,
         namespace: str,
         history: "HistoryOptions | None" = None,
         clock: Callable[[], float] = time.time,

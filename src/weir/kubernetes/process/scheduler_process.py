@@ -26,7 +26,6 @@ from weir.kubernetes.crd.objects import OwnerObject, QuotaObject
 from weir.kubernetes.notifications.notification_service import ClusterNotifications
 from weir.kubernetes.process.api_calls import calls_of
 from weir.kubernetes.process.cluster_headroom import ClusterHeadroom, count_gpus
-from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
@@ -37,6 +36,7 @@ from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatc
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED, taint_watch
+from weir.kubernetes.query.cluster_summary import ClusterSummary
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.sweeps import trial_costs
 from weir.kubernetes.sweeps.sweep_controller import ClusterSweepController
@@ -154,11 +154,11 @@ class SchedulerProcess:
 
     def _make_webhook_server(self, opening: "ServingOptions") -> "WebhookServer":
         from weir.kubernetes.admission.owner_index import OwnerIndex
-        from weir.kubernetes.process.cluster_answers import SchedulerAnswers
         from weir.kubernetes.process.metrics import ClusterMetrics
         from weir.kubernetes.process.query_service import QueryService
         from weir.kubernetes.process.served_pods import reporting_pod, shares_of
         from weir.kubernetes.process.webhook_server import WebhookServer
+        from weir.kubernetes.query.cluster_answers import SchedulerAnswers
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)

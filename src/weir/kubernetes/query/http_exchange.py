@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import msgspec
 from aiohttp import web
 
-from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.front_proxy import FrontProxyRules, Identity
+from weir.kubernetes.query.refusals import QueryRefused
 
 _PART = 1 << 14
 

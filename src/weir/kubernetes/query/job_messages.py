@@ -9,8 +9,8 @@ from typing import Annotated
 from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 
-from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.front_proxy import Identity
+from weir.kubernetes.query.refusals import QueryRefused
 
 BYTES_MAX = 16 << 10
 """Size of a message: 64 values with names of 64 characters have less."""

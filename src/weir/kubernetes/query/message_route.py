@@ -8,11 +8,11 @@ from aiohttp import web
 from structlog import get_logger
 
 from weir.control.token_bucket import TokenBucket
-from weir.kubernetes.query.answers import QueryRefused, not_forwarded, too_many
 from weir.kubernetes.query.discovery import ROOT
 from weir.kubernetes.query.front_proxy import FrontProxy
 from weir.kubernetes.query.http_exchange import bounded_body, refusal, requester
 from weir.kubernetes.query.job_messages import BYTES_MAX, PodMessage, parse_message, sender_uid
+from weir.kubernetes.query.refusals import QueryRefused, not_forwarded, too_many
 from weir.kubernetes.query.report_writer import PendingReport, ReportWriter
 
 UNDER_WAY_MAX = 32

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.discovery import GROUP
+from weir.kubernetes.query.refusals import QueryRefused
 
 PAGE_MAX, PAGE = 1_000, 100
 NUMBER_MAX = 1e12

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp import web
@@ -28,7 +28,7 @@ from weir.api.answers import (
 )
 from weir.kubernetes.query.access_review import AccessReviewer
 from weir.kubernetes.query.activity_states import ActivityStates
-from weir.kubernetes.query.answers import ClusterAnswers, QueryRefused, not_forwarded, too_many
+from weir.kubernetes.query.cluster_answers import SchedulerAnswers
 from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
@@ -36,10 +36,11 @@ from weir.kubernetes.query.http_exchange import refusal, requester
 from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.recent_series import RecentSeries, missing_note, series_answer
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
+from weir.kubernetes.query.refusals import QueryRefused, not_forwarded, too_many
 from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
 from weir.kubernetes.query.rows import max_runtime_s, memory_isolation, reported_fields
 from weir.kubernetes.query.shared_answer import SharedAnswer
-from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredHistory, StoredRow
+from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredRow
 from weir.kubernetes.query.usage_reports import (
     history_report,
     note_of,
@@ -48,6 +49,9 @@ from weir.kubernetes.query.usage_reports import (
     usage_report,
 )
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
+
+if TYPE_CHECKING:  # without a history, nothing of a database is imported
+    from weir.kubernetes.history.stored_answers import StoredAnswers
 
 REQUESTS_MAX = 64
 """Maximum number of requests under way; more are refused for now, and clients repeat them."""
@@ -61,7 +65,7 @@ _EVENTS_SHOWN = 20
 _PERSON = web.RequestKey("person", Identity)
 _LOG = get_logger(__name__)
 Answer = BaseModel | bytes | dict[str, Any]
-Handler = Callable[[web.Request, Identity], Awaitable[Answer]]
+Handler = Callable[[web.Request], Awaitable[Answer]]
 
 
 class QueryRoutes:
@@ -77,8 +81,8 @@ class QueryRoutes:
         series: RecentSeries,
         measured: RecentSeries,
         ages: NamespaceAges,
-        answers: ClusterAnswers,
-        history: StoredHistory | None = None,
+        answers: SchedulerAnswers,
+        history: "StoredAnswers | None" = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Create the routes. `clock` is the one by which messages of jobs get their times."""
@@ -136,7 +140,7 @@ class QueryRoutes:
         request[_PERSON] = person
         try:
             refuse_unknown_ways(request.query)
-            return _encoded(await handler(request, person))
+            return _encoded(await handler(request))
         except QueryRefused as error:
             return refusal(error)
         except Exception as error:  # noqa: BLE001 - the others are answered
@@ -145,18 +149,18 @@ class QueryRoutes:
         finally:
             self._under_way -= 1
 
-    async def _one_of_few(self, handler: Handler, request: web.Request, person: Identity) -> Answer:
+    async def _one_of_few(self, handler: Handler, request: web.Request) -> Answer:
         if self._large >= LARGE_MAX:
             raise too_many()
         self._large += 1
         try:
-            return await handler(request, person)
+            return await handler(request)
         finally:
             self._large -= 1
 
     # Workloads and events of one namespace or of all
 
-    async def _list(self, request: web.Request, _person: Identity) -> Answer:
+    async def _list(self, request: web.Request) -> Answer:
         if request.query.get("fields") == "activity":
             return self._states.answer(
                 request.match_info.get("namespace", ""), request.query.get("known", "")
@@ -181,7 +185,7 @@ class QueryRoutes:
         following = _next(start + limit, total)
         answer = WorkloadPage(total=total, items=rows, next=following, note=note).model_dump(mode="json")
         for item, each in zip(answer["items"], page, strict=True):
-            item["metadata"] = _metadata(each)
+            item["metadata"] = each.metadata
         return _listed("WorkloadList", answer)
 
     def _row(self, workload: Listed) -> WorkloadRow:
@@ -190,7 +194,7 @@ class QueryRoutes:
         row, activity = workload.row(), self._answers.activity(workload)
         return row if activity is None else row.model_copy(update={"activity": activity})
 
-    async def _workload(self, request: web.Request, _person: Identity) -> Answer:
+    async def _workload(self, request: web.Request) -> Answer:
         workload = await self._present_or_stored(request)
         if isinstance(workload, StoredRow):
             return await self._stored_workload(request, workload)
@@ -214,15 +218,15 @@ class QueryRoutes:
         found = await self._history.events(about, 0, _EVENTS_SHOWN)
         return _detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
 
-    async def _why(self, request: web.Request, person: Identity) -> Answer:
+    async def _why(self, request: web.Request) -> Answer:
         workload = await self._present_or_stored(request)
         if isinstance(workload, StoredRow):
             return workload.why()
         wait_s = min(SUGGESTIONS_WAIT_S_MAX, max(0.0, number(request.query, "wait", 0.0)))
-        all_namespaces = await self._access.may_list(person, "workloads")
+        all_namespaces = await self._access.may_list(request[_PERSON], "workloads")
         return await self._answers.why(workload, all_namespaces=all_namespaces, wait_s=wait_s)
 
-    async def _series(self, request: web.Request, _person: Identity) -> Answer:
+    async def _series(self, request: web.Request) -> Answer:
         workload = await self._present_or_stored(request)
         row = workload.row if isinstance(workload, StoredRow) else workload.row()
         async with self._free_series:
@@ -239,9 +243,9 @@ class QueryRoutes:
         note = missing_note(row.submitted_s, reported_s, measured_s if measured else 0.0, trouble)
         return await asyncio.to_thread(series_answer, row.name, series, measured, note)
 
-    async def _decision(self, request: web.Request, person: Identity) -> Answer:
+    async def _decision(self, request: web.Request) -> Answer:
         workload = self._found(request)
-        if not await self._access.may_list(person, "workloads"):
+        if not await self._access.may_list(request[_PERSON], "workloads"):
             raise QueryRefused(
                 403,
                 "The details of a decision name workloads of all namespaces: they need the right to list "
@@ -249,7 +253,7 @@ class QueryRoutes:
             )
         return await self._answers.decision(workload)
 
-    async def _list_events(self, request: web.Request, _person: Identity) -> Answer:
+    async def _list_events(self, request: web.Request) -> Answer:
         namespace, since_s = await self._within(request)
         workload, project, kind = (request.query.get(name, "") for name in ("workload", "project", "kind"))
         query = EventQuery(namespace, workload, project, kind, since_s)
@@ -265,7 +269,7 @@ class QueryRoutes:
             item["metadata"] = {"name": str(item["id"])}
         return _listed("EventList", answer)
 
-    async def _report(self, kind: str, request: web.Request, _person: Identity) -> Answer:
+    async def _report(self, kind: str, request: web.Request) -> Answer:
         now_s, (namespace, began_s) = time.time(), await self._within(request)
         queues, history = self._answers.queues(), self._history
         kept_s = KEPT_S if history is None else math.inf
@@ -314,17 +318,17 @@ class QueryRoutes:
 
     # Queries of the whole cluster
 
-    async def _nodes(self, _request: web.Request, _person: Identity) -> Answer:
+    async def _nodes(self, _request: web.Request) -> Answer:
         return await self._node_rows.get()
 
     async def _made_nodes(self) -> Answer:
         rows = await self._answers.nodes()
         return await asyncio.to_thread(_node_list, rows)
 
-    async def _pool(self, _request: web.Request, _person: Identity) -> Answer:
+    async def _pool(self, _request: web.Request) -> Answer:
         return _of_cluster("Pool", (await self._pool_status.get()).model_dump(mode="json"))
 
-    async def _snapshot(self, _request: web.Request, _person: Identity) -> Answer:
+    async def _snapshot(self, _request: web.Request) -> Answer:
         return _of_cluster("Snapshot", {"scenario": await self._answers.snapshot()})
 
 
@@ -347,13 +351,13 @@ _REPORTS: Mapping[str, Callable[..., Answer]] = {"usage": usage_report, "history
 
 
 def _constant(answer: dict[str, Any]) -> Handler:
-    async def handler(_request: web.Request, _person: Identity) -> Answer:
+    async def handler(_request: web.Request) -> Answer:
         return answer
 
     return handler
 
 
-async def _unknown(request: web.Request, _person: Identity) -> Answer:
+async def _unknown(request: web.Request) -> Answer:
     if request.method != "GET":
         raise QueryRefused(405, f"{GROUP} is for reading alone: change the objects themselves.")
     raise QueryRefused(404, f"Weir {__version__} doesn't serve {request.path[:300]}.")
@@ -368,19 +372,8 @@ def _detailed(workload: Listed, detail: WorkloadDetail) -> dict[str, Any]:
     return {
         "kind": "Workload",
         "apiVersion": API_VERSION,
-        "metadata": _metadata(workload),
+        "metadata": workload.metadata,
         **detail.model_dump(mode="json"),
-    }
-
-
-def _metadata(workload: Listed) -> dict[str, Any]:
-    if isinstance(workload, StoredRow):
-        return dict(workload.metadata)
-    return {
-        "name": workload.name,
-        "namespace": workload.namespace,
-        "uid": workload.uid,
-        "creationTimestamp": workload.created,
     }
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 
 from weir.api.answers import QueueRow, UsageReport, UsageRow
 from weir.api.history import By, EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
-from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.node_usage import on_nodes
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
 from weir.kubernetes.query.recent_usage import (
@@ -21,6 +20,7 @@ from weir.kubernetes.query.recent_usage import (
     evictions_between,
     over_quota_s,
 )
+from weir.kubernetes.query.refusals import QueryRefused
 
 POINT_S = 300.0
 ClusterBy = Literal["project", "department", "user", "type", "node"]

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
@@ -59,6 +59,16 @@ class WorkloadIndexEntry:
     def earlier_number(self) -> int:
         """Number in databases of earlier versions."""
         return number_of(self.identity.partition("/")[2])
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of its object, as far as answers have it."""
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "uid": self.uid,
+            "creationTimestamp": self.created,
+        }
 
     def row(self) -> WorkloadRow:
         """Return the row of a list."""

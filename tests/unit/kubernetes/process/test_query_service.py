@@ -8,7 +8,7 @@ from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.process.query_service import QueryService
-from weir.kubernetes.query.answers import ClusterAnswers
+from weir.kubernetes.query.cluster_answers import SchedulerAnswers
 
 LATER_S = 4e9
 """A time of the API server that is far from that of this machine."""
@@ -21,7 +21,7 @@ class Silent(ApiClient):
 
 
 async def test_curves_are_kept_by_the_clock_of_the_api_server() -> None:
-    answers = cast("ClusterAnswers", None)
+    answers = cast("SchedulerAnswers", None)
     service = QueryService(Silent(), answers, "weir", clock=lambda: LATER_S)
     recent = [{"name": "loss", "points": [[LATER_S - 1, 0.5]]}]
     body = {

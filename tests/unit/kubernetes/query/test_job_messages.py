@@ -15,11 +15,11 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiUnreachable
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query import message_route, report_writer
-from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.discovery import ROOT
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.job_messages import BYTES_MAX, VALUES_MAX, parse_message, sender_uid
 from weir.kubernetes.query.message_route import BURST, MessageRoute, ReportSource
+from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.report_writer import EVERY_S, PendingReport, ReportWriter
 from weir.kubernetes.query.workload_index import WorkloadIndex
 from weir.kubernetes.state.job_report import NO_REPORT, ReportedTimes, reported_times

@@ -27,9 +27,9 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiUnreachable
 from weir.kubernetes.api.objects import Namespace
 from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.query import routes as module
 from weir.kubernetes.query.access_review import UNDER_WAY_MAX, AccessReviewer
-from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.discovery import ROOT
 from weir.kubernetes.query.event_index import EventIndex
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity, read_rules
@@ -37,8 +37,8 @@ from weir.kubernetes.query.namespace_ages import NamespaceAges
 from weir.kubernetes.query.objects import EventView
 from weir.kubernetes.query.recent_series import RecentSeries
 from weir.kubernetes.query.recent_usage import RecentUsage
+from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.routes import QueryRoutes
-from weir.kubernetes.query.stored_history import StoredHistory
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.usage.cluster_use import MeasuredUse
 from weir.model.activity import Activity
@@ -113,7 +113,7 @@ async def served(
     tmp_path: Path,
     api: ApiClient,
     answers: Answers,
-    history: StoredHistory | None = None,
+    history: StoredAnswers | None = None,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """Serve the routes, and yield a client that is the front proxy."""

@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import cast
 
+from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.query.recent_series import ALONE, Series
 from weir.kubernetes.query.routes import LARGE_MAX
-from weir.kubernetes.query.stored_history import StoredHistory, StoredRow
+from weir.kubernetes.query.stored_history import StoredRow
 
 from .test_routes import Answers, Rights, got, reporting, served
 
@@ -38,7 +39,7 @@ class Stored:
 async def test_curves_are_those_of_memory_and_go_on_from_those_of_the_database(tmp_path: Path) -> None:
     stored = Stored()
     within = "namespaces/ns/workloads"
-    async with served(tmp_path, Rights(), Answers(), cast("StoredHistory", stored)) as session:
+    async with served(tmp_path, Rights(), Answers(), cast("StoredAnswers", stored)) as session:
         status, answer = await got(session, f"{within}/a/series")
         assert (status, answer["name"], answer["note"]) == (200, "ns/job-a", None)
         (curve,) = answer["series"]
@@ -70,7 +71,7 @@ async def test_curves_have_the_times_of_the_clock_of_messages(tmp_path: Path) ->
 async def test_few_answers_with_curves_are_made_at_a_time_and_the_others_wait(tmp_path: Path) -> None:
     stored = Stored()
     stored.answers.clear()
-    async with served(tmp_path, Rights(), Answers(), cast("StoredHistory", stored)) as session:
+    async with served(tmp_path, Rights(), Answers(), cast("StoredAnswers", stored)) as session:
         path = "namespaces/ns/workloads/a/series"
         asking = [asyncio.create_task(got(session, path)) for _ in range(3 * LARGE_MAX)]
         await stored.full.wait()

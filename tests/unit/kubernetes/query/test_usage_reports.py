@@ -10,9 +10,9 @@ import pytest
 from weir.api.answers import QueueRow
 from weir.control.activity import ActivityReading
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.query.answers import QueryRefused
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
 from weir.kubernetes.query.recent_usage import COPIED_AT_ONCE, KEPT_S, RecentUsage
+from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.usage_reports import (
     ReportRequest,
     history_report,

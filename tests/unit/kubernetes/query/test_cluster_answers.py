@@ -8,8 +8,8 @@ import pytest
 
 from weir.api.answers import Suggestion
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.process.cluster_answers import SchedulerAnswers
-from weir.kubernetes.process.cluster_summary import ClusterSummary
+from weir.kubernetes.query.cluster_answers import SchedulerAnswers
+from weir.kubernetes.query.cluster_summary import ClusterSummary
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.service.suggestions import SuggestionsFound
 

@@ -1,18 +1,26 @@
 """Answers about a cluster from the state of its control: run on the control thread, which owns the state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from weir.api.answers import NodeRow, PoolStatus
+from weir.api.answers import DeviceRow, NodeRow, PoolStatus
 from weir.engine.overcommit import NodeDeviceUsage
-from weir.kubernetes.process.node_rows import cluster_node_row
+from weir.kubernetes.translate.gpu_sharing import DRAINING, GPU_SHARING, SET_ASIDE
 from weir.kubernetes.usage.cluster_use import DeviceSighting, Place
 from weir.model.nodes import Node
 from weir.model.policy import Policy
+from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.queue_rows import DeviceUtilization, node_rows
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
+OTHERS = "other schedulers"
+_STATES = {
+    "node.kubernetes.io/unschedulable": "cordoned",
+    "node.kubernetes.io/not-ready": "not ready",
+    "node.kubernetes.io/unreachable": "not ready",
+}
+_SHARING = {SET_ASIDE: "shared", DRAINING: "draining"}
 DeviceUses = Mapping[str, NodeDeviceUsage | None]
 """Use of devices by the names of nodes."""
 NOT_SEEN: Mapping[Place, DeviceSighting] = {}
@@ -39,9 +47,40 @@ def rows_of_nodes(
         if (found := seen.get((node.name, index))) is not None
     }
     rows = node_rows(cluster, devices, [at for at, _ in nodes])
-    return [
-        cluster_node_row(row, node, uses.get(node.name)) for row, (_, node) in zip(rows, nodes, strict=True)
+    return [_with_others(row, node, uses.get(node.name)) for row, (_, node) in zip(rows, nodes, strict=True)]
+
+
+def _with_others(row: NodeRow, node: Node, use: NodeDeviceUsage | None) -> NodeRow:
+    """Return a row with all devices of the node, and all in use, even if those are more."""
+    if use is None:
+        return row
+    there = {device.index: device for device in row.devices}
+    devices = [
+        there.get(at)
+        or DeviceRow(index=at, model=node.gpu_model, memory=node.gpu_memory, allocated=0.0, foreign=OTHERS)
+        for at in range(node.gpus)
     ]
+    allocated = use.own_milli / WHOLE_MILLI + use.others
+    return row.model_copy(
+        update={
+            "devices": devices,
+            "capacity": {**row.capacity, GPU: float(use.gpus)},
+            "allocated": {**row.allocated, GPU: allocated},
+            "others": float(use.others),
+            "state": list(dict.fromkeys(_states(node, use))),
+        }
+    )
+
+
+def _states(node: Node, use: NodeDeviceUsage) -> Iterator[str]:
+    if use.excess_milli:
+        yield f"overcommitted by {use.excess_milli / WHOLE_MILLI:g}"
+    for taint in node.taints:
+        if taint.key in _STATES:
+            yield _STATES[taint.key]
+    sharing = _SHARING.get(node.labels.get(GPU_SHARING, ""))
+    if sharing is not None:
+        yield sharing
 
 
 def pool_status(

@@ -19,15 +19,15 @@ from weir.api.decision import DecisionAnswer
 from weir.api.workload_list import ActivityRow
 from weir.engine.overcommit import NodeDeviceUsage
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.process.cluster_numbers import (
+from weir.kubernetes.query.advice import Owner, advised
+from weir.kubernetes.query.cluster_numbers import (
     DeviceUses,
     nodes_at,
     pool_status,
     rows_of_nodes,
 )
-from weir.kubernetes.process.cluster_summary import ClusterSummary
-from weir.kubernetes.query.advice import Owner, advised
-from weir.kubernetes.query.answers import QueryRefused
+from weir.kubernetes.query.cluster_summary import ClusterSummary
+from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.rows import activity_row, pod_row
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.cluster_state import ClusterState

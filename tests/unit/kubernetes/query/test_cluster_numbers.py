@@ -2,7 +2,7 @@
 
 from tests.unit.kubernetes.small_world import WatchProgress, job, node, pod, project
 
-from weir.kubernetes.process.cluster_numbers import pool_status, rows_of_nodes
+from weir.kubernetes.query.cluster_numbers import pool_status, rows_of_nodes
 from weir.kubernetes.state.queue_view import view_of
 from weir.model.policy import Policy
 
