@@ -139,7 +139,7 @@ def process_options(
         ValueError: an option can't be read; the sentence names it.
     """
     from weir.cli import kube_options as check
-    from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+    from weir.kubernetes.crd.scheduler_settings import SHARED_NODES_MAX, SharedNodeRules
     from weir.kubernetes.process.process_options import ProcessOptions
     from weir.kubernetes.translate.device_list import read_devices
     from weir.kubernetes.translate.device_resources import DeviceResources
@@ -165,7 +165,7 @@ def process_options(
         devices=DeviceResources() if devices is None else check.one("--devices", read_devices, devices),
         opening=served,
         overcommit_grace_s=_span_s("--overcommit-grace", cluster.overcommit_grace),
-        shared_nodes=SharedNodeRules(cluster.shared_nodes),
+        shared_nodes=SharedNodeRules(max=min(cluster.shared_nodes, SHARED_NODES_MAX)),
         without_project=rule,
         history=_history(cluster, state),
     )

@@ -17,7 +17,7 @@ from weir.api.answers import Explanation
 from weir.control.port import Effect, Fact
 from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.api.changes import Change
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.scheduler_settings import SharedNodeRules
 from weir.kubernetes.effect_writes import (
     EffectWrites,
     nominations_first,

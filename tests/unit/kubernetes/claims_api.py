@@ -21,7 +21,7 @@ from weir.kubernetes.crd.objects import AllocationStatus
 from weir.kubernetes.writes.operations import (
     Bind,
     Evict,
-    PatchMetadata,
+    PatchObject,
     PatchStatus,
     WriteDone,
     WriteRefused,
@@ -180,7 +180,7 @@ class ClaimsApi:
         self.weir.step(after_s)
         writes = list(self.weir.writes)
         for write in writes:
-            if isinstance(write, PatchMetadata) and "/resourceclaims/" in write.path:
+            if isinstance(write, PatchObject) and "/resourceclaims/" in write.path:
                 self._release_idle(write)
             elif isinstance(write, Evict):
                 if write.name in self.pods:
@@ -232,7 +232,7 @@ class ClaimsApi:
             outcome(bind, WriteUnknown("fault") if fault == "unknown" else WriteDone())
         return fault == "killed"
 
-    def _release_idle(self, write: PatchMetadata) -> None:
+    def _release_idle(self, write: PatchObject) -> None:
         name = write.path.removesuffix("/status").rpartition("/")[2]
         found, meta = self.claims.get(name), write.patch["metadata"]
         if found is not None and found.metadata.resource_version == meta["resourceVersion"]:  # type: ignore[index]

@@ -28,7 +28,7 @@ from weir.kubernetes.writes.operations import (
     Bind,
     EmitEvent,
     Evict,
-    PatchMetadata,
+    PatchObject,
     PatchStatus,
     UpsertWorkload,
     WriteDelayed,
@@ -269,7 +269,7 @@ def test_its_object_is_made_before_anything_is_kept_in_it() -> None:
     here = scene()
     here.step()
     (held,) = here.reported()  # its project; it runs in a moment, and one write says it all
-    assert isinstance(held, PatchMetadata)
+    assert isinstance(held, PatchObject)
     here.now_s += 2.0
     here.backend.cluster_state.registry.changed.update(
         dict.fromkeys(here.backend.cluster_state.registry.named.values())

@@ -15,7 +15,7 @@ from tests.unit.kubernetes.test_resource_claims import (
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import PodClaimStatus
 from weir.kubernetes.state.resource_claims import CLAIM_DOUBT_S, IDLE_S
-from weir.kubernetes.writes.operations import PatchMetadata, WriteDone, WriteNotSent, WriteRefused
+from weir.kubernetes.writes.operations import PatchObject, WriteDone, WriteNotSent, WriteRefused
 
 
 def test_a_refused_allocation_is_tried_again_with_the_same_devices() -> None:
@@ -112,7 +112,7 @@ def test_devices_of_a_pod_that_can_not_be_bound_are_released() -> None:
     here.hear("pods", claiming("p0"))
     assert here.step() == []
     here.step(after_s=IDLE_S + 1)
-    released = [each for each in here.writes if isinstance(each, PatchMetadata)]
+    released = [each for each in here.writes if isinstance(each, PatchObject)]
     assert [each.patch["status"] for each in released] == [{"allocation": None, "reservedFor": None}]
     here.hear("resourceclaims", claim("p0-gpu", 1, "u-p0"))
     (again,) = here.step()
@@ -128,7 +128,7 @@ def test_devices_of_a_running_pod_are_not_released() -> None:
     here.hear("pods", claiming("p0", on="n1", start=1, devices="0", phase="Running"))
     for _ in range(3):
         here.step(after_s=IDLE_S + 1)
-        assert not [each for each in here.writes if isinstance(each, PatchMetadata)]
+        assert not [each for each in here.writes if isinstance(each, PatchObject)]
     assert here.phases() == ["RUNNING"]
 
 

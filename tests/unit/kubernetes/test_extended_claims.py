@@ -23,7 +23,7 @@ from weir.kubernetes.api.objects import KubePod, PodExtendedClaimStatus, PodReso
 from weir.kubernetes.api.resource_objects import DeviceClass, ResourceClaim, ResourceSlice
 from weir.kubernetes.claims.extended_resources import special_name
 from weir.kubernetes.state.resource_claims import CLAIM_DOUBT_S, IDLE_S
-from weir.kubernetes.writes.operations import AllocateClaim, Bind, PatchMetadata, WriteDone, WriteRefused
+from weir.kubernetes.writes.operations import AllocateClaim, Bind, PatchObject, WriteDone, WriteRefused
 from weir.model.workloads import WHOLE_MILLI
 
 RESOURCE, IMPLICIT = "nvidia.com/gpu", f"deviceclass.resource.kubernetes.io/{GPU}"
@@ -223,7 +223,7 @@ def test_devices_that_no_start_uses_are_released() -> None:
     later.hear("pods", deepcopy(made))
     assert later.step() == []
     later.step(after_s=IDLE_S + 1)
-    (release,) = [each for each in later.writes if isinstance(each, PatchMetadata)]
+    (release,) = [each for each in later.writes if isinstance(each, PatchObject)]
     assert release.patch["status"] == {"allocation": None, "reservedFor": None}
     later.hear("resourceclaims", made_by(bind, holds=False))
     (again,) = later.step()

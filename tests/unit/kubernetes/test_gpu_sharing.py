@@ -7,7 +7,7 @@ from tests.unit.kubernetes.small_world import WatchProgress, node, pod, project
 from weir.api.answers import Explanation
 from weir.kubernetes.admission.shared_devices import debugging_changes, share_changes
 from weir.kubernetes.api.objects import KubeNode, NodeTaint, OwnerReference
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.scheduler_settings import SharedNodeRules
 from weir.kubernetes.translate.gpu_sharing import (
     BY_POLICY,
     DRAINING,
@@ -192,13 +192,13 @@ def test_a_container_for_debugging_gets_the_variables_of_its_pod() -> None:
     assert paths == [f"{new}/0", f"{new}/-", f"{new}/-"]
 
 
-RULES = SharedNodeRules(nodes_max=1, wait_s=60.0, idle_s=600.0)
+RULES = SharedNodeRules(max=1, wait=60.0, idle=600.0)
 
 
 def labels(shared: SharedNodes, now_s: float) -> list[tuple[str, Any]]:
     """Return the labels that are written at a time, by node."""
     patches: list[Any] = shared.take(now_s)
-    return [(each.name, each.patch["metadata"]["labels"][GPU_SHARING]) for each in patches]
+    return [(each.path.rpartition("/")[2], each.patch["metadata"]["labels"][GPU_SHARING]) for each in patches]
 
 
 def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_back() -> None:

@@ -11,7 +11,7 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import WorkloadObject, WorkloadStatus
-from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
+from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
 from weir.kubernetes.process.served_pods import shares_of
 from weir.kubernetes.process.share_memory_relief import ShareMemoryController
 from weir.kubernetes.process.share_memory_watch import EVERY_S, ShareMemoryWatch
@@ -216,7 +216,7 @@ class Controlled(Site):
 
 
 def test_a_pod_beyond_its_share_is_evicted_after_the_grace_to_protect_its_neighbour() -> None:
-    site = Controlled(ShareMemoryRules(evicts=True, grace_s=60.0))
+    site = Controlled(ShareMemoryRules(on_excess="evict", grace=60.0))
     assert not site.controller.is_needed()
     site.report("n1", a=12, b=8)
     site.report("n2", c=20)
@@ -234,7 +234,7 @@ def test_a_pod_beyond_its_share_is_evicted_after_the_grace_to_protect_its_neighb
 
 
 def test_no_clock_and_no_silent_agent_makes_one_report_an_eviction() -> None:
-    site = Controlled(ShareMemoryRules(evicts=True, grace_s=60.0))
+    site = Controlled(ShareMemoryRules(on_excess="evict", grace=60.0))
     site.report("n1", a=12, b=8)
     began_s = site.here.now_s
     assert site.evicted(began_s + 60.0) == set(), "the agent hasn't said since that it still is so"
@@ -253,7 +253,7 @@ def test_by_default_a_pod_beyond_its_share_is_named_and_stays() -> None:
 
 
 def test_a_gang_that_needs_the_pod_stops_whole() -> None:
-    site = Controlled(ShareMemoryRules(evicts=True, grace_s=0.0))
+    site = Controlled(ShareMemoryRules(on_excess="evict", grace=0.0))
     owner = job("gang", "j-1", pods=2)
     site.here.see("owners", owner)
     site.here.see("pods", *(share(f"g{at}", f"n{at}", "0", owner=("gang", "j-1")) for at in (1, 2)))

@@ -28,8 +28,9 @@ class StatusDetails(Struct, rename="camel", gc=False):
 
 
 class ApiStatus(Struct, gc=False):
-    """An answer of the API server that isn't an object."""
+    """An answer of the API server that isn't an object. `status`: Success or Failure."""
 
+    status: str = ""
     code: int = 0
     reason: str = ""
     message: str = ""

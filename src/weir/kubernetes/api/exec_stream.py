@@ -12,12 +12,11 @@ from typing import Self
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Struct
 
 from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
 from weir.kubernetes.api.credentials import Credentials
-from weir.kubernetes.api.errors import ApiUnreachable
+from weir.kubernetes.api.errors import ApiStatus, ApiUnreachable
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.web_socket import WebSocket, connect
 
@@ -41,22 +40,6 @@ class Channel(IntEnum):
 
 class StreamBroken(ApiUnreachable):
     """The stream ended before the command."""
-
-
-class _Cause(Struct):
-    reason: str = ""
-    message: str = ""
-
-
-class _Details(Struct):
-    causes: list[_Cause] = []
-
-
-class _EndStatus(Struct):
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    details: _Details | None = None
 
 
 class ExecStream:
@@ -120,7 +103,7 @@ def exit_code_of(written: bytes) -> int:
         ExecNotStarted: the command didn't run.
     """
     try:
-        status = msgspec.json.decode(written, type=_EndStatus)
+        status = msgspec.json.decode(written, type=ApiStatus)
     except msgspec.DecodeError:
         raise ExecNotStarted(written[:300].decode(errors="replace") or _NO_REASON) from None
     if status.status == "Success":

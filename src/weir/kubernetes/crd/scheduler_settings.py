@@ -8,8 +8,6 @@ from pydantic import Field
 
 from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.crd.schemas import Namespace
-from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules, WrittenShareMemory
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.usage_settings import UsageSettings, WrittenUsage, read_usage
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
 from weir.kubernetes.translate.device_list import NAMES_MAX, device_name
@@ -21,6 +19,8 @@ from weir.scenario_io.specs import Entry
 
 SHARED_NODES_MAX = 10_000
 SESSION_HEADROOM_MAX = 1024
+_AS_WRITTEN = ("share_memory", "shared_nodes", "scale_up_over_quota", "session_headroom")
+"""Settings that are in force as they are written."""
 
 
 class WrittenDevices(Entry):
@@ -30,12 +30,19 @@ class WrittenDevices(Entry):
     gpu_weight: GpuWeight = WHOLE_MILLI
 
 
-class WrittenSharedNodes(Entry):
+class ShareMemoryRules(Entry):
+    """Treatment of pods that use more memory of a GPU than their share. They are always named."""
+
+    on_excess: Literal["report", "evict"] = "report"
+    grace: Term = 120.0
+
+
+class SharedNodeRules(Entry):
     """Nodes that Weir may set aside for shares by itself."""
 
-    max: Annotated[int, Field(ge=0, le=SHARED_NODES_MAX)] = 0
-    wait: Term = 60.0
-    idle: Term = 600.0
+    max: Annotated[int, Field(ge=0, le=SHARED_NODES_MAX)] = 0  # 0: only people set nodes aside
+    wait: Term = 60.0  # shares wait for so long before a node is set aside
+    idle: Term = 600.0  # a node has no share for so long before it is taken back
 
 
 class WrittenWithoutProject(Entry):
@@ -52,8 +59,8 @@ class WrittenSettings(Entry):
 
     device_resources: Annotated[list[WrittenDevices], Field(max_length=NAMES_MAX)] | None = None
     overcommit_grace: Term | None = None
-    share_memory: WrittenShareMemory | None = None
-    shared_nodes: WrittenSharedNodes | None = None
+    share_memory: ShareMemoryRules | None = None
+    shared_nodes: SharedNodeRules | None = None
     without_project: WrittenWithoutProject | None = None
     scale_up_over_quota: bool | None = None
     usage: WrittenUsage | None = None
@@ -94,21 +101,12 @@ def with_written(base: SchedulerSettings, written: WrittenSettings) -> Scheduler
     Raises:
         ValueError: something of it can't be used.
     """
-    found = base
+    stated = {name: getattr(written, name) for name in _AS_WRITTEN}
+    found = replace(base, **{name: value for name, value in stated.items() if value is not None})
     if written.device_resources:
         found = replace(found, devices=_devices(written.device_resources))
     if written.overcommit_grace is not None:
         found = replace(found, overcommit_grace_s=written.overcommit_grace)
-    if written.share_memory is not None:
-        memory = written.share_memory
-        found = replace(found, share_memory=ShareMemoryRules(memory.on_excess == "evict", memory.grace))
-    if written.shared_nodes is not None:
-        rules = written.shared_nodes
-        found = replace(found, shared_nodes=SharedNodeRules(rules.max, rules.wait, rules.idle))
-    if written.scale_up_over_quota is not None:
-        found = replace(found, scale_up_over_quota=written.scale_up_over_quota)
-    if written.session_headroom is not None:
-        found = replace(found, session_headroom=written.session_headroom)
     if written.usage is not None:
         found = replace(found, usage=read_usage(written.usage))
     if written.without_project is not None:

@@ -19,7 +19,7 @@ from weir.engine.overcommit import GRACE_S
 from weir.engine.plan import Plan
 from weir.kubernetes.api.gc_control import collector_paused, freeze, thaw
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
+from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
 from weir.kubernetes.process.decision_log import DecisionLog
 from weir.kubernetes.process.overcommit_relief import OvercommitController
 from weir.kubernetes.process.queue_statuses import QueueStatuses

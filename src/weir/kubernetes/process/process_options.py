@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.scheduler_config import SchedulerSettings
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.scheduler_settings import SharedNodeRules
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.policy import Policy

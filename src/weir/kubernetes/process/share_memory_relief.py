@@ -8,7 +8,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.overcommit import stopped_with
 from weir.engine.plan import Eviction, Plan
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
+from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.share_memory import ShareExcess
 from weir.kubernetes.writes.share_memory import MEMORY_EXCEEDED
@@ -43,15 +43,15 @@ class ShareMemoryController:
         for pod, excess in fresh:
             _LOG.warning("gpu_memory_exceeded", pod=excess.pod, why=excess.sentence)
             self._backend.note(pod.workload, MEMORY_EXCEEDED, f"{excess.sentence}.")
-        if self.rules.evicts and excesses:
+        if self.rules.on_excess == "evict" and excesses:
             self._evict(plan, cluster, excesses)
         return plan
 
     def _evict(self, plan: Plan, cluster: Cluster, excesses: list[Placed]) -> None:
         gone = {each.pod for each in plan.evictions}
         for key, excess in excesses:
-            # Reports repeat: only a report after the grace shows that the excess still exists.
-            if not excess.endangers or key in gone or excess.lasted_s < self.rules.grace_s:
+            # Each report leads to another look: only one that came after the grace shows that it still is so.
+            if not excess.endangers or key in gone or excess.lasted_s < self.rules.grace:
                 continue
             job = cluster.jobs.get(key.workload)
             pod = None if job is None else _pod_at(job, key)

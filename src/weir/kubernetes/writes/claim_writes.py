@@ -4,7 +4,7 @@ from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.resource_objects import RESOURCE_API, ResourceClaim
 from weir.kubernetes.claims.allocation_status import NewAllocation
-from weir.kubernetes.writes.operations import AllocateClaim, PatchMetadata
+from weir.kubernetes.writes.operations import AllocateClaim, PatchObject
 
 
 def allocation_write(pod: KubePod, allocation: NewAllocation) -> AllocateClaim:
@@ -15,11 +15,11 @@ def allocation_write(pod: KubePod, allocation: NewAllocation) -> AllocateClaim:
     return AllocateClaim(path, meta.uid, *of_pod, allocation.body, allocation.special)
 
 
-def release_write(claim: ResourceClaim) -> PatchMetadata:
+def release_write(claim: ResourceClaim) -> PatchObject:
     """Return the write that takes the devices from a claim, unless it has changed since it was seen."""
     meta = claim.metadata
     path = path_of(RESOURCE_API, "resourceclaims", meta.namespace, meta.name)
     status = {"allocation": None, "reservedFor": None}
-    return PatchMetadata(
+    return PatchObject(
         f"{path}/status", {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
     )

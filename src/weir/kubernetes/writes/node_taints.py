@@ -1,8 +1,9 @@
 """The taint of nodes for shares of GPUs: added after the label, removed after the last share."""
 
+from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.shared_node import taints_with
-from weir.kubernetes.writes.operations import PatchNode
+from weir.kubernetes.writes.operations import PatchObject
 
 AGAIN_S = 15.0
 """A taint that isn't seen after this time is written again."""
@@ -20,7 +21,7 @@ class NodeTaints:
         """Return when to look again; None if every taint is as it is to be."""
         return min(self._again_s.values(), default=None)
 
-    def take(self, now_s: float) -> list[PatchNode]:
+    def take(self, now_s: float) -> list[PatchObject]:
         """Return the writes that are due."""
         patches, before = [], self._again_s
         self._again_s = {}
@@ -33,6 +34,9 @@ class NodeTaints:
                 self._again_s[name] = now_s + AGAIN_S
                 spec = {"taints": taints_with(shared, taint=taint)}
                 patches.append(
-                    PatchNode(name, {"metadata": {"resourceVersion": shared.version}, "spec": spec})
+                    PatchObject(
+                        path_of("v1", "nodes", name=name),
+                        {"metadata": {"resourceVersion": shared.version}, "spec": spec},
+                    )
                 )
         return patches

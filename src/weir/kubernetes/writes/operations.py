@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
@@ -89,6 +89,8 @@ class PodCondition:
 class _OfPod:
     """Operation on one pod by its uid: another one of the same name is left alone."""
 
+    urgency: ClassVar[Urgency] = Urgency.PODS
+
     namespace: str
     name: str
     uid: str
@@ -97,11 +99,6 @@ class _OfPod:
     def object_path(self) -> str:
         """Return the path of the object that is written to."""
         return path_of("v1", "pods", self.namespace, self.name)
-
-    @property
-    def urgency(self) -> Urgency:
-        """Return its urgency."""
-        return Urgency.PODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class _OfPath:
 
     @property
     def urgency(self) -> Urgency:
-        """Return its urgency."""
+        """Return the order in which it is sent."""
         return Urgency.OBJECTS
 
 
@@ -181,34 +178,15 @@ class PatchStatus(_OfPath):
 
     @property
     def urgency(self) -> Urgency:
-        """Return its urgency."""
+        """Return the order in which it is sent."""
         return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
 
 
 @dataclass(frozen=True, slots=True)
-class PatchNode:
-    """Change a node, unless it has changed since the version that the patch names."""
+class PatchObject(_OfPath):
+    """Change an object. A patch that names a version is without effect if the object has changed since."""
 
-    name: str
-    patch: Mapping[str, object]
-    about: object = None
-
-    @property
-    def object_path(self) -> str:
-        """Return the path of the object that is written to."""
-        return path_of("v1", "nodes", name=self.name)
-
-    @property
-    def urgency(self) -> Urgency:
-        """Return its urgency."""
-        return Urgency.OBJECTS
-
-
-@dataclass(frozen=True, slots=True)
-class PatchMetadata(_OfPath):
-    """Change the metadata of an object as it was seen: without effect if it has changed since."""
-
-    patch: Mapping[str, object]  # {"metadata": {"resourceVersion": ..., ...}}
+    patch: Mapping[str, object]  # {"metadata": {"resourceVersion": ..., ...}, ...}
     about: object = None
 
 
@@ -244,7 +222,7 @@ class SuspendOwner(_OfPath):
 
     @property
     def urgency(self) -> Urgency:
-        """Return its urgency: it stops pods."""
+        """Return the order in which it is sent: it stops pods."""
         return Urgency.PODS
 
 
@@ -256,7 +234,7 @@ class ApplyObject(_OfPath):
     about: object = None
 
 
-Write = Bind | Evict | SuspendOwner | UpsertWorkload | PatchStatus | PatchNode | PatchMetadata | ApplyObject
+Write = Bind | Evict | SuspendOwner | UpsertWorkload | PatchStatus | PatchObject | ApplyObject
 
 
 # Outcomes of a write: exactly one of these. Any number of `WriteDelayed` may come before

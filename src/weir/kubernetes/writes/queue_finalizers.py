@@ -12,7 +12,7 @@ from weir.kubernetes.crd.schemas import API_VERSION, GROUP
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.quota_objects import Key, QuotaObjects
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
-from weir.kubernetes.writes.operations import PatchMetadata
+from weir.kubernetes.writes.operations import PatchObject
 
 FINALIZER = f"{GROUP}/in-use"
 IDLE_S = 60.0
@@ -40,7 +40,7 @@ class QueueFinalizers:
         """Return True if something changed that finalizers depend on."""
         return self._looked_at != (self._quota_objects.version, self._registry.uses_version)
 
-    def take(self, now_s: float) -> list[PatchMetadata]:
+    def take(self, now_s: float) -> list[PatchObject]:
         """Return the changes of finalizers to be written now."""
         if not self.has_work and (self.due_s is None or now_s < self.due_s):
             return []
@@ -150,7 +150,7 @@ def _reason_to_keep(metadata: QueueMetadata, names: list[str], until: str) -> st
     return f"It is being deleted. It stays until {listed} {until}."
 
 
-def _patch(key: Key, version: str, finalizers: list[str]) -> PatchMetadata:
+def _patch(key: Key, version: str, finalizers: list[str]) -> PatchObject:
     kind, name = key
     metadata = {"resourceVersion": version, "finalizers": finalizers}
-    return PatchMetadata(path_of(API_VERSION, PLURALS[kind], "", name), {"metadata": metadata})
+    return PatchObject(path_of(API_VERSION, PLURALS[kind], "", name), {"metadata": metadata})

@@ -32,8 +32,7 @@ from weir.kubernetes.writes.operations import (
     EmitEvent,
     Evict,
     Outcome,
-    PatchMetadata,
-    PatchNode,
+    PatchObject,
     PatchStatus,
     PodCondition,
     SuspendOwner,
@@ -78,13 +77,12 @@ async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
                 await api.patch(path, write.patch, write.kind, IgnoredObject)
             case ApplyObject():
                 await api.patch(write.path, write.body, Patch.APPLY, IgnoredObject)
-            case PatchNode() | PatchMetadata() | SuspendOwner():
+            case PatchObject() | SuspendOwner():
                 await api.patch(write.object_path, write.patch, Patch.MERGE, IgnoredObject)
         return WriteDone()
     except ApiRefused as error:
         if _passes(error) or (
-            isinstance(error, Conflict)
-            and not isinstance(write, Bind | PatchNode | PatchMetadata | SuspendOwner)
+            isinstance(error, Conflict) and not isinstance(write, Bind | PatchObject | SuspendOwner)
         ):
             raise  # writes without a precondition are retried after a conflict
         if uncertain and isinstance(write, Bind):

@@ -7,11 +7,12 @@ was on it for longer, and none waits. Only nodes that Weir set aside itself are 
 from collections.abc import Iterator, Mapping
 
 from weir.api.answers import Explanation
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.scheduler_settings import SharedNodeRules
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, is_share
-from weir.kubernetes.writes.operations import PatchNode
+from weir.kubernetes.writes.operations import PatchObject
 
 LOOK_EVERY_S = 5.0
 _NOT_FOR_LACK_OF_NODES = frozenset(
@@ -40,12 +41,12 @@ class SharedNodes:
     @property
     def due_s(self) -> float | None:
         """Return when to look again; None if there are no rules."""
-        return self._next_s if self._rules.nodes_max else None
+        return self._next_s if self._rules.max else None
 
-    def take(self, now_s: float) -> list[PatchNode]:
+    def take(self, now_s: float) -> list[PatchObject]:
         """Return the changes of labels that are due."""
         rules, node_states = self._rules, self._cluster_state.node_states
-        if not rules.nodes_max or now_s < self._next_s:
+        if not rules.max or now_s < self._next_s:
             return []
         self._next_s = now_s + LOOK_EVERY_S
         own = [name for name, shared in node_states.shared.items() if shared.by_policy]
@@ -55,20 +56,20 @@ class SharedNodes:
         elif self._waiting_since_s is None:
             self._waiting_since_s = now_s
         patches = list(self._taken_back(own, now_s)) if not waits else []
-        if self._waiting_since_s is not None and now_s >= self._waiting_since_s + rules.wait_s:
-            node = node_states.unused_node() if len(own) < rules.nodes_max else None
+        if self._waiting_since_s is not None and now_s >= self._waiting_since_s + rules.wait:
+            node = node_states.unused_node() if len(own) < rules.max else None
             if node is not None:
                 self._waiting_since_s = now_s  # the wait for the next node begins now
                 patches.append(_labelled(node, BY_POLICY))
         return patches
 
-    def _taken_back(self, own: list[str], now_s: float) -> Iterator[PatchNode]:
+    def _taken_back(self, own: list[str], now_s: float) -> Iterator[PatchObject]:
         node_states, before = self._cluster_state.node_states, self._idle_since_s
         self._idle_since_s = {
             name: before.get(name, now_s) for name in own if not node_states.has_shares(name)
         }
         for name, since_s in self._idle_since_s.items():
-            if now_s >= since_s + self._rules.idle_s:
+            if now_s >= since_s + self._rules.idle:
                 yield _labelled(name, None)
 
     def _waits(self, gang: Gang) -> bool:
@@ -88,5 +89,5 @@ class SharedNodes:
         return ready and why is not None and why.why not in _NOT_FOR_LACK_OF_NODES
 
 
-def _labelled(name: str, value: str | None) -> PatchNode:
-    return PatchNode(name, {"metadata": {"labels": {GPU_SHARING: value}}})
+def _labelled(name: str, value: str | None) -> PatchObject:
+    return PatchObject(path_of("v1", "nodes", name=name), {"metadata": {"labels": {GPU_SHARING: value}}})

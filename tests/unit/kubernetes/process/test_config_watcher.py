@@ -9,9 +9,8 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.scheduler_config import TEXT_MAX, SchedulerSettings, settings_of
+from weir.kubernetes.crd.scheduler_settings import SharedNodeRules, ShareMemoryRules
 from weir.kubernetes.crd.schemas import InvalidObject
-from weir.kubernetes.crd.share_memory_settings import ShareMemoryRules
-from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.model.policy import DEFAULT_PRESET, Policy
@@ -140,9 +139,9 @@ def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
     weights = [found.devices.gpu_weight_milli(name) for name in ("nvidia.com/gpu", "nvidia.com/mig-1g.10gb")]
     assert weights == [1000, 142]
     assert found.overcommit_grace_s == 90.0
-    assert found.shared_nodes == SharedNodeRules(2, 60.0, 3600.0)
-    assert found.share_memory == ShareMemoryRules(evicts=True, grace_s=30.0)
-    assert not settings_of({"shareMemory": {}}, BASE).share_memory.evicts
+    assert found.shared_nodes == SharedNodeRules(max=2, wait=60.0, idle=3600.0)
+    assert found.share_memory == ShareMemoryRules(on_excess="evict", grace=30.0)
+    assert settings_of({"shareMemory": {}}, BASE).share_memory == ShareMemoryRules()
     assert found.without_project == WithoutProject("queue", "shared", (("tier", "research"),))
     assert found.needs_new_instance(BASE)
     live = settings_of({"overcommitGrace": 1, "sharedNodes": {"max": 1}}, BASE)
