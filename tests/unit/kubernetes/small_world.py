@@ -12,6 +12,7 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import (
     Container,
     ContainerResources,
+    FinalizedMetadata,
     KubeNode,
     KubePod,
     Metadata,
@@ -21,7 +22,7 @@ from weir.kubernetes.api.objects import (
     PodSpec,
     PodStatus,
 )
-from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
+from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import GPU_SHARING, SET_ASIDE
@@ -59,7 +60,7 @@ def project(
     name: str, *namespaces: str, gpus: int = 4, deleting: bool = False, finalizers: Sequence[str] = ()
 ) -> QuotaObject:
     spec = {"quota": {"gpu": gpus}, "namespaces": list(namespaces) or [name]}
-    meta = QueueMetadata(
+    meta = FinalizedMetadata(
         name,
         uid=f"p-{name}",
         resource_version="7",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from weir.control.port import IdleExcused
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import (
     AllocationStatus,
@@ -17,7 +18,6 @@ from weir.kubernetes.crd.objects import (
 )
 from weir.kubernetes.state.allocations import annotated, life_of
 from weir.kubernetes.writes.operations import Bind, WriteDone
-from weir.kubernetes.writes.status_values import moment
 from weir.state.events import Checkpointed
 
 from .small_world import job, node, pod, project

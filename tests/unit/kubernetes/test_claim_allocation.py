@@ -31,7 +31,8 @@ class Server:
     """A claim, its version, and the writes that it took; `interferes` writes come first."""
 
     def __init__(self, *, interferes: int = 0, **status: Any) -> None:
-        self.claim: dict[str, Any] = {"metadata": {"uid": "c1", "resourceVersion": "1"}, "status": status}
+        metadata = {"name": "c", "uid": "c1", "resourceVersion": "1"}
+        self.claim: dict[str, Any] = {"metadata": metadata, "status": status}
         self.is_there = True
         self.pod_status: dict[str, Any] = {}
         self.writes: list[str] = []

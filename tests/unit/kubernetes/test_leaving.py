@@ -3,7 +3,8 @@
 from typing import Any
 
 from weir.control.port import WorkloadFinished
-from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
+from weir.kubernetes.api.objects import FinalizedMetadata
+from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.writes.queue_finalizers import FINALIZER, IDLE_S, QueueFinalizers, leaving_messages
 from weir.state.events import WorkloadSubmitted
 
@@ -31,7 +32,7 @@ class Watched(WatchProgress):
 
 
 def department(name: str, parent: str = "", *, deleting: bool = False, held: bool = False) -> QuotaObject:
-    meta = QueueMetadata(
+    meta = FinalizedMetadata(
         name,
         resource_version="7",
         deletion_timestamp="2026-01-01T00:00:00Z" if deleting else None,

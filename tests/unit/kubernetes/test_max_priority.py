@@ -1,7 +1,8 @@
 """The highest priority of a project holds for whatever class its pods name."""
 
+from weir.kubernetes.api.objects import FinalizedMetadata
 from weir.kubernetes.crd.definitions import project_fields
-from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
+from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.writes.operations import EmitEvent
 from weir.kubernetes.writes.statuses import StatusWriter
 
@@ -12,7 +13,7 @@ NAME = "team/job-urgent"
 
 def team(most: int | None) -> QuotaObject:
     spec = {"quota": {"gpu": 4}, "namespaces": ["team"], **({} if most is None else {"maxPriority": most})}
-    return QuotaObject(QueueMetadata("team", uid="p-team"), spec)
+    return QuotaObject(FinalizedMetadata("team", uid="p-team"), spec)
 
 
 def cluster(most: int | None, priority: int = 1000) -> WatchProgress:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.unit.kubernetes.notifications.rules import NOW_S, read_rule, rule
 
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import PAST_EVENTS_MAX, OwnerFields, WorkloadObject, WorkloadSpec
 from weir.kubernetes.notifications.rule_state import RuleState
@@ -16,7 +17,6 @@ from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.writes.operations import stated
 from weir.kubernetes.writes.stated_events import PastEvents
-from weir.kubernetes.writes.status_values import moment
 from weir.model.reasons import EvictionCause, EvictionRule
 
 KEY = GangKey("vision", "batch/v1", "Job", "train", "j1")

@@ -19,7 +19,7 @@ from weir.kubernetes.admission.gang_members import MemberCandidate
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
-from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
+from weir.kubernetes.api.objects import KubePod, OwnerReference
 from weir.kubernetes.api.paths import is_name, path_of
 from weir.kubernetes.crd.objects import OwnerObject
 from weir.kubernetes.translate.gpu_templates import asks_for_gpus
@@ -80,7 +80,7 @@ class OwnerIndex:
 
     def _see(self, thing: OwnerObject) -> None:
         meta = thing.metadata
-        before, above = self._owners.get(meta.uid), _controller(meta)
+        before, above = self._owners.get(meta.uid), meta.controller
         if before is not None and before.generation and before.generation == meta.generation:
             if before.above == above:
                 return
@@ -158,12 +158,8 @@ class OwnerIndex:
             "containers": [msgspec.to_builtins(each.resources) for each in pod.spec.containers],
             "init": [msgspec.to_builtins(each.resources) for each in pod.spec.init_containers],
         }
-        found = _Owner(asks_for_gpus(body, self._is_device), _controller(meta), 0)
+        found = _Owner(asks_for_gpus(body, self._is_device), meta.controller, 0)
         self._pods[reference.uid] = found
         if len(self._pods) > PODS_KEPT_MAX:
             self._pods.popitem(last=False)
         return found
-
-
-def _controller(meta: Metadata) -> OwnerReference | None:
-    return next((each for each in meta.owner_references if each.controller), None)

@@ -1,13 +1,28 @@
-"""Times and uids of objects as numbers."""
+"""Times and uids of objects as numbers, and times as the API writes them."""
 
 import hashlib
+import math
 import zlib
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 
 _UID_DIGITS = 13
 """Hexadecimal digits of a uid in a number: a float holds 53 bits."""
 _VERSION = 12
 """Position of the digit that is the same in all uids."""
+LATEST_S = 253402300799.0
+"""The last second that a time of the API can say, in the year 9999."""
+
+
+def moment(at_s: float) -> str:
+    """Return a time as the API writes it."""
+    return _second(int(min(max(at_s, 0.0), LATEST_S)) if math.isfinite(at_s) else int(LATEST_S))
+
+
+@lru_cache(maxsize=4096)
+def _second(at_s: int) -> str:
+    """Return a whole second as the API writes it; most times of a burst are of few seconds."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds_of(written: str | None) -> float:

@@ -36,10 +36,20 @@ class Metadata(ApiStruct):
     generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that made the object and takes care of it."""
+        return next((each for each in self.owner_references if each.controller), None)
+
+
+class FinalizedMetadata(Metadata):
+    """Metadata of an object that its finalizers keep."""
+
+    finalizers: list[str] = []
 
 
 class ApiObject(ApiStruct):
@@ -302,7 +312,6 @@ class PodStatus(ApiStruct):
     reason: str = ""
     message: str = ""
     start_time: str | None = None
-    nominated_node_name: str = ""
     conditions: list[ObjectCondition] = []
     resource_claim_statuses: list[PodClaimStatus] = []
     extended_resource_claim_status: PodExtendedClaimStatus | None = None
@@ -375,7 +384,6 @@ class PriorityClass(ApiStruct):
 
     metadata: Metadata
     value: int
-    global_default: bool = False
 
 
 class Namespace(ApiStruct):

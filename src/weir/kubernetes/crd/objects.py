@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, field
 
-from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.api.objects import ApiStruct, FinalizedMetadata, Metadata
 from weir.kubernetes.translate.annotations import PREFIX
 from weir.scenario_io.scalars import DEVICES_MAX, PODS_MAX
 
@@ -30,16 +30,10 @@ PodCount = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": PODS_
 DeviceIndex = Annotated[int, Meta(extra_json_schema={"minimum": 0, "exclusiveMaximum": DEVICES_MAX})]
 
 
-class QueueMetadata(Metadata):
-    """Metadata of a Department, Project or Topology, with finalizers."""
-
-    finalizers: list[str] = field(default_factory=list)
-
-
 class QuotaObject(ApiStruct):
     """A Department, a Project or a Topology; its spec is read by `queue_tree`."""
 
-    metadata: QueueMetadata
+    metadata: FinalizedMetadata
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
 

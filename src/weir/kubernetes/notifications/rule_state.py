@@ -5,7 +5,7 @@ import secrets
 from bisect import insort
 from collections.abc import Iterable
 
-from weir.kubernetes.api.object_numbers import number_of, seconds_of, workload_number
+from weir.kubernetes.api.object_numbers import moment, number_of, seconds_of, workload_number
 from weir.kubernetes.crd.notification_objects import (
     DELIVERIES_MAX,
     FAILING,
@@ -22,7 +22,6 @@ from weir.kubernetes.crd.notification_objects import (
 )
 from weir.kubernetes.crd.objects import WorkloadSpec
 from weir.kubernetes.notifications.workload_events import WorkloadEvent
-from weir.kubernetes.writes.status_values import moment
 from weir.model.notifications import (
     Channel,
     Claim,

@@ -5,13 +5,14 @@ status stores them. The object gets a condition and an event that say what is wr
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from structlog import get_logger
 
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.scheduler_config import KIND, PLURAL, SchedulerSettings, settings_of
@@ -165,7 +166,7 @@ def _condition(thing: QuotaObject, type_: str, state: str, reason: str, message:
     stated = thing.status.get("conditions")
     known: list[Any] = stated if isinstance(stated, list) else []
     last = next((each for each in known if isinstance(each, dict) and each.get("type") == type_), {})
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = moment(time.time())
     return {
         "type": type_,
         "status": state,

@@ -86,7 +86,7 @@ def read_rules() -> list[dict[str, Any]]:
     ]
 
 
-def api_service(namespace: str, service: str, port: int = 443) -> dict[str, Any]:
+def api_service(namespace: str, service: str) -> dict[str, Any]:
     """Return the object that has the API server forward requests; Weir adds its authority to it."""
     return {
         "apiVersion": "apiregistration.k8s.io/v1",
@@ -97,6 +97,6 @@ def api_service(namespace: str, service: str, port: int = 443) -> dict[str, Any]
             "version": VERSION,
             "groupPriorityMinimum": PRIORITY,
             "versionPriority": PRIORITY,
-            "service": {"namespace": namespace, "name": service, "port": port},
+            "service": {"namespace": namespace, "name": service, "port": 443},
         },
     }

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from structlog import get_logger
@@ -19,7 +18,7 @@ from weir.control.metric_series import MetricSeries, add_points
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.decoding import IgnoredObject
 from weir.kubernetes.api.errors import ApiError, ApiRefused
-from weir.kubernetes.api.object_numbers import at_s
+from weir.kubernetes.api.object_numbers import at_s, moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
@@ -180,7 +179,7 @@ def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[
     )
     found: dict[str, Any] = {
         "owner": report.owner,
-        "at": _moment(report.at_s),
+        "at": moment(report.at_s),
         "step": before.step if report.step is None else report.step,
         "values": {**values, **gone},
         "recent": [
@@ -189,13 +188,9 @@ def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[
         ],
     }
     checkpointed_s = max(report.checkpointed_s or 0.0, at_s(before.checkpointed_at) or 0.0)
-    found["checkpointedAt"] = _moment(checkpointed_s) if checkpointed_s else None
+    found["checkpointedAt"] = moment(checkpointed_s) if checkpointed_s else None
     if report.busy_until_s is not None:
-        found |= {"busyUntil": _moment(report.busy_until_s), "busyWhy": report.busy_why}
+        found |= {"busyUntil": moment(report.busy_until_s), "busyWhy": report.busy_why}
     elif before is not stated:
         found |= {"busyUntil": None, "busyWhy": ""}
     return found
-
-
-def _moment(at_s: float) -> str:
-    return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
 from structlog import get_logger
 
+from weir.kubernetes.admission.certificate_rotation import ApiService
 from weir.kubernetes.api.changes import Change, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, NotFound
-from weir.kubernetes.api.objects import Metadata, Namespace
+from weir.kubernetes.api.objects import Namespace
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.query.discovery import API_SERVICE
 
@@ -22,25 +22,6 @@ PATH = path_of("apiregistration.k8s.io/v1", "apiservices", name=API_SERVICE)
 PAUSES_S = (0.5, 2.0, 8.0)
 """Time after each try that failed. Weir has as long as its pods need to stop."""
 _LOG = get_logger(__name__)
-
-
-class ForwardedTo(Struct):
-    """The service that an APIService names."""
-
-    namespace: str = ""
-
-
-class ForwardingSpec(Struct):
-    """Spec of an APIService."""
-
-    service: ForwardedTo | None = None
-
-
-class Forwarding(Struct):
-    """An APIService."""
-
-    metadata: Metadata
-    spec: ForwardingSpec
 
 
 class Withdrawal:
@@ -66,7 +47,7 @@ class Withdrawal:
         """Delete the APIService, unless it is of another installation."""
         for pause_s in PAUSES_S:
             try:
-                found = await self._api.get(PATH, Forwarding)
+                found = await self._api.get(PATH, ApiService)
                 if found.spec.service is None or found.spec.service.namespace != self._namespace:
                     return
                 await self._api.delete(PATH, uid=found.metadata.uid)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.claim_inventory import ClaimKey
 from weir.kubernetes.state.keyed_members import drop
-from weir.kubernetes.state.owner_chain import controller_of
 from weir.kubernetes.state.pod_allocation import GPUS_KEY, placed_s
 from weir.kubernetes.translate.scheduling_groups import GroupReference, reference_of
 
@@ -173,7 +172,7 @@ class ClaimUsers:
 
 def _user(pod: KubePod, claims: tuple[ClaimKey, ...]) -> _ClaimUser:
     spec, meta = pod.spec, pod.metadata
-    controller = controller_of(meta.owner_references)
+    controller = meta.controller
     return _ClaimUser(
         claims,
         reference_of(spec) or (meta.uid if controller is None else controller.uid),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
 from weir.kubernetes.state.keyed_members import drop
-from weir.kubernetes.state.owner_chain import Body, controller_of
+from weir.kubernetes.state.owner_chain import Body
 from weir.kubernetes.state.owners import Owners, pod_body
 from weir.kubernetes.state.pod_info import GangKey
 from weir.kubernetes.translate.kinds import GangMinimum
@@ -88,7 +88,7 @@ class ForeignPods:
 
     def see(self, key: str, pod: KubePod) -> bool:
         """Note a pod that is there, new or changed. Return True if anything of it is new."""
-        owner = controller_of(pod.metadata.owner_references)
+        owner = pod.metadata.controller
         if owner is not None and owner.kind in _NEVER_OWNERS:
             return False
         known = owner is not None and self._owners.kinds.knows(owner.api_version, owner.kind)

@@ -29,7 +29,7 @@ class TrackedOwner:
     def __init__(self, body: Body) -> None:
         self.body = body
         self.metadata = msgspec.convert(body["metadata"], Metadata)
-        self.above = controller_of(self.metadata.owner_references)
+        self.above = self.metadata.controller
 
     def is_in(self, namespace: str) -> bool:
         """Return True if it may own objects of a namespace: its own, or any if it has none."""
@@ -110,8 +110,3 @@ def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:
             if means_something(pair[0]) and pair[0] not in _OURS
         ]
     )
-
-
-def controller_of(references: Sequence[OwnerReference]) -> OwnerReference | None:
-    """Return the reference to the controller, if there is one."""
-    return next((each for each in references if each.controller), None)

@@ -13,7 +13,7 @@ from weir.kubernetes.api.volume_objects import CsiNode, PersistentVolume, Persis
 from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
 from weir.kubernetes.state.interned_pods import InternedPods, reads_alike
 from weir.kubernetes.state.keyed_members import drop, keep
-from weir.kubernetes.state.owner_chain import Body, OwnerChain, controller_of
+from weir.kubernetes.state.owner_chain import Body, OwnerChain
 from weir.kubernetes.state.owners import Owners, pod_body
 from weir.kubernetes.state.pod_info import GangKey, PodInfo
 from weir.kubernetes.state.pod_requests import NO_CONSTRAINTS, PodConstraints, PodRequests
@@ -309,7 +309,7 @@ class PodResolver:
 
     def controller(self, key: str) -> OwnerReference | None:
         """Return the controller of a known pod."""
-        return controller_of(self._pods[key].metadata.owner_references)
+        return self._pods[key].metadata.controller
 
     def labels(self, key: str) -> Mapping[str, str]:
         """Return the labels of a pod; none if it isn't known."""
@@ -336,7 +336,7 @@ class PodResolver:
     def _by_owners(self, key: str, *, bound: bool, over: bool) -> PodInfo:
         """Return the reading of a pod by its owners alone."""
         pod = self._pods[key]
-        controller = controller_of(pod.metadata.owner_references)
+        controller = pod.metadata.controller
         above = self.owners.above(key, pod.metadata.namespace, controller, stated_by(pod.metadata))
         volumes = volume_constraints(pod, self.inventory) if pod.spec.volumes else ANYWHERE
         claims = self.resource_claims.constraints(key, pod, bound=bound, over=over)

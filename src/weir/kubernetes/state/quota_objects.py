@@ -11,7 +11,8 @@ from dataclasses import replace
 from structlog import get_logger
 
 from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
-from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
+from weir.kubernetes.api.objects import FinalizedMetadata
+from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.translate.annotations import Annotations, not_there
@@ -40,9 +41,9 @@ class QuotaObjects:
         self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
         self._sound: dict[Key, QueueObject] = {}  # last usable version of each object
         self.generations: dict[Key, int] = {}
-        self.metadata: dict[Key, QueueMetadata] = {}
-        self.version = 0  # number of observed objects
-        self.changes = 0  # number of changed requests and deletions
+        self.metadata: dict[Key, FinalizedMetadata] = {}
+        self.version = 0  # how often an object was seen
+        self.changes = 0  # how often one asked for something else, or began to leave
         self.tree = QueueTree()
         self.topologies: tuple[Topology, ...] = ()
         self._label_topologies: tuple[Topology, ...] = ()  # topologies of node labels in pod groups

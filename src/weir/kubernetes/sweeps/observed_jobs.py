@@ -6,20 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import field
 
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
-from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.api.objects import ApiStruct, Metadata, ObjectCondition
 from weir.kubernetes.sweeps.termination_results import TrialRunView
 from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL
 
 _JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
-class _ConditionView(ApiStruct):
-    type: str = ""
-    status: str = ""
-
-
 class _TrialStatus(ApiStruct):
-    conditions: list[_ConditionView] = field(default_factory=list)
+    conditions: list[ObjectCondition] = field(default_factory=list)
 
 
 class TrialObject(ApiStruct):
@@ -43,7 +38,8 @@ class TrialObject(ApiStruct):
 
     def belongs_to(self, uid: str) -> bool:
         """Return True if a Sweep with this uid has made it."""
-        return any(each.controller and each.uid == uid for each in self.metadata.owner_references)
+        owner = self.metadata.controller
+        return owner is not None and owner.uid == uid
 
 
 class ObservedJobs:

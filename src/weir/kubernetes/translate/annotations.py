@@ -256,8 +256,8 @@ def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, t
     people write, while a pod is made from a template.
     """
     annotations, mistakes = read_one(pod)
-    if annotations.user and any(each.controller for each in pod.owner_references):
-        annotations = replace(annotations, user=None)  # not trusted: anyone can write a pod template
+    if annotations.user and pod.controller is not None:
+        annotations = replace(annotations, user=None)  # anyone may write a template of pods
     sentences = dict.fromkeys(mistakes)
     for owner in owners:
         above, wrong = read_one(owner)

@@ -187,7 +187,7 @@ class WorkloadKinds:
         if absent is not None and rules:
             return _of_absent(pod, absent, rules, [rule for rule, _ in chain])
         if not chain:
-            reference = _controller(pod.metadata.owner_references)
+            reference = pod.metadata.controller
             if reference is not None:
                 return _unknown(reference)
             itself = _as_found(pod)
@@ -342,10 +342,6 @@ def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:
         kept[role] = min(least, most)
         most -= kept[role]
     return kept
-
-
-def _controller(references: Sequence[OwnerReference]) -> OwnerReference | None:
-    return next((reference for reference in references if reference.controller), None)
 
 
 def _unknown(reference: OwnerReference) -> DerivedWorkload:

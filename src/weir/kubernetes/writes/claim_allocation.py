@@ -17,7 +17,7 @@ from msgspec import field
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.decoding import IgnoredObject
 from weir.kubernetes.api.errors import Conflict, NotFound
-from weir.kubernetes.api.objects import ApiStruct, OwnerReference
+from weir.kubernetes.api.objects import ApiStruct, FinalizedMetadata
 from weir.kubernetes.api.resource_objects import ResourceClaimSpec
 from weir.kubernetes.writes.device_conditions import (
     AllocatedStatus,
@@ -34,18 +34,10 @@ TRIES = 4
 """A claim that other writers change at the same moment is read again this many times."""
 
 
-class _ClaimMetadata(ApiStruct):
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    finalizers: list[str] = field(default_factory=list)
-    owner_references: list[OwnerReference] = field(default_factory=list)
-
-
 class AllocatedClaim(ApiStruct):
     """Fields of a claim that are written."""
 
-    metadata: _ClaimMetadata
+    metadata: FinalizedMetadata
     spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
     status: AllocatedStatus = field(default_factory=AllocatedStatus)
 
@@ -113,7 +105,7 @@ async def _claim(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
     return claim
 
 
-async def _delete(api: LeaderGuard, write: AllocateClaim, meta: _ClaimMetadata) -> None:
+async def _delete(api: LeaderGuard, write: AllocateClaim, meta: FinalizedMetadata) -> None:
     """Delete a special claim without devices."""
     if FINALIZER in meta.finalizers:
         kept = [each for each in meta.finalizers if each != FINALIZER]

@@ -5,15 +5,15 @@ of the claim. The pod is bound once all of them are true. If one of its failures
 the devices are released, and the pod is placed again. All of it is in the claim: another Weir goes on there.
 """
 
+import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import field
 
 from weir.kubernetes.api.errors import ApiError
-from weir.kubernetes.api.object_numbers import seconds_of
-from weir.kubernetes.api.objects import ApiStruct
+from weir.kubernetes.api.object_numbers import moment, seconds_of
+from weir.kubernetes.api.objects import ApiStruct, ObjectCondition
 
 BINDING_TIMEOUT_S = 600.0
 """Time from the allocation within which the conditions must be true, as with Kubernetes' own scheduler."""
@@ -23,14 +23,6 @@ class DevicesPending(ApiError):
     """The devices of a claim are being prepared: the binding is tried again."""
 
 
-class DeviceCondition(ApiStruct):
-    """Condition of an allocated device."""
-
-    type: str
-    status: str
-    message: str = ""
-
-
 class DeviceStatus(ApiStruct):
     """Status of an allocated device, as its driver reports it."""
 
@@ -38,7 +30,7 @@ class DeviceStatus(ApiStruct):
     pool: str
     device: str
     share_id: str | None = field(default=None, name="shareID")
-    conditions: list[DeviceCondition] = field(default_factory=list)
+    conditions: list[ObjectCondition] = field(default_factory=list)
 
 
 class AllocatedStatus(ApiStruct):
@@ -53,7 +45,7 @@ def stamped(allocation: dict[str, Any]) -> dict[str, Any]:
     """Return an allocation with its time, if devices have conditions: the time limit counts from it."""
     if not any(each.get("bindingConditions") for each in _results(allocation)):
         return allocation
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = moment(time.time())
     return {**allocation, "allocationTimestamp": now}
 
 
@@ -83,7 +75,7 @@ def why_pending(status: AllocatedStatus) -> str:
 
 def _conditional(
     status: AllocatedStatus,
-) -> Iterator[tuple[str, dict[str, Any], dict[str, DeviceCondition]]]:
+) -> Iterator[tuple[str, dict[str, Any], dict[str, ObjectCondition]]]:
     """Yield the name, the result and the conditions of each allocated device that has binding conditions."""
     reported = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices}
     for result in _results(status.allocation or {}):

@@ -6,11 +6,12 @@ As kube-scheduler does, the condition stays true once it was: it is about the gr
 from collections.abc import Iterator
 
 from weir.api.answers import Explanation
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.translate.scheduling_groups import POD_GROUP
 from weir.kubernetes.writes.operations import ApplyObject, Write
-from weir.kubernetes.writes.status_values import cut, moment
+from weir.kubernetes.writes.status_values import cut
 
 SCHEDULED, UNSCHEDULABLE = "Scheduled", "Unschedulable"
 _TYPES = {"v1alpha2": "PodGroupScheduled"}

@@ -12,13 +12,14 @@ it looks again only if a pod changes. So the condition is written again until th
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from weir.kubernetes.admission.job_defaults import ENDED
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.objects import KubePod, Namespace
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.writes.operations import PatchStatus
@@ -110,11 +111,12 @@ def _is_kept(pod: KubePod) -> bool:
     """Return True if a Job with retries by index may keep a pod that is being deleted."""
     if pod.metadata.deletion_timestamp is None or _BY_INDEX not in pod.metadata.annotations:
         return False
-    return any(each.controller and each.kind == "Job" for each in pod.metadata.owner_references)
+    owner = pod.metadata.controller
+    return owner is not None and owner.kind == "Job"
 
 
 def _condition(namespace: str, name: str, uid: str) -> PatchStatus:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = moment(time.time())
     words = {
         "type": ENDED,
         "status": "True",

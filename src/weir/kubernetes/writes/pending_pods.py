@@ -10,13 +10,14 @@ from typing import Literal
 
 from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.translate.gates import GATED
 from weir.kubernetes.writes.condition_reasons import UNSCHEDULABLE, condition_reason
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write
 from weir.kubernetes.writes.status_fields import pending
-from weir.kubernetes.writes.status_values import cut, moment
+from weir.kubernetes.writes.status_values import cut
 
 REASON_EVERY_S, SENTENCE_EVERY_S = 1.0, 60.0
 """Shortest time between two conditions of a pod, where the reason or only the sentence has changed."""

@@ -6,8 +6,8 @@ one wrong deletion neither frees a namespace of its quota nor sends its pods to 
 
 from collections.abc import Iterable, Mapping
 
+from weir.kubernetes.api.objects import FinalizedMetadata
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.objects import QueueMetadata
 from weir.kubernetes.crd.schemas import API_VERSION, GROUP
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.quota_objects import Key, QuotaObjects
@@ -136,7 +136,7 @@ def _owner(gang: Gang) -> str:
     return f"{key.kind} {key.namespace}/{key.name}{without}"
 
 
-def _reason_to_keep(metadata: QueueMetadata, names: list[str], until: str) -> str:
+def _reason_to_keep(metadata: FinalizedMetadata, names: list[str], until: str) -> str:
     if not names:
         others = ", ".join(each for each in metadata.finalizers if each != FINALIZER)
         return (

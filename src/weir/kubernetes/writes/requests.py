@@ -5,6 +5,7 @@ knows that the write is uncertain and reads the object first.
 """
 
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from weir.kubernetes.api.errors import (
     NotFound,
     TooManyRequests,
 )
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.translate.annotations import REPORTER
@@ -177,7 +179,7 @@ def _ends(write: Evict, condition: PodCondition) -> Mapping[str, object]:
         "status": "True",
         "reason": condition.reason,
         "message": _cut(condition.message),
-        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": moment(time.time()),
     }
     return {"metadata": {"uid": write.uid}, "status": {"conditions": [body]}}
 

@@ -6,6 +6,7 @@ import msgspec
 
 from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.state.gang_workload import closed_gate, first_waiting, is_restarting
@@ -14,7 +15,7 @@ from weir.kubernetes.state.owner_fate import maker_of
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.operations import PatchStatus
-from weir.kubernetes.writes.status_values import Words, moment
+from weir.kubernetes.writes.status_values import Words
 from weir.model.reasons import ReasonCode, as_sentence
 from weir.state.events import PodKey
 

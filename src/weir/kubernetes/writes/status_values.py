@@ -1,16 +1,14 @@
 """Workloads as their objects show them: the words of a status, and differences between two of them."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
 
 from weir.api.answers import Explanation
 from weir.control.port import NOT_IDLE, IdleProgress, WorkloadProgress
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.idle_state import IdleState
 from weir.state.events import Nominated
@@ -20,19 +18,6 @@ SENTENCE_MOST = 2000
 NAMED_MOST = 16
 """Workloads and nodes that a list of an object names: a reclaim may stop thousands."""
 TROUBLES_NAMED_MAX = 4
-LATEST_S = 253402300799.0
-"""The last second that a time of the API can say, in the year 9999."""
-
-
-def moment(at_s: float) -> str:
-    """Return a time as the API writes it."""
-    return _second(int(min(max(at_s, 0.0), LATEST_S)) if math.isfinite(at_s) else int(LATEST_S))
-
-
-@lru_cache(maxsize=4096)
-def _second(at_s: int) -> str:
-    """Return a whole second as the API writes it; most times of a burst are of few seconds."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Trouble(Protocol):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from weir.api.answers import Explanation
 from weir.control.port import WorkloadProgress
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject, WorkloadSpec, WorkloadStatus
 from weir.kubernetes.crd.schemas import API_VERSION
@@ -33,7 +34,6 @@ from weir.kubernetes.writes.status_values import (
     cut,
     expected,
     life_of,
-    moment,
     plain,
 )
 from weir.model.resources import GPU, quantity, written

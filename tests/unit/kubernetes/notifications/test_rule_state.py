@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.notification_objects import (
     DELIVERIES_MAX,
@@ -20,7 +21,6 @@ from weir.kubernetes.notifications.rule_state import MESSAGE_SIZE_MAX, TRIED_MAX
 from weir.kubernetes.notifications.workload_events import WorkloadEvent, events_of
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.object_names import NAME_MOST
-from weir.kubernetes.writes.status_values import moment
 from weir.model.notifications import OutboxMessage
 
 from .rules import NOW_S, ended, read_rule, rule, running, workload
