@@ -4,7 +4,7 @@ What Weir changes in namespaces is a role of its own. It is bound in the whole c
 namespace alone. What Weir reads is bound in the whole cluster: pods of any namespace take GPUs of a node.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
@@ -17,8 +17,18 @@ from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
 from weir.kubernetes.install.monitoring import METRICS_ROLE
-from weir.kubernetes.install.parts import LABELS, Thing, thing, within
+from weir.kubernetes.install.parts import LABELS, Thing
 from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE
+from weir.kubernetes.install.roles import (
+    RBAC,
+    binding,
+    cluster_binding,
+    cluster_role,
+    may,
+    role,
+    service_account,
+    subject,
+)
 from weir.kubernetes.query.discovery import API_SERVICE, read_rules
 from weir.kubernetes.query.front_proxy import CONFIG_NAMESPACE as FRONT_PROXY_NAMESPACE
 from weir.kubernetes.translate.kinds import WorkloadKinds
@@ -27,7 +37,6 @@ SECRET = f"{NAME}-webhook"
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
 """Label of a cluster role with rights on kinds added to the table."""
 OWN_KINDS = ("departments", "projects", "topologies", "workloads")
-RBAC = "rbac.authorization.k8s.io"
 _IN_NAMESPACES, _DELETE_PODS, _EVENTS = f"{NAME}-namespaces", f"{NAME}-delete-pods", f"{NAME}-events"
 
 
@@ -38,94 +47,65 @@ def access(
 
     With `reads_receivers` it may read the Secret with receivers of every managed namespace.
     """
-    account = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    account = subject(namespace, NAME)
     aggregated = {"clusterRoleSelectors": [{"matchLabels": {MORE_KINDS: "true"}}]}
     return [
-        {**within(namespace, "v1", "ServiceAccount", NAME), "automountServiceAccountToken": False},
-        _role(NAME, *_rules_of_cluster(kinds)),
-        _bound(NAME, account),
-        thing(f"{RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated),
-        _bound(f"{NAME}-kinds", account),
-        _role(_IN_NAMESPACES, *_rules_in_namespaces(kinds)),
+        service_account(namespace, NAME),
+        cluster_role(NAME, *_rules_of_cluster(kinds)),
+        cluster_binding(NAME, account),
+        cluster_role(f"{NAME}-kinds", aggregationRule=aggregated),
+        cluster_binding(f"{NAME}-kinds", account),
+        cluster_role(_IN_NAMESPACES, *_rules_in_namespaces(kinds)),
         *_bound_where_managed(_IN_NAMESPACES, account, managed),
-        # without this role, a budget protects work over quota for ever, instead of for a while
-        _role(_DELETE_PODS, may("delete", "", "pods")),
+        # a budget protects what is borrowed for a while; without this role for good
+        cluster_role(_DELETE_PODS, may("delete", "", "pods")),
         *_bound_where_managed(_DELETE_PODS, account, managed),
         *([] if managed.are_all else _events_of_cluster(account)),
-        within(namespace, f"{RBAC}/v1", "Role", NAME, rules=_rules_at_home()),
-        {**within(namespace, f"{RBAC}/v1", "RoleBinding", NAME), **bind("Role", NAME, account)},
-        _role(METRICS_ROLE, {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}),
+        role(namespace, NAME, *_rules_at_home()),
+        binding(namespace, NAME, account),
+        cluster_role(METRICS_ROLE, {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}),
         *_roles_of_people(),
         # bound by an administrator where Weir may make the Jobs of sweeps
-        _role(f"{NAME}-sweeps", may("create delete", "batch", "jobs")),
+        cluster_role(f"{NAME}-sweeps", may("create delete", "batch", "jobs")),
         # bound in namespaces where Weir may read addresses of webhooks: one Secret by its name
-        _role(READ_ROLE, may("get", "", "secrets", names=[RULE_SECRET])),
+        cluster_role(READ_ROLE, may("get", "", "secrets", names=[RULE_SECRET])),
         *(_bound_where_managed(READ_ROLE, account, managed) if reads_receivers else []),
-        {
-            **within(FRONT_PROXY_NAMESPACE, f"{RBAC}/v1", "RoleBinding", f"{NAME}-front-proxy"),
-            **bind("Role", FRONT_PROXY_ROLE, account),
-        },
+        binding(FRONT_PROXY_NAMESPACE, f"{NAME}-front-proxy", account, role=FRONT_PROXY_ROLE),
     ]
 
 
 def _roles_of_people() -> list[Thing]:
     """Return the roles that the cluster adds to view, edit and admin."""
     return [
-        thing(
-            f"{RBAC}/v1",
-            "ClusterRole",
+        cluster_role(
             f"{NAME}-view",
-            labels={
-                **LABELS,
-                **{f"{RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
-            },
-            rules=[
-                may("get list watch", GROUP, *OWN_KINDS, CONFIGS, SHARED_NODES, SWEEPS, NOTIFICATIONS),
-                *read_rules(),
-            ],
+            may("get list watch", GROUP, *OWN_KINDS, CONFIGS, SHARED_NODES, SWEEPS, NOTIFICATIONS),
+            *read_rules(),
+            labels=_added_to("view", "edit", "admin"),
         ),
-        thing(  # people who may make Jobs may make sweeps
-            f"{RBAC}/v1",
-            "ClusterRole",
+        cluster_role(  # people who may make Jobs may make sweeps
             f"{NAME}-edit",
-            labels={**LABELS, **{f"{RBAC}/aggregate-to-{role}": "true" for role in ("edit", "admin")}},
-            rules=[may("create update patch delete deletecollection", GROUP, SWEEPS, NOTIFICATIONS)],
+            may("create update patch delete deletecollection", GROUP, SWEEPS, NOTIFICATIONS),
+            labels=_added_to("edit", "admin"),
         ),
     ]
 
 
-def _role(name: str, *rules: Thing) -> Thing:
-    return thing(f"{RBAC}/v1", "ClusterRole", name, rules=list(rules))
+def _added_to(*roles: str) -> Thing:
+    return {**LABELS, **{f"{RBAC}/aggregate-to-{role}": "true" for role in roles}}
 
 
-def _bound(role: str, account: Thing) -> Thing:
-    return {**thing(f"{RBAC}/v1", "ClusterRoleBinding", role), **bind("ClusterRole", role, account)}
-
-
-def _bound_where_managed(role: str, account: Thing, managed: ManagedNamespaces) -> list[Thing]:
+def _bound_where_managed(name: str, account: Thing, managed: ManagedNamespaces) -> list[Thing]:
     """Return the bindings of a role: one of the cluster, or one in each managed namespace."""
     if managed.are_all:
-        return [_bound(role, account)]
-    to = bind("ClusterRole", role, account)
-    return [{**within(name, f"{RBAC}/v1", "RoleBinding", role), **to} for name in managed.names]
+        return [cluster_binding(name, account)]
+    return [binding(namespace, name, account, kind="ClusterRole") for namespace in managed.names]
 
 
 def _events_of_cluster(account: Thing) -> list[Thing]:
     """Return the right to create events about objects that are in no namespace: they are in `default`."""
-    role = within("default", f"{RBAC}/v1", "Role", _EVENTS, rules=[may("create", "events.k8s.io", "events")])
-    bound = {**within("default", f"{RBAC}/v1", "RoleBinding", _EVENTS), **bind("Role", _EVENTS, account)}
-    return [role, bound]
-
-
-def bind(kind: str, role: str, account: Thing) -> Thing:
-    """Return the parts of a binding: its role and its one subject."""
-    return {"roleRef": {"apiGroup": RBAC, "kind": kind, "name": role}, "subjects": [account]}
-
-
-def may(verbs: str, group: str, *resources: str, names: Sequence[str] = ()) -> Thing:
-    """Return a rule of a role, by verbs separated by spaces."""
-    rule: Thing = {"apiGroups": [group], "resources": list(resources), "verbs": verbs.split()}
-    return {**rule, "resourceNames": list(names)} if names else rule
+    create = may("create", "events.k8s.io", "events")
+    return [role("default", _EVENTS, create), binding("default", _EVENTS, account)]
 
 
 def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:

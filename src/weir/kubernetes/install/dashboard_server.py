@@ -11,6 +11,7 @@ from weir import __version__
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.install.network import calls_policy, network_policy
 from weir.kubernetes.install.parts import Thing, probes, within
+from weir.kubernetes.install.roles import service_account
 
 DASHBOARD = f"{NAME}-dashboard"
 PORT = 8443
@@ -90,7 +91,6 @@ def dashboard_server(
     policy = "networking.k8s.io/v1"
     incoming = network_policy(CHOSEN_DASHBOARD, PORT, options.sources)
     outgoing = calls_policy(CHOSEN_DASHBOARD, options.may_call)
-    account = within(namespace, "v1", "ServiceAccount", DASHBOARD, labels=_LABELS)
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
     chosen: Thing = {
         "nodeSelector": dict(node_selector),
@@ -105,7 +105,7 @@ def dashboard_server(
         "template": {"metadata": {"labels": _LABELS}, "spec": pod},
     }
     return [
-        {**account, "automountServiceAccountToken": False},
+        service_account(namespace, DASHBOARD, labels=_LABELS),
         within(namespace, policy, "NetworkPolicy", DASHBOARD, labels=_LABELS, spec=incoming),
         within(namespace, policy, "NetworkPolicy", f"{DASHBOARD}-calls", labels=_LABELS, spec=outgoing),
         within(

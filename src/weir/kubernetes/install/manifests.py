@@ -16,7 +16,7 @@ from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
-from weir.kubernetes.install.access import OWN_KINDS, RBAC, SECRET, access, bind, may
+from weir.kubernetes.install.access import OWN_KINDS, SECRET, access
 from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
 from weir.kubernetes.install.dashboard_server import DashboardOptions, dashboard_server
 from weir.kubernetes.install.deployment import PORT, PodOptions, deployment
@@ -28,6 +28,7 @@ from weir.kubernetes.install.parts import LABELS, PRIVILEGED, RESTRICTED, Thing,
 from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
 from weir.kubernetes.install.project_leads import people
 from weir.kubernetes.install.query_api import job_messages, labelled_api_service
+from weir.kubernetes.install.roles import binding, group, may, role
 from weir.kubernetes.translate.device_list import devices_written
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.kinds import load_kinds
@@ -156,13 +157,8 @@ def _settings_for_all(of: Installation) -> list[Thing]:
             "withoutProjectExempt": ",".join(rule.exempt),
         }
         data |= {key: value for key, value in stated.items() if value}
-    rules = [may("get", "", "configmaps", names=[INSTALLATION])]
-    everyone = {"apiGroup": RBAC, "kind": "Group", "name": "system:authenticated"}
     return [
         within(of.namespace, "v1", "ConfigMap", INSTALLATION, data=data),
-        within(of.namespace, f"{RBAC}/v1", "Role", INSTALLATION, rules=rules),
-        {
-            **within(of.namespace, f"{RBAC}/v1", "RoleBinding", INSTALLATION),
-            **bind("Role", INSTALLATION, everyone),
-        },
+        role(of.namespace, INSTALLATION, may("get", "", "configmaps", names=[INSTALLATION])),
+        binding(of.namespace, INSTALLATION, group("system:authenticated")),
     ]

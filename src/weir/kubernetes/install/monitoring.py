@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.parts import CHOSEN, Thing, thing, within
+from weir.kubernetes.install.parts import CHOSEN, Thing, within
+from weir.kubernetes.install.roles import cluster_binding, service_account, subject
 
 READER = f"{NAME}-metrics-reader"
 METRICS_ROLE = f"{NAME}-metrics"
 _OPERATOR = "monitoring.coreos.com/v1"
-_RBAC = "rbac.authorization.k8s.io"
 _EVERY = "30s"
 _RUNBOOKS = "docs/how-to/kubernetes/runbooks.md"
 
@@ -135,14 +135,11 @@ ALERTS = (
 
 def monitoring(namespace: str, secret: str) -> Iterator[Thing]:
     """Yield the objects for the Prometheus operator. `secret` holds the authority of Weir's certificate."""
-    account = {"kind": "ServiceAccount", "name": READER, "namespace": namespace}
-    reader = within(namespace, "v1", "ServiceAccount", READER)
-    yield {**reader, "automountServiceAccountToken": False}
+    yield service_account(namespace, READER)
     token = within(namespace, "v1", "Secret", READER, type="kubernetes.io/service-account-token")
     token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": READER}
     yield token
-    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": METRICS_ROLE}
-    yield thing(f"{_RBAC}/v1", "ClusterRoleBinding", READER, roleRef=role, subjects=[account])
+    yield cluster_binding(READER, subject(namespace, READER), role=METRICS_ROLE)
     endpoint = {
         "port": "https",
         "scheme": "https",

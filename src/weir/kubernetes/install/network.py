@@ -36,14 +36,14 @@ def source(text: str) -> str:
 
 def network_policy(pods: Mapping[str, str], port: int, sources: Sequence[str]) -> dict[str, Any]:
     """Return the spec: reviews, probes and metrics come in on one port; only API servers are called."""
-    incoming: dict[str, Any] = {"ports": _ports([port])}
+    incoming: dict[str, Any] = {"ports": tcp_ports([port])}
     if sources:
         incoming["from"] = [_peer(each) for each in sources]
     return {
         "podSelector": {"matchLabels": dict(pods)},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [incoming],
-        "egress": [{"ports": _ports(API_SERVER_PORTS)}],
+        "egress": [{"ports": tcp_ports(API_SERVER_PORTS)}],
     }
 
 
@@ -73,16 +73,17 @@ def calls_policy(pods: Mapping[str, str], destinations: Sequence[str]) -> dict[s
     return {
         "podSelector": {"matchLabels": dict(pods)},
         "policyTypes": ["Egress"],
-        "egress": [*(_call(each) for each in destinations), {"ports": _name_ports()}],
+        "egress": [*(_call(each) for each in destinations), {"ports": name_ports()}],
     }
 
 
 def _call(text: str) -> dict[str, Any]:
     where, _, port = text.rpartition(":")
-    return {"ports": _ports([int(port)]), "to": [_peer(where)]}
+    return {"ports": tcp_ports([int(port)]), "to": [_peer(where)]}
 
 
-def _name_ports() -> list[dict[str, Any]]:
+def name_ports() -> list[dict[str, Any]]:
+    """Return the ports by which pods ask for addresses."""
     return [{"protocol": protocol, "port": port} for port in NAME_SERVER_PORTS for protocol in ("UDP", "TCP")]
 
 
@@ -92,5 +93,6 @@ def _peer(text: str) -> dict[str, Any]:
     return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": text}}}
 
 
-def _ports(numbers: Sequence[int]) -> list[dict[str, Any]]:
+def tcp_ports(numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return ports of a network policy."""
     return [{"protocol": "TCP", "port": number} for number in numbers]

@@ -12,8 +12,9 @@ from typing import Any
 from weir import __version__
 from weir.kubernetes.admission.node_tokens import ACCOUNT, AUDIENCE
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.network import NAME_SERVER_PORTS
+from weir.kubernetes.install.network import name_ports, tcp_ports
 from weir.kubernetes.install.parts import CHOSEN, Thing, thing, within
+from weir.kubernetes.install.roles import cluster_binding, cluster_role, may, service_account, subject
 
 REPLICAS = f"{NAME}-replicas"
 """A headless Service: an agent reports to every replica, because each answers questions."""
@@ -54,17 +55,13 @@ def node_agents(
     pull_secrets: Any = (),
 ) -> list[Thing]:
     """Return the DaemonSet after everything that its pods need."""
-    policy, ports = "networking.k8s.io/v1", [{"protocol": "TCP", "port": port}]
+    policy, ports = "networking.k8s.io/v1", tcp_ports([port])
     incoming = {"from": [{"podSelector": {"matchLabels": _CHOSEN}}], "ports": ports}
     reports = {"podSelector": {"matchLabels": CHOSEN}, "policyTypes": ["Ingress"], "ingress": [incoming]}
-    names = [
-        {"protocol": protocol, "port": each} for each in NAME_SERVER_PORTS for protocol in ("UDP", "TCP")
-    ]
-    kubelets = [{"protocol": "TCP", "port": KUBELET_PORT}]
     outgoing = [
         {"to": [{"podSelector": {"matchLabels": CHOSEN}}], "ports": ports},
-        {"ports": names},
-        {"ports": kubelets},
+        {"ports": name_ports()},
+        {"ports": tcp_ports([KUBELET_PORT])},
     ]
     calls = {
         "podSelector": {"matchLabels": _CHOSEN},
@@ -78,11 +75,9 @@ def node_agents(
         "ports": [{"name": "https", "port": port, "targetPort": "https", "protocol": "TCP"}],
     }
     return [
-        {
-            **within(namespace, "v1", "ServiceAccount", ACCOUNT, labels=_LABELS),
-            "automountServiceAccountToken": False,
-        },
-        *_rights(namespace),
+        service_account(namespace, ACCOUNT, labels=_LABELS),
+        cluster_role(ACCOUNT, may("get", "", "nodes/metrics"), labels=_LABELS),
+        cluster_binding(ACCOUNT, subject(namespace, ACCOUNT), labels=_LABELS),
         within(namespace, "v1", "Service", REPLICAS, spec=service),
         within(namespace, policy, "NetworkPolicy", f"{ACCOUNT}-reports", spec=reports),
         within(namespace, policy, "NetworkPolicy", ACCOUNT, labels=_LABELS, spec=calls),
@@ -157,18 +152,6 @@ def _daemon_set(
         "template": {"metadata": {"labels": _LABELS}, "spec": pod},
     }
     return within(namespace, "apps/v1", "DaemonSet", ACCOUNT, labels=_LABELS, spec=spec)
-
-
-def _rights(namespace: str) -> list[Thing]:
-    """Return the right to read the metrics of kubelets."""
-    rbac = "rbac.authorization.k8s.io"
-    rule = {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]}
-    account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
-    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT}
-    return [
-        thing(f"{rbac}/v1", "ClusterRole", ACCOUNT, labels=_LABELS, rules=[rule]),
-        thing(f"{rbac}/v1", "ClusterRoleBinding", ACCOUNT, labels=_LABELS, roleRef=role, subjects=[account]),
-    ]
 
 
 def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Thing:

@@ -8,7 +8,8 @@ other namespaces.
 from collections.abc import Iterator
 from typing import Any
 
-from weir.kubernetes.install.policy_expressions import Policy, Refusal, quoted, refusing_policy
+from weir.kubernetes.crd.schemas import GROUP
+from weir.kubernetes.install.policy_expressions import Policy, Refusal, match_rule, quoted, refusing_policy
 from weir.kubernetes.translate.annotations import USER
 from weir.kubernetes.translate.kind_table import built_in
 
@@ -22,14 +23,14 @@ _NO_CONTROLLER = f"!{_USER}.startsWith('system:') || {_USER}.startsWith({_OWN_AC
 def person_policies() -> Iterator[Policy]:
     """Return the policies for objects other than pods, and for the templates in schedules and sweeps."""
     owners = sorted({(kind.group, kind.resource) for kind in built_in()} | {("batch", "cronjobs")})
-    changes = [_rule("weir.dev", ["sweeps"])]
+    changes = [_writes(GROUP, "sweeps")]
     changes += [
-        _rule(group, [resource, f"{resource}/status"])
+        _writes(group, resource, f"{resource}/status")
         for group, resource in owners
         if (group, resource) != ("", "pods")
     ]
     yield refusing_policy("user", changes, forged_person())
-    templates = [_rule("batch", ["cronjobs"]), _rule("weir.dev", ["sweeps"])]
+    templates = [_writes("batch", "cronjobs"), _writes(GROUP, "sweeps")]
     yield refusing_policy("template-user", templates, forged_person(_TEMPLATE))
 
 
@@ -52,6 +53,5 @@ def _is_forged(metadata: str, part: str) -> str:
     return f"({now} != {was} && {now}.orValue('') != {_USER})"
 
 
-def _rule(group: str, resources: list[str]) -> dict[str, Any]:
-    operations = ["CREATE", "UPDATE"]
-    return {"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": resources}
+def _writes(group: str, *resources: str) -> dict[str, Any]:
+    return match_rule(group, ["CREATE", "UPDATE"], resources) | {"apiVersions": ["*"]}

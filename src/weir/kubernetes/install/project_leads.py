@@ -10,12 +10,18 @@ from collections.abc import Iterator
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.definitions import project_fields
 from weir.kubernetes.crd.schemas import GROUP, VERSION
-from weir.kubernetes.install.parts import LABELS, Thing, thing
+from weir.kubernetes.install.parts import LABELS, Thing
+from weir.kubernetes.install.policy_expressions import (
+    binding_object,
+    checking_policy,
+    match_rule,
+    quoted,
+)
+from weir.kubernetes.install.roles import cluster_role, may
 from weir.kubernetes.query.discovery import read_rules
 
 SET_QUOTA = "set-quota"
 ADMIN_ROLE = f"{NAME}-project-admin"
-_POLICIES = "admissionregistration.k8s.io/v1"
 _FREE = ("times",)
 """Fields of a project's spec that a lead may change."""
 
@@ -25,63 +31,24 @@ def people(own_kinds: tuple[str, ...], account: str) -> Iterator[Thing]:
 
     Weir's own account is left to a policy of its own, which lets it change less.
     """
-    rules = [
-        {
-            "apiGroups": [GROUP],
-            "resources": ["projects", "departments", "topologies"],
-            "verbs": ["create", "update", "patch", "delete", SET_QUOTA],
-        },
-        {"apiGroups": [GROUP], "resources": list(own_kinds), "verbs": ["get", "list", "watch"]},
+    yield cluster_role(
+        ADMIN_ROLE,
+        may(f"create update patch delete {SET_QUOTA}", GROUP, "projects", "departments", "topologies"),
+        may("get list watch", GROUP, *own_kinds),
         *read_rules(),
-    ]
-    yield thing("rbac.authorization.k8s.io/v1", "ClusterRole", ADMIN_ROLE, rules=rules)
-    name = f"{NAME}-project-leads"
-    yield {
-        "apiVersion": _POLICIES,
-        "kind": "ValidatingAdmissionPolicy",
-        **_named(name),
-        "spec": _policy(account),
-    }
-    spec = {"policyName": name, "validationActions": ["Deny", "Audit"]}
-    yield {
-        "apiVersion": _POLICIES,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        **_named(name),
-        "spec": spec,
-    }
-
-
-def _named(name: str) -> Thing:
-    return {"metadata": {"name": name, "labels": LABELS}}
-
-
-def _policy(account: str) -> Thing:
+    )
     fixed = [field for field in project_fields() if field not in _FREE]
     same = " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in fixed)
-    may = (
+    administers = (
         f"authorizer.group('{GROUP}').resource('projects').name(request.name).check('{SET_QUOTA}').allowed()"
     )
-    rule = {
-        "apiGroups": [GROUP],
-        "apiVersions": [VERSION],
-        "operations": ["UPDATE"],
-        "resources": ["projects"],
-    }
-    message = (
-        f"A lead of a project may change {', '.join(f'spec.{field}' for field in _FREE)} alone: "
-        f"the rest needs the verb {SET_QUOTA}, which the ClusterRole {ADMIN_ROLE} has."
+    policy = checking_policy(
+        "project-leads",
+        [match_rule(GROUP, ["UPDATE"], ["projects"]) | {"apiVersions": [VERSION]}],
+        conditions=[("is-a-person", f"request.userInfo.username != {quoted(account)}")],
+        expression=f"{same} || {administers}",
+        message=f"A lead of a project may change {', '.join(f'spec.{field}' for field in _FREE)} alone: "
+        f"the rest needs the verb {SET_QUOTA}, which the ClusterRole {ADMIN_ROLE} has.",
     )
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [
-            {"name": "is-a-person", "expression": f"request.userInfo.username != '{account}'"}
-        ],
-        "validations": [
-            {
-                "expression": f"{same} || {may}",
-                "message": message,
-                "reason": "Forbidden",
-            }
-        ],
-    }
+    for each in (policy, binding_object(policy)):
+        yield {**each, "metadata": {**each["metadata"], "labels": LABELS}}

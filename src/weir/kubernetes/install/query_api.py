@@ -1,7 +1,8 @@
 """Objects of the aggregated API in an installation."""
 
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.parts import LABELS, Thing, thing
+from weir.kubernetes.install.parts import LABELS, Thing
+from weir.kubernetes.install.roles import cluster_binding, cluster_role, group, may
 from weir.kubernetes.query.discovery import GROUP, MESSAGES, api_service
 
 FRONT_PROXY_ROLE = "extension-apiserver-authentication-reader"
@@ -16,21 +17,5 @@ def labelled_api_service(namespace: str) -> Thing:
 
 def job_messages() -> list[Thing]:
     """Return the role by which every pod may send messages about itself, and its binding."""
-    rbac = "rbac.authorization.k8s.io"
-    name, (resource, verbs) = f"{NAME}-jobs", (MESSAGES.name, list(MESSAGES.verbs))
-    accounts = {"apiGroup": rbac, "kind": "Group", "name": "system:serviceaccounts"}
-    return [
-        thing(
-            f"{rbac}/v1",
-            "ClusterRole",
-            name,
-            rules=[{"apiGroups": [GROUP], "resources": [resource], "verbs": verbs}],
-        ),
-        thing(
-            f"{rbac}/v1",
-            "ClusterRoleBinding",
-            name,
-            roleRef={"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-            subjects=[accounts],
-        ),
-    ]
+    name, right = f"{NAME}-jobs", may(" ".join(MESSAGES.verbs), GROUP, MESSAGES.name)
+    return [cluster_role(name, right), cluster_binding(name, group("system:serviceaccounts"))]

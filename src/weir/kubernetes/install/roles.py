@@ -1,0 +1,56 @@
+"""Service accounts, roles and their bindings as objects."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from weir.kubernetes.install.parts import Thing, thing, within
+
+RBAC = "rbac.authorization.k8s.io"
+_API = f"{RBAC}/v1"
+
+
+def service_account(namespace: str, name: str, **more: Any) -> Thing:
+    """Return an account whose token a pod gets only if it asks for it."""
+    account = within(namespace, "v1", "ServiceAccount", name, **more)
+    return {**account, "automountServiceAccountToken": False}
+
+
+def subject(namespace: str, account: str) -> Thing:
+    """Return a service account as the subject of a binding."""
+    return {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+
+
+def group(name: str) -> Thing:
+    """Return a group of users as the subject of a binding."""
+    return {"apiGroup": RBAC, "kind": "Group", "name": name}
+
+
+def may(verbs: str, group: str, *resources: str, names: Sequence[str] = ()) -> Thing:
+    """Return a rule of a role, by verbs separated by spaces."""
+    rule: Thing = {"apiGroups": [group], "resources": list(resources), "verbs": verbs.split()}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def cluster_role(name: str, *rules: Thing, **more: Any) -> Thing:
+    """Return a role of the whole cluster. One without rules gets those of other roles."""
+    stated: Thing = {"rules": list(rules)} if rules else {}
+    return thing(_API, "ClusterRole", name, **(stated | more))
+
+
+def role(namespace: str, name: str, *rules: Thing) -> Thing:
+    """Return a role of a namespace."""
+    return within(namespace, _API, "Role", name, rules=list(rules))
+
+
+def cluster_binding(name: str, to: Thing, *, role: str = "", **more: Any) -> Thing:
+    """Return the binding of a cluster role in the whole cluster. It has the name of the role by default."""
+    return thing(_API, "ClusterRoleBinding", name, **more, **_bound("ClusterRole", role or name, to))
+
+
+def binding(namespace: str, name: str, to: Thing, *, role: str = "", kind: str = "Role") -> Thing:
+    """Return the binding of a role, or of a cluster role, in a namespace."""
+    return within(namespace, _API, "RoleBinding", name, **_bound(kind, role or name, to))
+
+
+def _bound(kind: str, role: str, to: Thing) -> Thing:
+    return {"roleRef": {"apiGroup": RBAC, "kind": kind, "name": role}, "subjects": [to]}
