@@ -37,7 +37,8 @@ from bench.processes import cpu_s, memory_mib
 from bench.tables import show
 from weir.kubernetes.admission.node_tokens import ACCOUNT, AUDIENCE
 from weir.kubernetes.node.report_sender import NotDelivered, ReportSender
-from weir.kubernetes.usage.node_reports import DeviceReport, NodeReport, PodMemory, PodReport
+from weir.kubernetes.usage.node_reports import NodeReport, PodMemory, PodReport
+from weir.kubernetes.usage.pod_metrics import DeviceMetrics
 
 EVERY_S = 30.0
 SENDERS = 64
@@ -138,7 +139,7 @@ def report(at: int, turn: int) -> NodeReport:
         PodReport(
             f"team-{at % 20}",
             name,
-            [DeviceReport(device, f"GPU-{at:05d}-{device}-0a6b3d5e-4000", use, use, 40 << 30)],
+            [DeviceMetrics(device, f"GPU-{at:05d}-{device}-0a6b3d5e-4000", use, use, 40 << 30)],
             cores=3.25,
             disk=1e6 * use,
             network=2e6 * use,

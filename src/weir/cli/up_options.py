@@ -139,7 +139,7 @@ def process_options(
         ValueError: an option can't be read; the sentence names it.
     """
     from weir.cli import kube_options as check
-    from weir.kubernetes.crd.scheduler_settings import SHARED_NODES_MAX, SharedNodeRules
+    from weir.kubernetes.crd.scheduler_settings import SHARED_NODES_MAX, SchedulerSettings, SharedNodeRules
     from weir.kubernetes.process.process_options import ProcessOptions
     from weir.kubernetes.translate.device_list import read_devices
     from weir.kubernetes.translate.device_resources import DeviceResources
@@ -162,11 +162,13 @@ def process_options(
             None if cluster.managed_namespaces is None else cluster.managed_namespaces.split(",")
         ),
         elects=elects,
-        devices=DeviceResources() if devices is None else check.one("--devices", read_devices, devices),
+        settings=SchedulerSettings(
+            devices=DeviceResources() if devices is None else check.one("--devices", read_devices, devices),
+            overcommit_grace_s=_span_s("--overcommit-grace", cluster.overcommit_grace),
+            shared_nodes=SharedNodeRules(max=min(cluster.shared_nodes, SHARED_NODES_MAX)),
+            without_project=rule,
+        ),
         opening=served,
-        overcommit_grace_s=_span_s("--overcommit-grace", cluster.overcommit_grace),
-        shared_nodes=SharedNodeRules(max=min(cluster.shared_nodes, SHARED_NODES_MAX)),
-        without_project=rule,
         history=_history(cluster, state),
     )
 

@@ -78,10 +78,10 @@ class SchedulerConfigSpec(WrittenSettings):
 class SchedulerSettings:
     """Settings of a scheduler. `kinds` are an administrator's entries for the table, as text."""
 
-    policy: Policy
+    policy: Policy = field(default_factory=Policy)
     kinds: str | None = None
     devices: DeviceResources = field(default_factory=DeviceResources)
-    overcommit_grace_s: float = GRACE_S
+    overcommit_grace_s: float = GRACE_S  # before pods stop on a node with too many devices in use
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)
     without_project: WithoutProject = IGNORE
     scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too

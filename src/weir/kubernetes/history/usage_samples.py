@@ -1,12 +1,11 @@
 """Use of GPUs in a period as rows for the database, from the past that a replica has in memory."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from weir.api.answers import QueueRow
 from weir.kubernetes.query.past_workloads import USE_S, UsageHistoryEntry
-from weir.kubernetes.query.recent_usage import evictions_between, over_quota_s
+from weir.kubernetes.query.recent_usage import evictions_between, over_quota_s, quota_of
 from weir.store import UsageSample, UsageSamples
 
 STEP_S = float(USE_S)
@@ -42,7 +41,7 @@ def usage_samples(
     for (project, _, namespace, _, _), gpu_s in held.items():
         by_namespace[project, namespace] += gpu_s
     over = {
-        key: over_quota_s(projects[key[0]], _quota(queues, key[0]), since_s, until_s, key[1])
+        key: over_quota_s(projects[key[0]], quota_of(queues, key[0]), since_s, until_s, key[1])
         for key, gpu_s in by_namespace.items()
         if gpu_s
     }
@@ -99,8 +98,3 @@ def _held(entries: Sequence[UsageHistoryEntry], since_s: float, until_s: float) 
         for each in entries
         for start_s, end_s, span in each.between(since_s, until_s)
     )
-
-
-def _quota(queues: Mapping[str, QueueRow], project: str) -> float:
-    row = queues.get(project)
-    return math.inf if row is None else row.quota.get("gpu", math.inf)

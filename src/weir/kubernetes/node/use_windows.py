@@ -7,7 +7,8 @@ from typing import Protocol
 
 from weir.kubernetes.node.gpu_holders import PodDevice, WholeGpu
 from weir.kubernetes.node.kubelet_metrics import PodLoad
-from weir.kubernetes.usage.node_reports import DeviceReport, NodeReport, PodReport
+from weir.kubernetes.usage.node_reports import NodeReport, PodReport
+from weir.kubernetes.usage.pod_metrics import DeviceMetrics
 
 
 class GpuActivity(Protocol):
@@ -75,18 +76,18 @@ class UseWindows:
         """
         windows, before = self._windows, self._before
         self._windows, self._before = defaultdict(_Window), frozenset(devices)
-        pods: defaultdict[tuple[str, str], list[DeviceReport]] = defaultdict(list)
+        pods: defaultdict[tuple[str, str], list[DeviceMetrics]] = defaultdict(list)
         for place, device in enumerate(devices):
             window = None
             if device.gpu is not None and device in before:
                 window = windows.get(device.gpu.uuid)
             number = place if device.gpu is None else device.gpu.index
-            pods[device.namespace, device.pod].append(_device_report(number, device.name, window))
+            pods[device.namespace, device.pod].append(_device_metrics(number, device.name, window))
         known = loads or {}
         return NodeReport([PodReport(*pod, found, *known.get(pod, PodLoad())) for pod, found in pods.items()])
 
 
-def _device_report(number: int, name: str, window: _Window | None) -> DeviceReport:
+def _device_metrics(number: int, name: str, window: _Window | None) -> DeviceMetrics:
     if window is None or window.is_unknown or not window.count:
-        return DeviceReport(number, name)
-    return DeviceReport(number, name, window.total / window.count, window.peak, window.memory)
+        return DeviceMetrics(number, name)
+    return DeviceMetrics(number, name, window.total / window.count, window.peak, window.memory)

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,9 +66,9 @@ def run(
     sys.setswitchinterval(SWITCH_S)
     try:
         if policy_file is not None:
-            options.policy = read_policy(policy_file)
+            options.settings = replace(options.settings, policy=read_policy(policy_file))
         if kinds_file is not None:
-            options.kinds = kinds_file.read_text("utf-8")
+            options.settings = replace(options.settings, kinds=kinds_file.read_text("utf-8"))
         if notifications_file is not None:
             options.notifications = read_notification_settings(notifications_file)
         asyncio.run(_serve(options))

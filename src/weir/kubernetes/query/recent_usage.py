@@ -5,9 +5,11 @@ times, so that a replica that has just begun knows the past of every workload wh
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from weir.api.answers import QueueRow
 from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.node_usage import gpus_by_node
@@ -113,6 +115,12 @@ class RecentUsage:
 
 def _copy(past: UsageHistoryEntry) -> UsageHistoryEntry:
     return replace(past, spans=[*past.spans], evictions=[*past.evictions], uses={**past.uses})
+
+
+def quota_of(queues: Mapping[str, QueueRow], project: str) -> float:
+    """Return the quota of GPUs of a project; infinity if it has none."""
+    row = queues.get(project)
+    return math.inf if row is None else row.quota.get("gpu", math.inf)
 
 
 def over_quota_s(

@@ -19,6 +19,7 @@ from weir.kubernetes.query.recent_usage import (
     RecentUsage,
     evictions_between,
     over_quota_s,
+    quota_of,
 )
 from weir.kubernetes.query.refusals import QueryRefused
 
@@ -194,7 +195,7 @@ def _sums(
         "used_gpu_s": used_gpu_s if seen_gpu_s else None,
         "idle_gpu_s": max(0.0, seen_gpu_s - used_gpu_s) if seen_gpu_s else None,
         "over_quota_gpu_s": sum(
-            over_quota_s(each, _quota(queues, project), since_s, until_s, namespace)
+            over_quota_s(each, quota_of(queues, project), since_s, until_s, namespace)
             for project, each in by_project.items()
         ),
         "waiting_s": sum(end_s - start_s for start_s, end_s, span in spans if span.waits),
@@ -202,11 +203,6 @@ def _sums(
         "ended": sum(each.ended_s is not None and since_s <= each.ended_s < until_s for each in mine),
         "preempted": sum(1 for _ in evictions_between(mine, since_s, until_s)),
     }
-
-
-def _quota(queues: Mapping[str, QueueRow], project: str) -> float:
-    row = queues.get(project)
-    return math.inf if row is None else row.quota.get("gpu", math.inf)
 
 
 def _history_row(

@@ -120,8 +120,8 @@ def _uses(members: Sequence[DeviceHolder], found: Mapping[Pod, PodMetrics]) -> l
         if len(measured) > len(pod.devices):
             measured = ()  # an earlier pod had this name: the series can't be told apart
         for at, index in enumerate(pod.devices):
-            one = measured[at] if at < len(measured) else DeviceMetrics((0, ""), None, None)
-            name = f"GPU {one.place[0]} of {pod.name}" if one.place[1] else f"a GPU of {pod.name}"
+            one = measured[at] if at < len(measured) else DeviceMetrics(0, "")
+            name = f"GPU {one.number} of {pod.name}" if one.uuid else f"a GPU of {pod.name}"
             uses.append(_Use((pod.node, index), name, one))
     return uses
 
@@ -129,7 +129,7 @@ def _uses(members: Sequence[DeviceHolder], found: Mapping[Pod, PodMetrics]) -> l
 def _sightings(uses: Sequence[_Use], reading: ActivityReading) -> Iterator[tuple[Place, DeviceSighting]]:
     state, quiet = "" if reading.state is None else reading.state.value, frozenset(reading.quiet_devices)
     for place, name, one in uses:
-        yield place, DeviceSighting(one.use, one.memory, "quiet" if name in quiet else state)
+        yield place, DeviceSighting(one.use, one.memory_used, "quiet" if name in quiet else state)
 
 
 def _sample(
@@ -169,7 +169,7 @@ def _workload_use(
 ) -> MeasuredUse:
     known = [one.use for _, _, one in uses if one.use is not None]
     fraction = sum(known) / len(known) if known and len(known) == len(uses) else None
-    memory = _sum([one.memory for _, _, one in uses]) if uses else None
+    memory = _sum([one.memory_used for _, _, one in uses]) if uses else None
     return MeasuredUse(
         fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s, memory, cores
     )

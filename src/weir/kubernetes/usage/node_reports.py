@@ -24,20 +24,9 @@ LIMITED_MAX = 1024
 """Pods of a report whose memory the driver limits."""
 Uid = Annotated[str, Meta(max_length=64)]
 Name = Annotated[str, Meta(max_length=253)]
-Fraction = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[int, Meta(ge=0, le=1 << 50)]
 Rate = Annotated[float, Meta(ge=0, le=1e15)]
 Number = Annotated[int, Meta(ge=0, le=4096)]
-
-
-class DeviceReport(Struct, rename="camel"):
-    """A device of a pod. Values that the agent can't measure for this pod alone are None."""
-
-    number: Number
-    uuid: Annotated[str, Meta(max_length=128)]
-    use: Fraction | None = None
-    peak: Fraction | None = None
-    memory_used: Amount | None = None
 
 
 class PodReport(Struct, rename="camel"):
@@ -45,7 +34,7 @@ class PodReport(Struct, rename="camel"):
 
     namespace: Name
     name: Name
-    devices: Annotated[list[DeviceReport], Meta(max_length=256)] = []
+    devices: Annotated[list[DeviceMetrics], Meta(max_length=256)] = []
     cores: Rate | None = None
     disk: Rate | None = None
     network: Rate | None = None
@@ -132,10 +121,9 @@ class NodeReports:
 
 
 def _metrics(pod: PodReport) -> PodMetrics:
-    devices = (
-        DeviceMetrics((each.number, each.uuid), each.use, each.peak, each.memory_used) for each in pod.devices
+    return PodMetrics(
+        tuple(sorted(pod.devices, key=lambda each: each.place)), pod.cores, pod.disk, pod.network
     )
-    return PodMetrics(tuple(sorted(devices, key=lambda each: each.place)), pod.cores, pod.disk, pod.network)
 
 
 def _memory(report: NodeReport, at_s: float) -> NodeMemory:

@@ -8,7 +8,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
+
+from msgspec import Meta, Struct
 
 from weir.kubernetes.crd.usage_settings import UsageSettings
 from weir.kubernetes.usage.series import Series
@@ -21,6 +23,7 @@ MEMORY_MIB_MAX = float(1 << 24)
 _EXCESS = 1.01
 _PART_LABELS = ("GPU_I_ID", "GPU_I_PROFILE", "vgpu")
 _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+Fraction = Annotated[float, Meta(ge=0, le=1)]
 Pod = tuple[str, str]
 """Namespace and name."""
 
@@ -37,14 +40,19 @@ class SeriesSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMetrics:
-    """A device of a pod. `use` is its mean and `peak` its highest use, 0 to 1; None: unknown."""
+class DeviceMetrics(Struct, rename="camel", frozen=True):
+    """A device of a pod, as agents of nodes report it, too. Values that aren't of this pod alone are None."""
 
-    place: tuple[int, str]  # index on the node, and name
-    use: float | None
-    peak: float | None
-    memory: int | None = None  # bytes in use
+    number: Annotated[int, Meta(ge=0, le=4096)]
+    uuid: Annotated[str, Meta(max_length=128)]
+    use: Fraction | None = None  # its mean
+    peak: Fraction | None = None
+    memory_used: Annotated[int, Meta(ge=0, le=1 << 50)] | None = None  # bytes
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Return its number on the node, and its name."""
+        return self.number, self.uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +157,12 @@ def _number(text: str) -> int:
 
 
 def _device_metrics(name: str, device: _DeviceSeries, *, is_shared: bool) -> DeviceMetrics:
-    place = (device.number, name)
     values = device.activity or device.utilization
     if device.is_part or device.is_wrong or is_shared or not values:
-        return DeviceMetrics(place, None, None)
+        return DeviceMetrics(device.number, name)
     return DeviceMetrics(
-        place,
+        device.number,
+        name,
         min(1.0, sum(values) / len(values)),
         min(1.0, max(device.activity + device.utilization)),
         None if device.memory is None else int(device.memory[1]) << 20,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from weir.kubernetes.node.gpu_holders import PodDevice, WholeGpu
 from weir.kubernetes.node.use_windows import UseWindows
-from weir.kubernetes.usage.node_reports import DeviceReport, NodeReport
+from weir.kubernetes.usage.node_reports import NodeReport
+from weir.kubernetes.usage.pod_metrics import DeviceMetrics
 
 GPU = WholeGpu("GPU-a", 3, 3)
 HELD = PodDevice("team", "runs", "GPU-a", GPU)
@@ -30,7 +31,7 @@ class Driver:
         return [(GPU.uuid, self.now)]
 
 
-def reported(windows: UseWindows, *samples: Activity, held: PodDevice = HELD) -> DeviceReport:
+def reported(windows: UseWindows, *samples: Activity, held: PodDevice = HELD) -> DeviceMetrics:
     driver = Driver()
     for driver.now in samples:
         windows.sample(driver)
@@ -48,7 +49,7 @@ def begun() -> UseWindows:
 
 def test_the_use_is_the_mean_of_the_samples_and_the_peak_the_highest() -> None:
     device = reported(begun(), Activity(0.2), Activity(0.6, memory_used=7))
-    assert device == DeviceReport(3, "GPU-a", 0.4, 0.6, 7)
+    assert device == DeviceMetrics(3, "GPU-a", 0.4, 0.6, 7)
     measured = reported(begun(), Activity(1.0, mean=0.1), Activity(0.0, mean=0.3))
     assert (measured.use, measured.peak) == (0.2, 1.0), "the mean over the time counts before a look"
 
@@ -62,7 +63,7 @@ def test_quiet_is_zero_and_unmeasured_is_unknown() -> None:
         (Activity(-1.0),),
         (Activity(7.0),),
     ):
-        assert reported(begun(), *samples) == DeviceReport(3, "GPU-a"), samples
+        assert reported(begun(), *samples) == DeviceMetrics(3, "GPU-a"), samples
 
 
 def test_a_device_counts_only_if_its_pod_held_it_all_the_time() -> None:
@@ -78,5 +79,5 @@ def test_a_device_without_a_gpu_is_unknown_and_nothing_held_is_nothing_reported(
     part = PodDevice("team", "runs", "MIG-1", None)
     windows = UseWindows()
     windows.report([part])
-    assert reported(windows, Activity(0.5), held=part) == DeviceReport(0, "MIG-1")
+    assert reported(windows, Activity(0.5), held=part) == DeviceMetrics(0, "MIG-1")
     assert windows.report([]) == NodeReport([])

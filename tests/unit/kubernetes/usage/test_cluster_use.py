@@ -24,7 +24,7 @@ def pod(
 def metrics(
     *uses: float | None, cores: float | None = 0.0, network: float | None = 0.0, disk: float | None = 0.0
 ) -> PodMetrics:
-    devices = tuple(DeviceMetrics((at, f"GPU-{at}"), use, use, 1 << 20) for at, use in enumerate(uses))
+    devices = tuple(DeviceMetrics(at, f"GPU-{at}", use, use, 1 << 20) for at, use in enumerate(uses))
     return PodMetrics(devices, cores, disk, network)
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from weir.kubernetes.usage.held_pods import DeviceHolder
-from weir.kubernetes.usage.node_reports import STALE_S, DeviceReport, NodeReport, NodeReports, PodReport
+from weir.kubernetes.usage.node_reports import STALE_S, NodeReport, NodeReports, PodReport
 from weir.kubernetes.usage.pod_metrics import DeviceMetrics
 from weir.model.workloads import WorkloadType
 
@@ -24,7 +24,7 @@ def holder(name: str, node: str) -> DeviceHolder:
 
 
 def report(*names: str, use: float | None = 0.5) -> NodeReport:
-    return NodeReport([PodReport("team", name, [DeviceReport(0, "GPU-a", use, use, 9)]) for name in names])
+    return NodeReport([PodReport("team", name, [DeviceMetrics(0, "GPU-a", use, use, 9)]) for name in names])
 
 
 def test_a_report_counts_for_the_pods_of_its_own_node() -> None:
@@ -33,7 +33,7 @@ def test_a_report_counts_for_the_pods_of_its_own_node() -> None:
     reports.take("n1", report("a", "b"))
     found = reports.read([holder("a", "n1"), holder("b", "n2"), holder("c", "n1")]).pods
     assert found.keys() == {("team", "a")}
-    assert found["team", "a"].devices == (DeviceMetrics((0, "GPU-a"), 0.5, 0.5, 9),)
+    assert found["team", "a"].devices == (DeviceMetrics(0, "GPU-a", 0.5, 0.5, 9),)
     assert reports.exist
 
 

@@ -47,7 +47,7 @@ def test_activity_comes_before_utilization_and_the_peak_is_of_both() -> None:
     (only,) = found
     assert only.place == (0, "GPU-1")
     assert only.use == pytest.approx(0.3)
-    assert (only.peak, only.memory) == (0.9, 200 << 20)
+    assert (only.peak, only.memory_used) == (0.9, 200 << 20)
 
 
 def test_labels_of_a_server_that_honours_them_are_read_too() -> None:

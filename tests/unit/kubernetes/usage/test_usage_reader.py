@@ -16,8 +16,8 @@ from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.usage.cluster_use import ClusterUse, DeviceSighting
-from weir.kubernetes.usage.node_reports import DeviceReport, NodeReport, NodeReports, PodReport
-from weir.kubernetes.usage.pod_metrics import read_pods
+from weir.kubernetes.usage.node_reports import NodeReport, NodeReports, PodReport
+from weir.kubernetes.usage.pod_metrics import DeviceMetrics, read_pods
 from weir.kubernetes.usage.prometheus_api import PrometheusApi
 from weir.kubernetes.usage.series import PrometheusFailed, Series
 from weir.kubernetes.usage.usage_reader import (
@@ -162,7 +162,7 @@ def test_reports_of_nodes_count_where_no_server_is_named() -> None:
     assert not reader.has_source(unnamed)
 
     def report(node: str, use: float | None) -> DeviceSighting:
-        device = DeviceReport(0, "GPU-1", use, use, 1 << 30)
+        device = DeviceMetrics(0, "GPU-1", use, use, 1 << 30)
         reports.take(node, NodeReport([PodReport("team", "runs", [device])]))
         reader.look(unnamed)
         return rig.use.devices["n", 0]
@@ -179,7 +179,7 @@ def test_reports_of_nodes_count_where_no_server_is_named() -> None:
         assert report("n", 0.0).use == 0.0
     assert rig.state() is Activity.UNKNOWN, "its processors and its network aren't measured"
     assert rig.evictions() == []
-    device = DeviceReport(0, "GPU-1", 0.0, 0.0, 1 << 30)
+    device = DeviceMetrics(0, "GPU-1", 0.0, 0.0, 1 << 30)
     quiet = PodReport("team", "runs", [device], cores=0.0, network=0.0)
     for _ in range(200):
         rig.now_s += EVERY_S
