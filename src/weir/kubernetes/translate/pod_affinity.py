@@ -273,30 +273,27 @@ def _by_words(rule: PodAffinityRule) -> tuple[str, str, str, int]:
 def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
     """Yield the rules of a pod, each with the label set it counts."""
     affinity = pod.spec.affinity
-    near = affinity.pod_affinity if affinity is not None else None
-    away = affinity.pod_anti_affinity if affinity is not None else None
-    if near is not None:
-        # As in Kubernetes, a pod counts if it matches all required terms
-        mark = _mark(_crowd(term, pod) for term in near.required)
-        for term in near.required:
+    if affinity is not None and affinity.pod_affinity is not None:
+        # Kubernetes counts those pods that all required terms match
+        required = affinity.pod_affinity.required
+        mark = _mark(_crowd(term, pod) for term in required)
+        for term in required:
             yield mark, PodAffinityRule("affinity", _name(mark), term.topology_key)
-        for wish in near.preferred:
-            yield from _single(
-                _crowd(wish.pod_affinity_term, pod), "affinity", wish.pod_affinity_term, wish.weight
-            )
-    if away is not None:
-        for term in away.required:
-            yield from _single(_crowd(term, pod), "anti_affinity", term, 0)
-        for wish in away.preferred:
-            yield from _single(
-                _crowd(wish.pod_affinity_term, pod), "anti_affinity", wish.pod_affinity_term, wish.weight
-            )
+    for crowd, rule in _both_ways(pod):
+        mark = LabelSet((crowd,))
+        yield mark, PodAffinityRule(rule.kind, mark.name, rule.topology, rule.weight)
     for constraint in pod.spec.topology_spread_constraints:
         yield _spread(constraint, pod)
 
 
 def _returned(pod: KubePod) -> Iterator[LabelSet]:
     """Yield the label sets under which a pod's own rules apply to other pods, where rules work both ways."""
+    for crowd, rule in _both_ways(pod):
+        yield LabelSet((crowd,), rule)
+
+
+def _both_ways(pod: KubePod) -> Iterator[tuple[PodSelector, SymmetricRule]]:
+    """Yield the rules of a pod that work both ways, each with its selector, if that matches any pod."""
     affinity = pod.spec.affinity
     near = affinity.pod_affinity if affinity is not None else None
     away = affinity.pod_anti_affinity if affinity is not None else None
@@ -309,16 +306,7 @@ def _returned(pod: KubePod) -> Iterator[LabelSet]:
     for kind, term, weight in terms:
         crowd = _crowd(term, pod)
         if crowd is not None:
-            yield LabelSet((crowd,), SymmetricRule(kind, term.topology_key, weight))
-
-
-def _single(
-    crowd: PodSelector | None, kind: Literal["affinity", "anti_affinity"], term: PodAffinityTerm, weight: int
-) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
-    """Yield the rule about one selector; nothing if it matches no pod."""
-    if crowd is not None:
-        mark = LabelSet((crowd,))
-        yield mark, PodAffinityRule(kind, mark.name, term.topology_key, weight)
+            yield crowd, SymmetricRule(kind, term.topology_key, weight)
 
 
 def _spread(constraint: TopologySpreadConstraint, pod: KubePod) -> tuple[LabelSet, PodAffinityRule]:
