@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.changes import Change, keep
 from weir.kubernetes.api.resource_objects import DeviceClass
 from weir.kubernetes.claims.extended_resources import provided
 from weir.kubernetes.claims.gpu_count import further_classes
@@ -22,11 +22,7 @@ class ClassResources:
 
     def deliver(self, changes: Sequence[Change[Any]]) -> None:
         """Take in changes of classes."""
-        for change in changes:
-            if isinstance(change, ObjectSet):
-                self._classes[change.key] = change.object
-            elif isinstance(change, ObjectRemoved):
-                self._classes.pop(change.key, None)
+        keep(changes, self._classes, lambda each: each)
         further = further_classes(self._classes, self._stated)
         self.devices = replace(self._stated, further_classes=further)
         found = provided(self._classes)

@@ -17,6 +17,7 @@ class HasMetadata(Protocol):
 
 
 T = TypeVar("T", bound=HasMetadata)
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,15 @@ class ObjectUnreadable:
 
 Change = ObjectSet[T] | ObjectRemoved | ObjectUnreadable
 Deliver = Callable[[Sequence[Change[Any]]], None]
+
+
+def keep(changes: Sequence[Change[T]], kept: dict[str, Value], value: Callable[[T], Value]) -> None:
+    """Take changes into a mapping with a value of each object that is there; an unreadable one stays."""
+    for change in changes:
+        if isinstance(change, ObjectSet):
+            kept[change.key] = value(change.object)
+        elif isinstance(change, ObjectRemoved):
+            kept.pop(change.key, None)
 
 
 def to_both(first: Deliver | None, second: Deliver) -> Deliver:

@@ -24,7 +24,7 @@ from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.admission.second_look import SecondLook
 from weir.kubernetes.admission.token_review import TokenReviewer
 from weir.kubernetes.admission.webhook_server import WebhookServices, application, serve, tls_context
-from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.changes import Change, keep
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import KubePod, Namespace
 from weir.kubernetes.api.paths import path_of
@@ -189,22 +189,14 @@ class WebhookServer:
         objects = self._objects.setdefault(resource, {})
 
         def deliver(changes: Sequence[Change[QuotaObject]]) -> None:
-            for change in changes:
-                if isinstance(change, ObjectSet):
-                    objects[change.key] = _object(change.object)
-                elif isinstance(change, ObjectRemoved):
-                    objects.pop(change.key, None)
+            keep(changes, objects, _object)
             if self._known is not None:
                 self._know()
 
         return Reflector(self.api, path_of(API_VERSION, resource), QuotaObject, deliver)
 
     def _see_labels(self, changes: Sequence[Change[Namespace]]) -> None:
-        for change in changes:
-            if isinstance(change, ObjectSet):
-                self._labels[change.key] = change.object.metadata.labels
-            elif isinstance(change, ObjectRemoved):
-                self._labels.pop(change.key, None)
+        keep(changes, self._labels, lambda each: each.metadata.labels)
         if self._known is not None:
             self._know()
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
-from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.changes import Change, keep
 from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import Namespace
 
@@ -15,12 +15,8 @@ class NamespaceAges:
         self._created_s: dict[str, float] = {}
 
     def see(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Process new and deleted namespaces."""
-        for change in changes:
-            if isinstance(change, ObjectSet):
-                self._created_s[change.key] = at_s(change.object.metadata.creation_timestamp) or 0.0
-            elif isinstance(change, ObjectRemoved):
-                self._created_s.pop(change.key, None)
+        """Take in namespaces that are there or gone."""
+        keep(changes, self._created_s, lambda each: at_s(each.metadata.creation_timestamp) or 0.0)
 
     def began_s(self, namespace: str) -> float:
         """Return the time from which the past of a namespace is its own; infinity for one that isn't there.
