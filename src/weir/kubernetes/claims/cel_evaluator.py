@@ -13,7 +13,7 @@ from weir.kubernetes.claims.cel_functions import (
     call_method,
 )
 from weir.kubernetes.claims.cel_literals import CelSyntaxError
-from weir.kubernetes.claims.cel_macros import Scope, expanded
+from weir.kubernetes.claims.cel_macros import Scope, any_or_all, expanded
 from weir.kubernetes.claims.cel_operators import computed, entry, has_entry, negated, optional_entry
 from weir.kubernetes.claims.cel_syntax import Expr, parse
 from weir.kubernetes.claims.cel_values import (
@@ -195,29 +195,10 @@ class _Evaluation:
     # Operators
 
     def both(self, tree: Expr, scope: Scope) -> bool:
-        return self._logical(tree, scope, decides=False)
+        return any_or_all(self, ((each, scope) for each in tree.operands), decides=False)
 
     def either(self, tree: Expr, scope: Scope) -> bool:
-        return self._logical(tree, scope, decides=True)
-
-    def _logical(self, tree: Expr, scope: Scope, *, decides: bool) -> bool:
-        """Return the value of && or ||: an error counts only if the other side doesn't decide."""
-        failed: CelError | None = None
-        for operand in tree.operands:
-            try:
-                value = self.value(operand, scope)
-                if not isinstance(value, bool):
-                    raise CelError(f"no such overload for {type_name(value)}")  # noqa: TRY301
-            except CelError as error:
-                if self._steps < 0:
-                    raise
-                failed = error
-                continue
-            if value is decides:
-                return decides
-        if failed is not None:
-            raise failed
-        return not decides
+        return any_or_all(self, ((each, scope) for each in tree.operands), decides=True)
 
     def choose(self, tree: Expr, scope: Scope) -> Any:
         condition, then, otherwise = tree.operands

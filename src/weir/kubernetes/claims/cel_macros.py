@@ -1,6 +1,6 @@
 """Macros of CEL over the items of lists and maps, with one or two variables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from weir.kubernetes.claims.cel_lists import sorted_by
@@ -48,7 +48,7 @@ def expanded(evaluation: Evaluation, tree: Expr, scope: Scope) -> Any:
     )
     *conditions, body = tree.operands[1:]
     if name in ("all", "exists"):
-        return _any_or_all(evaluation, bound, body, decides=name == "exists")
+        return any_or_all(evaluation, ((body, inner) for inner in bound), decides=name == "exists")
     if name in ("exists_one", "existsOne"):
         return sum(evaluation.truth(body, inner) for inner in bound) == 1
     if name == "filter":
@@ -69,11 +69,16 @@ def _items(target: list[Any] | Mapping[Any, Any], count: int) -> Iterator[tuple[
     return iter(target.items() if isinstance(target, Mapping) else enumerate(target))
 
 
-def _any_or_all(evaluation: Evaluation, bound: Iterator[Scope], body: Expr, *, decides: bool) -> bool:
+def any_or_all(evaluation: Evaluation, conditions: Iterable[tuple[Expr, Scope]], *, decides: bool) -> bool:
+    """Return `decides` if a condition has this value; an error counts only if none has it.
+
+    Raises:
+        CelError: a condition has no value, and no other one decides.
+    """
     failed: CelError | None = None
-    for inner in bound:
+    for tree, scope in conditions:
         try:
-            if evaluation.truth(body, inner) is decides:
+            if evaluation.truth(tree, scope) is decides:
                 return decides
         except CelError as error:
             if evaluation.is_spent:
