@@ -106,7 +106,7 @@ class VictimCandidates:
         return self._disruptions.any and any(pod.budgets for job in self.jobs for pod in self.running(job))
 
     def allowances(self, victims: Sequence[Victim]) -> int:
-        """Return the allowances that evicting these victims uses; 0 unless the attempt prefers to spare them."""
+        """Return the allowances that these evictions use; 0 unless the attempt prefers to spare them."""
         if not self.spares_budgets:
             return 0
         return sum(len(pod.budgets) for victim in victims for pod in victim.pods)

@@ -121,7 +121,7 @@ class KubernetesBackend:
         return take
 
     def unreadable(self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]]) -> None:
-        """Set the kinds of owners that can't be read here, and why; of `absent` ones there is no object."""
+        """Set the kinds of owners that can't be read, with the reasons; `absent` ones have no objects."""
         with self._lock:
             is_news = self.cluster_state.set_unreadable(kinds, absent)
         if is_news:
@@ -139,7 +139,7 @@ class KubernetesBackend:
         self.wake()
 
     def awaited_kinds(self) -> set[tuple[str, str]]:
-        """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
+        """Return the apiVersion and kind of unknown owners in pods' references."""
         with self._lock:
             return self.cluster_state.resolver.owners.awaited()
 
@@ -155,13 +155,13 @@ class KubernetesBackend:
                 _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
 
     def tell(self, facts: Iterable[Fact]) -> None:
-        """Hand these facts over with the next ones, while control asks for any."""
+        """Deliver these facts with the next ones, if control is running."""
         if self._attended:
             self._told.extend(facts)
             self.wake()
 
     def check(self, write: Bind | Evict | SuspendOwner) -> str:
-        """Return why a binding or a stop must not be sent, by the newest state; empty if it may."""
+        """Return the cause why a binding or stop must not be sent, by the newest state; empty if it may."""
         if not isinstance(write, Bind) and not write.needed_by:
             return ""
         self._take_in()
@@ -177,7 +177,7 @@ class KubernetesBackend:
     # The backend port
 
     def connect(self) -> None:
-        """Make the next `events` tell the whole state, without the workloads at which control failed."""
+        """Report the whole state with the next `events`, without workloads at which control failed."""
         broke_at, self._handing_over = self._handing_over, None
         with self._lock:
             gang = (
@@ -192,7 +192,7 @@ class KubernetesBackend:
         self._whole = self._attended = True
 
     def leave(self) -> None:
-        """Apply changes as they come from now on: no control asks for events, so they would pile up."""
+        """Apply changes at once from now on, because no control reads events."""
         self._attended = False
 
     def events(self) -> Iterable[Fact]:
@@ -234,7 +234,7 @@ class KubernetesBackend:
             return look(self.cluster_state)
 
     def _handed_over(self, facts: Sequence[Fact]) -> Iterator[Fact]:
-        """Yield these facts, remembering which one control is taking in."""
+        """Yield these facts, and remember the one that control is processing."""
         for fact in facts:
             self._handing_over = fact
             yield fact
@@ -252,7 +252,7 @@ class KubernetesBackend:
                 self._submit(writes)
 
     def _carried_out(self, effect: Effect, now_s: float) -> list[Write | EmitEvent]:
-        """Return the writes of an effect; the workload of one that fails is left out."""
+        """Return the writes of an effect; a workload whose effect fails is left out."""
         try:
             return list(self._effects.carry_out(effect, now_s))
         except Exception as error:  # noqa: BLE001 - the others are carried out
@@ -290,7 +290,7 @@ class KubernetesBackend:
 
     @property
     def has_news(self) -> bool:
-        """Return True if people may have to be told something, or an object protected."""
+        """Return True if events or protections are due."""
         return self.statuses.has_work or self.protection.has_work
 
     def reasons_changed(self, names: Iterable[str]) -> None:
@@ -324,7 +324,7 @@ class KubernetesBackend:
             return list(self.cluster_state.overcommitted.nodes.values())
 
     def note_stuck(self, nodes: Collection[str]) -> None:
-        """Tell people of over-committed nodes on which nothing may be stopped, of each once."""
+        """Emit an event for each over-committed node without evictable pods, once."""
         with self._lock:
             over = self.cluster_state.overcommitted.of(nodes)
             fresh = [each for each in over if each.node not in self._stuck]
@@ -333,7 +333,7 @@ class KubernetesBackend:
             self._submit([stuck_event(each) for each in fresh])
 
     def note(self, workload: str, reason: str, sentence: str, *, idle_warning: str | None = None) -> None:
-        """Tell people something of a workload; None leaves the warning that it is idle as it is."""
+        """Emit an event about a workload; None keeps its idle warning."""
         with self._lock:
             gang = self.cluster_state.registry.named.get(workload)
             if gang is not None:
@@ -386,7 +386,7 @@ class KubernetesBackend:
                         _LOG.error("outcome_not_taken_in", exc_info=error)
 
     def _take_some(self) -> None:
-        """Take in the oldest changes. They leave the queue once they are in; each contains its own fault."""
+        """Process the oldest changes. They leave the queue afterwards; each contains its own fault."""
         see, changes = self._inbox[0]
         try:
             see(self.cluster_state, list(changes[:AT_ONCE]), self._clock())

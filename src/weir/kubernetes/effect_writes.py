@@ -81,7 +81,7 @@ class EffectWrites:
         self._restarts = OwnerRestarts(cluster_state, statuses)
 
     def take(self, now_s: float) -> Iterator[Write | EmitEvent]:
-        """Yield events for people, and writes that resume owners whose pods are gone."""
+        """Yield events, and writes that resume owners without remaining pods."""
         events, self._events = self._events, []
         yield from events
         yield from self._restarts.take(now_s)
@@ -223,7 +223,7 @@ class EffectWrites:
         )
 
     def no_longer_needed(self, write: Evict | SuspendOwner) -> str:
-        """Return why a stop for another workload is no longer needed; empty if it is."""
+        """Return why an eviction for another workload is no longer needed; empty if it is."""
         gang = self._state.registry.named.get(write.needed_by)
         if gang is None or gang.is_over() is not None or gang.nomination is None:
             return f"{write.needed_by} doesn't need the capacity any more."
@@ -269,7 +269,7 @@ class EffectWrites:
             self._not_stopped(write, tracked, outcome.sentence, now_s)
 
     def _count_binding(self, start: tuple[str, int], outcome: Outcome) -> bool:
-        """Count a binding no longer as under way once it is over, or waits for its devices.
+        """Count a binding as finished once it is done, or waits for its devices.
 
         Return True if it has waited for devices: all writes for its claims are done.
         """
@@ -296,7 +296,7 @@ class EffectWrites:
             self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Measuring")
 
     def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
-        """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
+        """Process a failed eviction: a plan chooses again, control repeats its own stops."""
         if not isinstance(write, Evict) or write.insists or tracked.gang is None:
             self._state.orders.stop_failed(tracked, now_s)
             return
@@ -305,7 +305,7 @@ class EffectWrites:
 
 
 def _with_earlier(earlier: Nominated | None, later: Nominated) -> Nominated:
-    """Return the nomination of a workload for which capacity is freed in several plans, as it grows."""
+    """Return the nomination of a workload, extended by those of earlier plans."""
     if earlier is None:
         return later
     places = {place.pod: place for place in (*later.places, *earlier.places)}

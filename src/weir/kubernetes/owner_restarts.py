@@ -18,7 +18,7 @@ from weir.kubernetes.writes.operations import (
 from weir.kubernetes.writes.statuses import StatusWriter
 
 AGAIN_S = 30.0
-"""Interval at which an owner is resumed again that still shows its suspension."""
+"""Interval at which the resumption of an owner is repeated until its object shows it."""
 _FOR_NOW = (408, 429)
 """Refusals of an API server that is overloaded: the same write may pass later."""
 _UNDONE = "It was resumed before its pods were gone."
@@ -71,7 +71,7 @@ class OwnerRestarts:
                 self._statuses.say(gang, "SuspensionRefused", outcome.sentence, "Evicting")
 
     def take(self, now_s: float) -> Iterator[SuspendOwner]:
-        """Yield the writes that resume owners, and let pods run on whose owner was resumed by others."""
+        """Yield writes that resume owners; keep pods running whose owner was resumed by others."""
         for gang in list(self._under_way):
             if gang.restart.is_undone:
                 self._state.orders.restart_refused(gang, _UNDONE, now_s, for_good=True)

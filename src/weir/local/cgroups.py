@@ -43,7 +43,7 @@ class Cgroup:
         self._hands_down = hands_down
 
     def make(self) -> bool:
-        """Make it; whether that was allowed. A limit it doesn't know is left out."""
+        """Create it; return True if that was allowed. Unknown limits are left out."""
         for _ in range(_TRIES):  # the last pod of the pool may be removing the parent
             try:
                 with suppress(FileExistsError):

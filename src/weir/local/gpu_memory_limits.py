@@ -51,7 +51,7 @@ class GpuMemoryLimits:
         self._states: dict[str, _State] = {}
 
     def connect(self, client: NodeClient) -> None:
-        """Have a node process with the rights of root set and read the limits from now on."""
+        """Use this node process, which has root's rights, to set and read limits from now on."""
         on_forked = client.on_forked
 
         def on_started(name: str, process: int | None, refused: str) -> None:
@@ -62,7 +62,7 @@ class GpuMemoryLimits:
         self._watch.later(EVERY_S, self._look)
 
     def on_recovered(self) -> None:
-        """Read the limits of all starts soon: no one did while the server was away."""
+        """Read the limits of all starts soon, because none were read while the server was down."""
         if self._client is not None:
             self._watch.later(AFTER_START_S, lambda: self.look(list(self._running)))
 
@@ -73,7 +73,7 @@ class GpuMemoryLimits:
                 self._states[name] = _State(refused)
 
     def look(self, names: Collection[str]) -> None:
-        """Have limits of starts set and read. One without an answer since the last look counts no more."""
+        """Request the limits of starts. A start without an answer to the last request counts as unlimited."""
         orders: list[GpuMemoryOrder] = []
         with self._lock:
             self._states = {name: state for name, state in self._states.items() if name in self._running}

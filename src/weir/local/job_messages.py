@@ -72,7 +72,7 @@ def _latest(lines: list[bytes]) -> list[bytes]:
 
 
 def _link_for_containers(home: int) -> None:
-    """Give the socket a second name in a directory of its own: containers get that, and nothing else here.
+    """Link the socket into a separate directory: containers get only that one.
 
     The directory stays when the socket is made again, so that it is the new one in running containers too.
     """

@@ -38,7 +38,7 @@ class NodeGone(OSError):
 
 
 class NodeLink(Protocol):
-    """A way to a node process."""
+    """Connection to a node process."""
 
     @property
     def pid(self) -> int:
@@ -46,7 +46,7 @@ class NodeLink(Protocol):
         ...
 
     def connect(self) -> SocketPair:
-        """Return sockets to a node process; a new one if the last is gone.
+        """Return sockets to a node process; start a new one if the last has ended.
 
         Raises:
             NodeGone: there is none any more.

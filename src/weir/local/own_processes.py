@@ -23,7 +23,7 @@ class OwnProcesses:
     """Processes of the server's own user, which it signals itself."""
 
     def signal_supervisor(self, process: int, number: int) -> None:
-        """Signal the supervisor of a pidfd; one that is gone hears nothing."""
+        """Signal the supervisor of a pidfd, if it is still running."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, number)
             signal.pidfd_send_signal(process, signal.SIGCONT)

@@ -20,7 +20,7 @@ class PodProcesses(Protocol):
     """The processes of pods."""
 
     def signal_supervisor(self, process: int, number: int) -> None:
-        """Signal the supervisor of a pidfd; one that is gone hears nothing.
+        """Signal the supervisor of a pidfd, if it is still running.
 
         Raises:
             OSError: it couldn't be signalled.

@@ -123,7 +123,7 @@ def _pod(
     start_times: StartTimes,
     processes: PodProcesses,
 ) -> PodExited | None:
-    """Recover the last start of a pod: report it as running, and as exited if it is over."""
+    """Recover the last start of a pod: report it as running, and its exit if it has ended."""
     now_s = start_times.now_s()
     watched = known.get(home.start_name(seen.directory))
     if watched is not None:  # its records aren't needed; the watcher reports its end

@@ -1,4 +1,4 @@
-"""The workloads the backend knows, and those starts of their pods that aren't over."""
+"""The workloads that the backend knows, and the running starts of their pods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

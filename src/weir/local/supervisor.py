@@ -70,7 +70,7 @@ def not_started(why: str) -> dict[str, object]:
 
 
 def write_exit(files: StartFiles, ended: dict[str, object]) -> None:
-    """Say how it ended, though the disk be full for a while: until then it isn't known to be over."""
+    """Write the exit, with retries while the disk is full; until then the start counts as running."""
     while True:
         try:
             start_files.write(files.exit, ended)
@@ -199,7 +199,7 @@ class Supervisor:
             self._tell_orphans()
 
     def _say(self, sentence: str) -> None:
-        """Write a sentence into the pod's log."""
+        """Write a sentence into the pod's output."""
         line = f"weir: {printable(sentence, pod_records.SENTENCE_MOST)}\n"
         with suppress(OSError):
             os.write(self._log, line.encode(errors="replace"))

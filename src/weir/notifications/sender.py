@@ -237,7 +237,7 @@ class NotificationSender:
             await self._channels.close()
 
     async def _turn(self) -> None:
-        """Begin all messages that are due, and wait for the next time or for news."""
+        """Start all due messages, then wait for the next time or a wake-up."""
         self._news.clear()
         now_s = self._clock()
         times = [now_s + LOOK_S]

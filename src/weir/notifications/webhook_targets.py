@@ -31,7 +31,7 @@ _PORTS = {"https": 443, "http": 80}
 
 
 class TargetRefused(Exception):
-    """A URL isn't allowed; the sentence has a valid form."""
+    """A URL isn't allowed; the sentence names an allowed form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class ControlUnavailable(Exception):
 
 
 class BeginAgain(Exception):
-    """Raised where a step begins: a new control is to take over with the whole picture."""
+    """Raised at the start of a step: a new control has to start with the whole state."""
 
 
 class ControlHooks(Protocol):

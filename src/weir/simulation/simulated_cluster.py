@@ -90,7 +90,7 @@ class SimulatedCluster:
         return self._queue[0][0] if self._queue else None
 
     def advance_to(self, now_s: float) -> None:
-        """Let everything happen up to and at this time."""
+        """Run all events up to and at this time."""
         queue = self._queue
         while queue and queue[0][0] <= now_s:
             at_s, _, _, do, what = heappop(queue)
@@ -110,7 +110,7 @@ class SimulatedCluster:
         return bool(self._inbox)
 
     def at(self, at_s: float, do: Callable[[Any], None], what: Any, order: int = _OTHER) -> None:
-        """Have something happen at a time."""
+        """Schedule an event."""
         heappush(self._queue, (at_s, order, next(self._numbers), do, what))
 
     # The backend port
@@ -159,7 +159,7 @@ class SimulatedCluster:
         return facts
 
     def tell(self, fact: Fact) -> None:
-        """Let control know."""
+        """Queue a fact for control."""
         self._inbox.append(fact)
 
     # Effects

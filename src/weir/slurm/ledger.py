@@ -8,7 +8,7 @@ Fate = Literal["kept", "changed", "ignored"]
 
 @dataclass(frozen=True, slots=True)
 class DirectiveFate:
-    """Outcome of a directive. `where` is its line or variable, empty for the command line."""
+    """Outcome of a directive. `where` is its line or variable; empty: the command line."""
 
     fate: Fate
     written: str

@@ -145,7 +145,7 @@ def inspect(file: Path) -> BackupContents:
 
 @contextmanager
 def _copying(source: Path, beside: Path) -> Iterator[None]:
-    """Have a consistent copy of a database in a new file of its owner's only; away again if this fails."""
+    """Create a private, consistent copy of a database; delete it after a failure."""
     for part in _PARTS:
         beside.with_name(beside.name + part).unlink(missing_ok=True)
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -165,7 +165,7 @@ def _copying(source: Path, beside: Path) -> Iterator[None]:
 
 
 def _go_on(file: Path, opened: int, highest: int) -> None:
-    """Set the copy's count of openings to that of the home, and its next number above all used ones."""
+    """Raise the copy's count of openings to the home's, and its next number above all used ones."""
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE pool SET opened = ?, has_leftovers = 1", (opened,))
         changed = connection.execute(

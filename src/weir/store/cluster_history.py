@@ -87,7 +87,7 @@ class ClusterHistory:
             added.result()
 
     def write(self, changed: Sequence[ClusterHistoryEntry], told: Sequence[ClusterEvent]) -> None:
-        """Store workloads as they are now, and events; return when it is durable. Idempotent."""
+        """Store workloads in their present state, and events; return once committed. Idempotent."""
         for some in _parts(changed):
             self._do(partial(self._write, changed=some))
         for few in _parts(told):
@@ -124,7 +124,7 @@ class ClusterHistory:
         return starts, inf if began_s is None else max(known_s, float(began_s))
 
     def tell_gap(self, sentence: str, since_s: float, until_s: float) -> None:
-        """Store that something is missing in a time, once for each beginning."""
+        """Record that data of a time is missing, once for each start."""
         source = f"{GAP}:{since_s:.3f}"
         numbers: dict[str, object] = {"since_s": since_s, "until_s": until_s}
         number = _number(until_s, source)

@@ -102,7 +102,7 @@ class ClusterHistoryReader:
     # Events
 
     def events(self, wanted: ClusterEventFilter, start: int, limit: int) -> RecordPage[EventRow]:
-        """Return events from `start` on, newest first; new reasons only if they are asked for by kind."""
+        """Return events from `start` on, newest first. Changes of reasons are left out unless selected."""
         where = [
             column == storable(value)
             for column, value in (

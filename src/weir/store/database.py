@@ -146,7 +146,7 @@ class Database(ReadableDatabase):
         return self._opened
 
     def write(self, work: Work[Result], *, durable: bool = True) -> "Future[Result]":
-        """Have the writer do this in a transaction; the future is done once it is committed.
+        """Run this in a transaction of the writer; the future is done after the commit.
 
         A Refusal must be raised before `work` changes anything: then the others of its commit aren't
         disturbed. `work` may be called again if the commit it was part of was broken off.

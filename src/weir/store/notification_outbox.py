@@ -52,11 +52,11 @@ class NotificationOutbox(WriteListener):
     # Calls of the writer
 
     def on_begin(self) -> None:
-        """Discard the counts of a transaction that wasn't committed."""
+        """Drop the counts of a rolled-back transaction."""
         self._new.clear()
 
     def committed(self) -> None:
-        """Tell of rules with new notifications."""
+        """Report rules with new notifications to the sender."""
         if self._new:
             self._queued += self._new  # also removes zero counts
             rules = [rule for rule, count in self._new.items() if count > 0]

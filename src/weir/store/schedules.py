@@ -73,7 +73,7 @@ class ScheduleTable:
     def run_soon(
         self, before: ScheduleRecord, after: ScheduleRecord, record: WorkloadRecord, row: NewRow
     ) -> "Future[list[WorkloadRecord]]":
-        """Store the workload of a run, and the schedule after it; nothing if the schedule has changed since.
+        """Store the workload of a run, and the updated schedule; nothing if the schedule has changed since.
 
         Fails with NameTaken or NoSuchQueue: nothing is stored.
         """

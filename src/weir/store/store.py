@@ -98,7 +98,7 @@ class Store:
         return self._database.trouble
 
     def probe(self) -> None:
-        """Commit something that means nothing, to see that it can be. Raises StoreFailed."""
+        """Commit a row without meaning, to check that commits work. Raises StoreFailed."""
         self._database.write(mark_probed, durable=False).result()
 
     def delete_launch_specs(self, before_s: float) -> list[int]:

@@ -172,7 +172,7 @@ def without_project(connection: Connection, project: str) -> None:
 
 
 def _check_projects(connection: Connection, projects: Sequence[str]) -> None:
-    """Refuse a project that is deleted meanwhile: a new one of its name would find the token."""
+    """Refuse a project that was deleted meanwhile: a later project of its name would get the token."""
     there = set(connection.execute(select(queues.c.name).where(queues.c.is_project)).scalars())
     for project in projects:
         if project not in there:

@@ -227,7 +227,7 @@ def _add_event(
 
 
 def _add(connection: Connection, additions: Mapping[SumKey, WorkloadSum]) -> None:
-    """Add to the sums of days and of 30 days; only the writer calls it, so nothing changes meanwhile."""
+    """Add to the sums of days and of 30 days; only the writer calls it, so there are no races."""
     into: defaultdict[tuple[str, int, int, str], WorkloadSum] = defaultdict(WorkloadSum)
     for (kind, day, key), addition in additions.items():
         into[kind, DAY, day, key].add(addition)

@@ -27,7 +27,7 @@ from weir.kubernetes.api.paths import path_of
 EVERY_S, AGAIN_S = 600.0, 5.0
 """Time between two looks at the Secret, and the time until the next one after a failure."""
 SERVICE_EVERY_S = 30.0
-"""Interval with an APIService, which may come after Weir, or be applied again without its authority."""
+"""Interval with an APIService, which may be created later, or applied again without the CA bundle."""
 _REGISTRATION = "admissionregistration.k8s.io/v1"
 _CONFIGURATIONS = {
     "mutatingwebhookconfigurations": "mutate",
@@ -141,7 +141,7 @@ class CertificateRotation:
         return "" if self._held_last is None else self._held_last.caller_key
 
     async def round(self) -> float:
-        """Bring everything up to date; after how many seconds to look again."""
+        """Bring everything up to date; return the seconds until the next round."""
         try:
             certificates = await self._stored_certificates()
             missing = await self._make_known(certificates)
@@ -224,7 +224,7 @@ class CertificateRotation:
         return missing
 
     async def _make_known_to_aggregator(self, bundle: str) -> str:
-        """Have the API server trust the bundle where it forwards; return why it doesn't, if it doesn't.
+        """Write the CA bundle into the APIService; return the cause of a failure.
 
         Without an APIService nothing is wrong: it is an option, and may come later. One that names another
         service is another installation's. Webhooks don't depend on it: a right that is missing costs the API

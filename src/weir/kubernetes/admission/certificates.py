@@ -26,7 +26,7 @@ DAYS = 365
 OLD_MOST = 2
 """Former authorities that are trusted, at most."""
 RENEW_AT = 1 / 3
-"""Renewed when no more than this part of its time is left."""
+"""Part of the lifetime that is left when a certificate is renewed."""
 _BACK = timedelta(hours=1)
 """Valid since a little before it was made: clocks differ."""
 _CA, _CERTIFICATE, _KEY = "ca.crt", "tls.crt", "tls.key"
@@ -52,7 +52,7 @@ def first(names: Sequence[str], now: datetime) -> Certificates:
 
 
 def renewed(certificates: Certificates, names: Sequence[str], now: datetime) -> Certificates:
-    """Return the certificates with those renewed that are due; the same object if none is."""
+    """Return the certificates, with due ones renewed; the same object if none is due."""
     if not certificates.caller_key:
         certificates = replace(certificates, caller_key=secrets.token_hex(16))
     serving = x509.load_pem_x509_certificate(certificates.certificate)

@@ -1,4 +1,4 @@
-"""Pods that ask for GPUs by resource claims, which are Weir's like those that ask for GPUs by number.
+"""Pods that request GPUs by resource claims, which Weir schedules like those that request a number.
 
 A pod names its claims or their templates, and these name classes of devices. Two schedulers that allocate
 the devices of one node may choose the same device, so such a pod isn't left to the default scheduler. A claim
@@ -44,7 +44,7 @@ class Claimant:
 
 
 def claimant(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> Claimant | None:
-    """Return the pod or Job whose claims must be looked up; None if its claims don't matter."""
+    """Return the pod or Job whose claims have to be read; None if its claims don't matter."""
     pod = reviewed_template(request, known)
     if pod is None or any(each.get("controller") and each.get("kind") == "DaemonSet" for each in pod.owners):
         return None
@@ -106,7 +106,7 @@ class ClaimedClasses:
         return found
 
     def _names_class(self, spec: ResourceClaimSpec) -> bool:
-        """Return True if a request names one of the classes. Access for administration counts as no use."""
+        """Return True if a request names one of the classes, other than for admin access."""
         return any(
             self._is_gpu_class(each.device_class_name) and not each.admin_access
             for request in spec.devices.requests

@@ -1,4 +1,4 @@
-"""Device classes of GPUs as reviews need them: their names, and the resources that stand for them."""
+"""Device classes of GPUs for reviews: their names, and their extended resources."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ class ClassResources:
 
     @property
     def share_resource(self) -> str:
-        """Return the resource by which pods with a fraction ask for shared GPUs; empty without a class."""
+        """Return the resource by which pods with a fraction request shared GPUs; empty without a class."""
         return share_resource(self._classes)
 
     def is_gpu_class(self, name: str) -> bool:

@@ -14,7 +14,7 @@ CONNECTIONS_MAX = 512
 HEAD_S = 10.0
 """A request has to be read up to its body within this time, of a new connection after the TLS handshake."""
 IDLE_S = 75.0
-"""A connection may stay open for so long between two requests."""
+"""Limit of the time that a connection may be idle."""
 HANDSHAKE_S = 10.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -47,7 +47,7 @@ class ConnectionLimit:
         self._wait(transport, self._head_s)
 
     def close(self) -> None:
-        """Take no more connections: those in their TLS handshake end after it."""
+        """Accept no more connections; those in a TLS handshake are closed after it."""
         self.is_closed = True
 
     def closed(self, transport: asyncio.BaseTransport) -> None:

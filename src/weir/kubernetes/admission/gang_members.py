@@ -23,7 +23,7 @@ one template, so that those without GPUs have no owner with GPUs."""
 
 @dataclass(frozen=True, slots=True)
 class MemberCandidate:
-    """A pod, or a Job, whose pods are members if its owner has GPUs, and the JSON patch it then gets."""
+    """A pod or Job that becomes Weir's if its owner has GPUs, with the JSON patch for that case."""
 
     namespace: str
     controller: OwnerReference
@@ -52,7 +52,7 @@ def reviewed_template(request: Mapping[str, Any], known: QuotaTree) -> ReviewedT
 
 
 def candidate(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> MemberCandidate | None:
-    """Return the pod or Job whose owner must be looked up; None if its owner doesn't matter."""
+    """Return the pod or Job whose owner has to be read; None if its owner doesn't matter."""
     pod = reviewed_template(request, known)
     if pod is None:
         return None

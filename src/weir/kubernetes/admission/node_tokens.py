@@ -1,4 +1,4 @@
-"""Identity of the agents of nodes: the API server says on which node the bearer of a token runs.
+"""Identity of node agents: the API server reviews their tokens, which name the node.
 
 The token is for Weir alone (its audience), and for one account. So an agent speaks for its own node only.
 
@@ -29,24 +29,24 @@ AUDIENCE = "node.weir.dev"
 ACCOUNT = "weir-node"
 """Service account of the agents, in Weir's namespace."""
 KEPT_S = 300.0
-"""Time for which an answer of the API server counts. A token of a deleted pod is refused after it."""
+"""Time for which a review is cached; a deleted pod's token is refused after it."""
 FORGOTTEN_S = 2 * KEPT_S
-"""Time after which the token of an agent that doesn't come any more is forgotten."""
+"""Time after which the token of a silent agent is forgotten."""
 AGENTS_MOST = 40_000
-"""Tokens of agents that are known: two of each node, because an agent's token changes."""
+"""Limit of cached agents' tokens: two for each node, because tokens rotate."""
 NEW = TokenRate(1_000, 100.0)
-"""Tokens that aren't known to be an agent's, of which the API server is asked."""
+"""Rate of reviews of tokens that aren't known as an agent's."""
 NEW_OF_ADDRESS = TokenRate(64, 1.0)
 """Rate of such tokens from one address; a proxy may give all agents the same address."""
 UNDER_WAY_MAX, WAITING_MAX = 16, 256
-"""Tokens that the API server is asked about at a time, and those that may wait for it."""
+"""Limits of concurrent reviews, and of tokens that wait for one."""
 WAIT_S = 5.0
 """Time that a token waits. An agent that is refused reports again after half a minute."""
 _NODE = "authentication.kubernetes.io/node-name"
 
 
 class _Claims(msgspec.Struct):
-    """Claims of a token that nothing has verified."""
+    """Unverified claims of a token."""
 
     sub: str = ""
     aud: str | list[str] = ""
@@ -66,7 +66,7 @@ class NodeTokens:
         self._waiting = 0
 
     async def node_of(self, authorization: str, address: str = "") -> str:
-        """Return the node of the agent with this header at an address; nothing if the bearer is no agent.
+        """Return the node of an agent with this header; empty if the bearer is no agent.
 
         Raises:
             TooManyTokens: the answer isn't known yet.
@@ -91,7 +91,7 @@ class NodeTokens:
         return node
 
     def _claims_to_be_an_agent(self, token: str) -> bool:
-        """Return True if a token says that it is an agent's, which proves nothing."""
+        """Return True if a token claims to be an agent's, which is unverified."""
         if len(token) > TOKEN_LENGTH_MOST or token.count(".") != 2 or not token.isascii():
             return False
         part = token.split(".")[1]
@@ -103,7 +103,7 @@ class NodeTokens:
         return said.sub == self._account and AUDIENCE in audiences
 
     def _note(self, key: bytes, node: str) -> None:
-        """Keep an answer. The oldest are forgotten, of agents and of others apart."""
+        """Cache a review. The oldest are dropped, agents and others separately."""
         now_s = self._now_s()
         self._agents.pop(key, None)
         if not node:
@@ -116,7 +116,7 @@ class NodeTokens:
             del self._agents[next(iter(self._agents))]
 
     async def _in_turn(self, token: str, *, is_known: bool) -> str:
-        """Ask when few others are asked: after a start, each agent comes with a token that is new here."""
+        """Review a token when few others wait: after a start, each agent has a token that is new here."""
         if is_known:  # no more of these than agents
             return await self._ask(token)
         if self._waiting >= WAITING_MAX:

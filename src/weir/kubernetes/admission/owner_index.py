@@ -1,4 +1,4 @@
-"""Index of the owners of pods that request GPUs, as far as the watches have delivered them.
+"""Index of the owners of pods with GPUs, from watched objects.
 
 A pod is often reviewed before the watch delivers its owner. The review then waits for it: a bounded time, and
 a bounded number of reviews for each namespace, since anyone may name an owner that doesn't exist. A pod that

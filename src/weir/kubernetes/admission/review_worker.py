@@ -1,4 +1,4 @@
-"""Reviews are worked out in a thread of their own: the event loop beside it renews the lease.
+"""A thread for reviews, so that the event loop can renew the lease.
 
 The size of a review bounds its work. This module bounds the number of reviews under way, and the time that a
 caller waits. The API server answers a review itself when Weir doesn't (`failurePolicy: Ignore`), so a review

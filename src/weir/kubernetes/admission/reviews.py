@@ -36,12 +36,12 @@ DEFAULT_SCHEDULER = "default-scheduler"
 TEMPLATED = ("Job", "Deployment", "StatefulSet")
 """Kinds whose pods' template is read before there are pods."""
 _SAYS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
-"""Words of others that ask for GPUs or for a share of them."""
+"""Parts of keys with which other tools request GPUs or shares of them."""
 _NAMES_TOLD_MAX = 6
 SPEC_VALUES_MAX = 10_000
 """Keys and list entries of a spec that is judged; pods that run have some hundreds."""
 _NEWEST_S = 1e10
-"""Later than anything was made."""
+"""A creation time later than that of any object."""
 
 Object = Mapping[str, Any]
 
@@ -154,7 +154,7 @@ def _pointer(key: str) -> str:
 
 
 def _is_ours(pod: Object, namespace: str, known: QuotaTree, reading: PodRules) -> bool:
-    """Return True if Weir places a pod: it names Weir, or it asks for GPUs where a project's quota counts.
+    """Return True if Weir schedules a pod: it names Weir, or requests GPUs in a project's namespace.
 
     A pod of a DaemonSet has its node already, and so has one that names it.
     """

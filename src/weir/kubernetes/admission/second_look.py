@@ -41,7 +41,7 @@ class SecondLook:
         self._next: asyncio.Task[QuotaTree | None] | None = None  # a read that hasn't begun
 
     async def tree(self) -> QuotaTree | None:
-        """Return the quota tree of this moment or later; None if it can't be read, or too many wait."""
+        """Return the quota tree of now or later; None if it can't be read, or too many reviews wait."""
         if self._waiting >= self._waiting_max:
             return None
         self._waiting += 1

@@ -1,4 +1,4 @@
-"""Rates at which the API server is asked about tokens that it hasn't vouched for: of an address, and of all.
+"""Rate limits of token reviews at the API server: by address, and in total.
 
 Every pod of the cluster may send tokens of its own making. The rate of its address keeps it from using up
 that of all, so that a new agent or a new Prometheus is let in while others flood the port. Tokens of an
@@ -23,7 +23,7 @@ class TokenRate:
 
 
 class TokenRates:
-    """Tokens that may still be asked about."""
+    """Buckets for reviews of unknown tokens."""
 
     def __init__(self, of_all: TokenRate, of_address: TokenRate, now_s: float) -> None:
         self._of_all, self._of_address = of_all, of_address
@@ -31,7 +31,7 @@ class TokenRates:
         self._addresses: dict[str, TokenBucket] = {}  # in the order of their first tokens
 
     def take(self, address: str, now_s: float) -> bool:
-        """Return True if the API server may be asked about a token of an address, and count it."""
+        """Return True if a token of an address may be reviewed, and count the review."""
         bucket, rate = self._bucket(address, now_s), self._of_address
         if bucket.take(1.0, rate.per_s, rate.at_once, now_s):
             return False

@@ -18,20 +18,20 @@ from weir.kubernetes.api.errors import ApiError
 
 KEPT_S = 60.0
 KEPT_AWAY_S = 3600.0
-"""Time for which an answer counts while the API server gives no other."""
+"""Time for which a cached review is valid while the API server doesn't answer."""
 ANSWER_S = 3.0
 """Time that the bearer of a token with an earlier answer waits for a new one."""
 UNDER_WAY_MAX = 8
-"""Tokens that the API server is asked about at a time; callers beyond are refused for now."""
+"""Limit of concurrent reviews; further callers are refused for now."""
 NEW, NEW_OF_ADDRESS = TokenRate(100, 5.0), TokenRate(20, 0.2)
-"""Tokens that the API server didn't vouch for before and is asked about, and those of one address."""
+"""Rates of reviews of new tokens: in total, and of one address."""
 TOKENS_MOST, TOKEN_LENGTH_MOST = 1024, 16_384
 _Key = tuple[bytes, str]
 """Digest of a token, and a path."""
 
 
 class TooManyTokens(Exception):
-    """The API server is being asked about other tokens; the caller has to try again."""
+    """Too many tokens are under review; the caller has to retry."""
 
 
 class User(Struct):

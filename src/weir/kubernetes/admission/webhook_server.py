@@ -289,7 +289,7 @@ async def _review_candidate(
 def _not_taken(
     request: web.Request, served: WebhookServices, *, client_authorities: bool
 ) -> web.Response | None:
-    """Return the refusal of a call, from its head alone; None if its body may be read."""
+    """Return the refusal of a call by its head only; None if its body may be read."""
     if client_authorities and not _has_certificate(request, served):
         return _refused(403, "Show the API server's certificate.")
     shown = request.match_info.get("key", "").encode(errors="replace")

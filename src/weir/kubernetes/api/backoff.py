@@ -8,7 +8,7 @@ from random import Random
 
 @dataclass(slots=True)
 class Backoff:
-    """Waits that double, each between half and all of itself by chance: not all are to come back at once."""
+    """Exponential backoff with jitter: each wait is random between half and all of its length."""
 
     first_s: float
     most_s: float
@@ -36,7 +36,7 @@ class RateLimiter:
     _at_s: float = 0.0
 
     async def wait(self) -> None:
-        """Take one token, waiting for it if there is none. For one waiter at a time."""
+        """Take one token, and wait for it if there is none. For one caller at a time."""
         if not self.per_s:
             return
         self._refill()

@@ -347,7 +347,7 @@ _UNSENT = (RequestNotSent, NoCredentials)
 
 
 def _unreachable(error: Exception, method: str, path: str) -> ApiUnreachable:
-    """Return the error as a sentence: the exception itself may hold the request with its credentials."""
+    """Return the error as a sentence, because the exception may contain the request's credentials."""
     reason = str(error) or (
         "there was no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     )

@@ -20,7 +20,7 @@ from weir.kubernetes.api.http_connection import ConnectionLost, HttpConnection, 
 IDLE_S = 60.0
 """A connection that wasn't used for longer isn't used any more: API servers end them after 90 s."""
 NEXT_S = 1.0
-"""A host's next address is tried when one hasn't answered for so long."""
+"""Time after which a host's next address is tried, too."""
 _CLOSING_S = 1.0
 _ONLY_STRICT = range(80, 94)
 """OpenSSL's codes of faults in a certificate's form that only its strict mode finds."""
@@ -33,7 +33,7 @@ class RequestNotSent(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address of a server and the way to it."""
+    """Address of a server, with its proxy and TLS settings."""
 
     server: str
     tls: ssl.SSLContext | None = None
@@ -44,7 +44,7 @@ class Endpoint:
 
 
 class ConnectionPool:
-    """The connections there are. More requests than there may be connections wait for one."""
+    """Connections to one server. Requests beyond the limit of connections wait for one."""
 
     def __init__(self, to: Endpoint) -> None:
         self._to = to
@@ -134,7 +134,7 @@ class ConnectionPool:
         return answer, None
 
     def renew(self) -> None:
-        """Use no existing connection for another request: they have other credentials."""
+        """Use no existing connection for further requests, because they have other credentials."""
         self._era += 1
         idle, self._idle = self._idle, {}
         for line in idle:
@@ -238,7 +238,7 @@ class ConnectionPool:
 
 
 def _relaxed(tls: ssl.SSLContext | None, error: ssl.SSLCertVerificationError, host: str) -> bool:
-    """Stop insisting on the form that RFC 5280 gives certificates, if that is all there is against one.
+    """Accept certificates that only break the form of RFC 5280.
 
     Authorities of some clusters leave out parts of that form. Trust, names and dates are checked as before.
     """

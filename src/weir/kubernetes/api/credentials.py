@@ -79,7 +79,7 @@ class ServiceAccount:
         return self._tls
 
     async def authorization(self, *, refused: bool = False) -> str:
-        """Return the token in the file, which is replaced long before it expires."""
+        """Return the header with the token of the file, which is replaced long before it expires."""
         if refused or time.monotonic() - self._read_at_s > LOOK_AGAIN_S:
             self._read()
         return self._authorization

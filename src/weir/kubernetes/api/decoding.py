@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class IgnoredObject(Struct, gc=False):
-    """An answer of which nothing matters but that it came."""
+    """An answer whose content doesn't matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def read_object(raw: Raw, of: type[T]) -> T | UndecodedObject:
 
 
 def _unread(raw: Raw, sentence: str) -> UndecodedObject:
-    """Return as much of an object as tells which one it is.
+    """Return enough of an object to identify it.
 
     Raises:
         Garbled: not even that can be read.

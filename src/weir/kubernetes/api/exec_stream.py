@@ -86,7 +86,7 @@ class ExecStream:
                 yield Channel(channel[0]), data
 
     async def close(self) -> None:
-        """Close the streams. The command goes on if it doesn't read its input, which has ended now."""
+        """Close the streams. A command that doesn't read its input continues."""
         await self._socket.close()
 
     async def _send(self, message: bytes) -> None:

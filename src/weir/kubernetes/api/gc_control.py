@@ -1,4 +1,4 @@
-"""Python's collector of cycles, kept away from long lists.
+"""Python's garbage collector, kept away from long lists.
 
 While a hundred thousand objects are built it would go through all of them again and again and find
 nothing: that is most of the time decoding takes. What stays is then moved out of its sight.

@@ -13,7 +13,7 @@ from typing import cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MUCH_BYTES = 1 << 16
-"""After a piece of this size there is more to read: the reader isn't to fall behind."""
+"""Size of a piece after which the next one is read at once."""
 HEAD_BYTES_MOST = 1 << 16
 _SWITCHED = 101
 
@@ -95,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def handed_over(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Return the streams of the protocol that the server has changed to; this object has done its part.
+        """Return the streams of the upgraded protocol; the connection object is no longer used.
 
         Raises:
             ConnectionLost: the connection has ended since.
@@ -118,7 +118,7 @@ class HttpConnection(asyncio.Protocol):
         return self._ended and self._stays and self._why is None
 
     def end(self) -> None:
-        """Have it ended, whatever is under way."""
+        """End the connection, with any request in progress."""
         self._why = self._why or ConnectionLost("it was ended from here")
         if self._transport is not None:
             self._transport.abort()
@@ -169,7 +169,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take in a part of the answer."""
+        """Process received bytes of an answer."""
         self.heard = True
         if self._other is not None:
             self._other += data
@@ -212,7 +212,7 @@ class HttpConnection(asyncio.Protocol):
         self._answer.head.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Take in the end of the head; those of interim answers don't count."""
+        """Process the end of a head, except those of interim answers."""
         status = self._parser.get_status_code()
         if status < 200 and not (status == _SWITCHED and self._upgrades):
             self._answer.head.clear()
@@ -220,7 +220,7 @@ class HttpConnection(asyncio.Protocol):
             self._answer.status, self._head = status, True
 
     def on_body(self, body: bytes) -> None:
-        """Take in a part of the body."""
+        """Process a part of the body."""
         self._pieces.append(body)
 
     def on_message_complete(self) -> None:

@@ -87,7 +87,7 @@ def pod_identity() -> str:
 
 
 def boot_clock() -> float:
-    """Return seconds that go on while the machine is suspended, where it has such a clock."""
+    """Return monotonic seconds that include suspends, if the machine has such a clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -189,7 +189,7 @@ class LeaderElection:
                 self._see(await self._api.put(self._path, left, Lease))
 
     def _hear(self, changes: Sequence[Change[Lease]]) -> None:
-        """Wake the candidate when the lease is free; otherwise it looks at intervals."""
+        """Wake the candidate when the lease is free; otherwise it checks at intervals."""
         last = changes[-1]
         if isinstance(last, ObjectRemoved) or (
             isinstance(last, ObjectSet) and not last.object.spec.holder_identity

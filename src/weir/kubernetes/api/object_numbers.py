@@ -54,7 +54,7 @@ def workload_number(namespace: str, owner_uid: str, gang: str = "", *, uid: str 
 
 
 def number_of(uid: str) -> int:
-    """Return the uid of an object as a number of a pool's answers, which browsers hold exactly.
+    """Return the uid of an object as a number that browsers hold exactly, for a pool's answers.
 
     Of an identity of several parts, as A/B, it is a number of all of them.
     """

@@ -1,4 +1,4 @@
-"""The parts of the API's objects that Weir reads, and nothing else of them.
+"""The fields of API objects that Weir reads.
 
 Narrow structs, so that a list of a hundred thousand pods decodes in a second and stays small. The decoder
 skips fields that aren't named here. Field names are the API's own, in its case.
@@ -127,7 +127,7 @@ class PodAffinityTerm(ApiStruct):
 
 
 class WeightedPodAffinityTerm(ApiStruct):
-    """A wish about other pods."""
+    """A weighted preference about other pods."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm

@@ -1,4 +1,4 @@
-"""A picture of one resource as the API server has it, kept up to date: a list, then a watch from there on.
+"""A copy of one resource, kept up to date by a list and a watch from its version on.
 
 Receivers of the changes can rely on this: applied in order to an empty state, they give the state of the
 server. Nothing is missed, and nothing comes twice. In particular
@@ -42,12 +42,12 @@ from weir.kubernetes.api.paths import key_of
 
 _LOG = get_logger(__name__)
 FREEZE_FROM = 10_000
-"""Objects of a list from which on they are taken out of the collector's sight."""
+"""Number of listed objects from which they are excluded from garbage collection."""
 
 LOOK_AGAIN_AFTER_S = 0.5
 """A kind that the server doesn't have isn't looked for more often."""
 FAULTS_MOST = 3
-"""Faults of the server in a row after which a watch isn't resumed any more."""
+"""Consecutive server errors after which the resource is listed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Reflector(Generic[T]):
         return len(self._known)
 
     def look_again(self) -> None:
-        """Look at once for a kind that the server didn't have."""
+        """Check at once for a kind that the server didn't have."""
         self._looked_for.set()
 
     async def run(self, *, until_absent: bool = False) -> None:
@@ -149,7 +149,7 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(self._backoff.next_s())
 
     async def _rest(self, for_s: float) -> None:
-        """Wait before a kind is looked for again: for this time, or until it is needed."""
+        """Wait before the next check for a kind: this time, or until it is needed."""
         await asyncio.sleep(min(for_s, LOOK_AGAIN_AFTER_S))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._looked_for.wait(), max(0.0, for_s - LOOK_AGAIN_AFTER_S))
@@ -172,13 +172,13 @@ class Reflector(Generic[T]):
         return self._backoff.next_s()
 
     def _passes(self, error: ApiError) -> bool:
-        """Return True if the watch can go on after an error; where in doubt, everything is listed again."""
+        """Return True if the watch can continue after an error; otherwise everything is listed again."""
         if isinstance(error, ApiUnreachable):
             return True
         return isinstance(error, ApiRefused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
 
     async def _look_whether_it_went_back(self) -> None:
-        """Ask the server for its version after a long silence, and list again if the version went back."""
+        """Read the server's version after a long silence; list again if it decreased."""
         self.counts.silences += 1
         now_there = await self._api.version_of(
             self._path, field_selector=self._field_selector, label_selector=self._label_selector
@@ -189,7 +189,7 @@ class Reflector(Generic[T]):
             self._resource_version = ""
 
     async def _list(self) -> None:
-        """Take in all objects, and deliver the differences to the known ones.
+        """List all objects, and deliver the differences from the known ones.
 
         The first list comes in pieces, because it may be large. Later lists come at once, removals
         first, so that no receiver sees an object beside the one that replaced it.
@@ -296,13 +296,13 @@ class Reflector(Generic[T]):
         self._known = {}
 
     def hand_over(self) -> dict[str, str]:
-        """Return the uids of the known objects by key, and forget them: another version is read now."""
+        """Return the uids of known objects by key, and forget the objects: another API version follows."""
         uids = {key: uid for key, (uid, _) in self._known.items()}
         self._known = {}
         return uids
 
     def take_over(self, uids: Mapping[str, str]) -> None:
-        """Take over the objects of another version: the next list reports each, or that it is gone."""
+        """Take over the objects of another API version: the next list reports them, or their deletion."""
         self._known = {key: (uid, "") for key, uid in uids.items()}
 
     def _tell(self, changes: Sequence[Change[T]]) -> None:

@@ -15,7 +15,7 @@ from weir.kubernetes.translate.quantities import written_exactly
 
 @dataclass(frozen=True, slots=True)
 class NewAllocation:
-    """A claim with the devices chosen for it and its new status; without them it has its devices already.
+    """A claim with chosen devices and its new status; or one that has its devices already.
 
     `special` is for the claim that Weir makes itself for a pod's extended resources.
     """
@@ -32,7 +32,7 @@ def new_allocations(
     node: str,
     special: SpecialClaim | None = None,
 ) -> list[NewAllocation]:
-    """Return the allocation of each claim, with the one that Weir makes itself if it is among them."""
+    """Return the allocation of each claim, including that of Weir's own claim."""
     found = []
     for at, claim in enumerate(claims):
         mine = [each for each in chosen if each.claim == at]
@@ -113,7 +113,7 @@ def _class_config(chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:
 
 
 def _claim_config(claim: ClaimRequests, chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:
-    """Return the configuration of the claim that is for all requests, or for one that has devices."""
+    """Return the configuration of a claim for all its requests, or for one with chosen devices."""
     names = {each.devices.request for each in chosen} | {each.devices.name for each in chosen}
     return [
         {"source": "FromClaim", **config}

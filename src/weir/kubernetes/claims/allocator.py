@@ -45,7 +45,7 @@ class ClaimRefusal:
 
 
 class _Stopped(Exception):
-    """The search can't go on: it reached its bound, or a selector has no value for a device."""
+    """The search was stopped: it reached its bound, or a selector failed for a device."""
 
     def __init__(self, refusal: ClaimRefusal) -> None:
         super().__init__(refusal.sentence)
@@ -110,7 +110,7 @@ class _Search:
     # Preparation
 
     def prepare(self) -> ClaimRefusal | None:
-        """Find the candidates of each request; return why one can't be served whatever is chosen."""
+        """Find the candidates of each request; return the cause if a request has too few."""
         for claim in self._claims:
             least = 0
             for alternatives in claim.requests:
@@ -172,7 +172,7 @@ class _Search:
     # The search
 
     def next_claim(self, at: int) -> bool:
-        """Choose devices for this claim and those behind it."""
+        """Choose devices for this claim and the following ones."""
         if at == len(self._claims):
             return True
         return self._next_request(at, 0, len(self.chosen))
@@ -215,7 +215,7 @@ class _Search:
         return False
 
     def _kind(self, device: PoolDevice) -> object:
-        """Return a value that is equal for devices which are alike for these claims at this point."""
+        """Return a value that is equal for devices that are interchangeable at this point."""
         kind = self._kinds.get(device.key)
         if kind is None:
             named = {each.attribute for constraints in self._constraints for each in constraints}
@@ -298,7 +298,7 @@ class _Search:
     # Counters
 
     def _counts(self, device: PoolDevice) -> bool:
-        """Return True if choosing the device consumes counters: the first share of a device does so."""
+        """Return True if the device consumes counters, which its first share does."""
         if not device.counters:
             return False
         in_use = device.key in self._usage.shared or bool(self._shares.get(device.key))

@@ -27,7 +27,7 @@ class ClaimError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactDevices:
-    """Devices of one class that a request wants; None for a count means all."""
+    """Devices of one class in a request; count None: all devices."""
 
     request: str
     subrequest: str

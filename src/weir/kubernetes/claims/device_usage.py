@@ -1,4 +1,4 @@
-"""Devices in use: the part of each device that allocations of claims hold."""
+"""Usage of devices by allocated claims."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Extended resources that device classes provide, and the claim that stands for those of a pod.
+"""Extended resources of device classes, and the claim for those of a pod.
 
 A pod asks for such a resource by number and names no claim. Where a device plugin has the resource, it is a
 number like any other. On other nodes the scheduler makes one claim for the pod, as Kubernetes' own scheduler

@@ -157,7 +157,7 @@ class GpuCounter:
 
 
 def _requests_of(name: str, classes: Mapping[str, DeviceClass]) -> ExactDevices | None:
-    """Return a request of one device of a class; None if the class isn't there or can't be used."""
+    """Return a request for one device of a class; None if the class is missing or unusable."""
     if name not in classes:
         return None
     request = {"name": "all", "exactly": {"deviceClassName": name}}

@@ -21,7 +21,7 @@ from weir.kubernetes.translate.quantities import written_exactly
 from weir.model.workloads import WHOLE_MILLI
 
 SHARED_DEVICE = "device.allowMultipleAllocations"
-"""Selector of the devices of which a claim may have a part."""
+"""Selector of devices that can be shared."""
 _FINE = 1000
 """Amounts below are written in thousandths: more of them would be too coarse."""
 
@@ -30,7 +30,7 @@ ShareAmounts = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """The part of each of several devices that a pod asks for."""
+    """Share of each of several devices in a pod's request."""
 
     milli: int
     devices: int = 1
@@ -71,7 +71,7 @@ def share_amounts(
 
 
 def holds_part(held: AllocatedDevice, pools: Iterable[DevicePool]) -> bool:
-    """Return True if an allocation leaves a part of its device to others, as far as the slices tell."""
+    """Return True if an allocation takes a part of its device, by the known slices."""
     key = held.driver, held.pool, held.device
     consumed = ClaimedDeviceUsage.of([held]).shared.get(key)
     if consumed is None:

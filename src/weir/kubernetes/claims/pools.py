@@ -39,13 +39,13 @@ class ParsedSlice:
 
     @property
     def has_counters(self) -> bool:
-        """Return True if it holds the shared counters of its pool."""
+        """Return True if it has the shared counters of its pool."""
         return bool(self.counters)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DevicePool:
-    """A pool as one node sees it: its devices for the node, all its devices, and why it can't be used."""
+    """A pool as seen by one node: its devices for the node, all its devices, and why it can't be used."""
 
     key: PoolKey
     devices: tuple[PoolDevice, ...] = ()
@@ -111,7 +111,7 @@ class SliceIndex:
         return len(self._slices)
 
     def see(self, name: str, found: ParsedSlice | None) -> set[str] | None:
-        """Take in a slice, or its end. Return the nodes whose pools may have changed; None: all."""
+        """Process a changed slice. Return the nodes whose pools may have changed; None: all."""
         before = self._slices.get(name)
         touched = self._replace(name, before, found)
         concerned = {each.pool for each in (before, found) if each is not None}
@@ -119,7 +119,7 @@ class SliceIndex:
         return None if any(judged) else touched
 
     def _judge(self, pool: PoolKey) -> bool:
-        """Find out if a pool with counters can't be used; return True if that is new, for whatever reason.
+        """Check if a pool with counters is unusable; return True if that changed.
 
         A request for all devices waits for such a pool on every node, as with Kubernetes' own scheduler.
         """
@@ -161,7 +161,7 @@ class SliceIndex:
         return nodes
 
     def _nodes_with(self, changed: ParsedSlice) -> set[str] | None:
-        """Return the nodes that reach the pool of a slice by name: whether it is complete depends on all."""
+        """Return the nodes that reach a slice's pool by name: its completeness depends on all slices."""
         if not changed.nodes.name and not changed.has_counters:
             return None
         nodes = self.nodes_of(changed.pool)

@@ -1,4 +1,4 @@
-"""Rules that taint devices, beside the taints that slices state.
+"""Rules that taint devices, in addition to the taints in slices.
 
 A rule without a selector taints all devices, as for Kubernetes' own scheduler. Releases before 1.35 select
 by class and expression, too. An expression without a value for a device selects the device, so that nothing

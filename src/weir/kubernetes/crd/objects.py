@@ -13,7 +13,7 @@ from weir.kubernetes.translate.annotations import PREFIX
 from weir.scenario_io.scalars import DEVICES_MAX, PODS_MAX
 
 WRITTEN_KEY = f"{PREFIX}written"
-"""On a workload, an annotation: by which its spec is known again."""
+"""Annotation of a Workload with the digest of its spec."""
 PHASES = ["Pending", "Starting", "Running", "Stopping", "Succeeded", "Failed", "Stopped", "Refused"]
 ENFORCED, COOPERATIVE, UNLIMITED = ISOLATIONS = "enforced", "cooperative", "none"
 TYPES = ["train", "build", "inference"]
@@ -39,7 +39,7 @@ class QuotaObject(ApiStruct):
 
 
 class OwnerFields(ApiStruct):
-    """The object whose pods a workload has."""
+    """Owner of the pods of a workload."""
 
     uid: Needed[str] = ""
     api_version: Needed[str] = ""
@@ -93,7 +93,7 @@ class IdleStatus(ApiStruct):
 
 
 class LifecycleStatus(ApiStruct):
-    """Lifecycle of a workload, kept so that a restart loses nothing."""
+    """Lifecycle of a workload, stored for restarts."""
 
     starts: int = 0
     settled: int = 0
@@ -153,7 +153,7 @@ class ReportedPoints(ApiStruct):
 
 
 class JobReport(ApiStruct):
-    """Report of the pods of a workload on themselves. It counts for the owner of this uid alone."""
+    """Report of a workload's pods on themselves. Valid for the owner with this uid only."""
 
     owner: Needed[str] = ""
     at: Moment | None = None  # time of the newest message
@@ -166,7 +166,7 @@ class JobReport(ApiStruct):
 
 
 class PastEvent(ApiStruct):
-    """An event for notifications. The other fields don't state it any more."""
+    """Event for notifications that the other fields no longer state."""
 
     id: Needed[str]
     at: Needed[Moment]

@@ -102,7 +102,7 @@ def _read(
 
 
 def _sentence(name: str, error: Exception) -> str:
-    """Return the fault of an object: its reader's sentence, or that it can't be read at all."""
+    """Return the fault of an object, or a sentence that it is unreadable."""
     return (
         str(error)
         if isinstance(error, InvalidObject)

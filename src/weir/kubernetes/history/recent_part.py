@@ -1,4 +1,4 @@
-"""The last minutes of a report: they are in memory, and not in the database yet."""
+"""The last minutes of a report, which are in memory only."""
 
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ from weir.api.history import HistoryReport, HistoryRow
 Row = TypeVar("Row", bound=UsageRow)
 Report = TypeVar("Report", UsageReport, HistoryReport)
 NO_KEY = "-"
-"""Key in answers of work without a department or a known user. It is empty in the database."""
+"""Key for work without a department or known user. The database stores an empty text."""
 _ADDED = ("allocated_gpu_s", "over_quota_gpu_s", "waiting_s")
 _MEASURED = ("used_gpu_s", "idle_gpu_s")
 

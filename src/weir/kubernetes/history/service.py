@@ -59,7 +59,7 @@ class HistoryService:
 
     @property
     def trouble(self) -> str:
-        """Return why this replica, if it leads, stores nothing now; empty if all is well."""
+        """Return why this replica, if it leads, stores nothing; empty if all is well."""
         return "" if self._writer is None else self._writer.trouble
 
     @property
@@ -73,7 +73,7 @@ class HistoryService:
             self._unstored.change(workload)
 
     def see_namespaces(self, changes: Sequence[Change[Any]]) -> None:
-        """Find out which cluster this is."""
+        """Determine the identity of the cluster from its first namespace."""
         for change in changes:
             if isinstance(change, ObjectSet) and change.key == FIRST_NAMESPACE:
                 self._cluster = change.object.metadata.uid
@@ -96,7 +96,7 @@ class HistoryService:
         self._writer.start()
 
     async def stop(self) -> None:
-        """Write no more: this replica doesn't lead any more, or ends."""
+        """Stop writing, because this replica stops leading or ends."""
         writer, self._writer = self._writer, None
         if writer is not None:
             await asyncio.to_thread(writer.close)

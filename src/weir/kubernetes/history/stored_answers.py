@@ -33,7 +33,7 @@ from weir.store import (
 )
 
 THREADS, WAITING_MAX = 4, 32
-"""Questions to the database at a time, and those that may wait for it."""
+"""Limits of concurrent queries to the database, and of queries that wait for it."""
 ANSWER_S = 20.0
 PAUSE_S = 2.0
 """Time after a failure in which no other question is asked: each may take long to fail. While an earlier one
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class StoredAnswers:
-    """Questions to the database. All calls are on the event loop. None: there is no answer now."""
+    """Queries to the database, called on the event loop. None: no answer at the moment."""
 
     def __init__(self, options: HistoryOptions, cluster: Callable[[], str]) -> None:
         self._options = options
@@ -79,7 +79,7 @@ class StoredAnswers:
         start: int,
         limit: int,
     ) -> tuple[int, list[Listed]] | None:
-        """Return the number of wanted workloads, and a page: those found, and those whose object is gone."""
+        """Return the number of selected workloads, and a page: live ones, and those without an object."""
         wanted = ClusterWorkloadFilter(
             namespace=query.namespace,
             project=query.project,
@@ -105,7 +105,7 @@ class StoredAnswers:
         return len(found) + count, merged[start - first : start - first + limit]
 
     async def workload(self, namespace: str, name: str, since_s: float) -> StoredRow | None:
-        """Return the newest workload of a name, submitted since a time, whose object is gone."""
+        """Return the newest deleted workload of a name, submitted since a time."""
         found = await self._ask(lambda reader: reader.workload(namespace, name, since_s))
         return None if found is None else _row(found)
 
@@ -121,7 +121,7 @@ class StoredAnswers:
     async def events(
         self, query: EventQuery, start: int, limit: int
     ) -> tuple[int, Sequence[EventRow]] | None:
-        """Return the number of wanted events, and a page of them, newest first."""
+        """Return the number of selected events, and a page of them, newest first."""
         wanted = ClusterEventFilter(query.namespace, query.workload, query.project, query.kind, query.since_s)
         page = await self._ask(lambda reader: reader.events(wanted, start, limit))
         return None if page is None else (page.total, page.items)
@@ -184,7 +184,7 @@ class StoredAnswers:
             Thread(target=shared.leave, name="weir-history-close", daemon=True).start()
 
     def _answer(self, question: Callable[[ClusterHistoryReader], T]) -> T:
-        """Answer in a thread. The Secret may have changed since a failure, so it is read again after one."""
+        """Answer in a thread. After a failure the Secret is read again, since it may have changed."""
         with self._opening:
             shared = self._reader
             if shared is None:

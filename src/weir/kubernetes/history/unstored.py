@@ -1,4 +1,4 @@
-"""Changes that are not in the database yet, bounded in number. Every replica keeps them: any may lead next.
+"""Changes that aren't in the database yet, bounded. Every replica keeps them, because any may lead next.
 
 What the API server still shows needs no copy: keys are enough. A workload whose object is gone is kept whole.
 """
@@ -13,9 +13,9 @@ from weir.kubernetes.query.rows import phase_status
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndex, WorkloadIndexEntry
 
 REWRITTEN_WITHIN_S = 10.0
-"""Time after which a live workload ends with its object: Weir writes it again while its owner is there."""
+"""Time after which a live workload ends without an object; until then Weir recreates the object."""
 REMOVED_MAX = 10_000
-"""Workloads whose objects are gone; the oldest are dropped."""
+"""Limit of workloads without objects; the oldest are dropped."""
 WORKLOADS, EVENTS = "deleted workloads", "events"
 LOST_STEP_S = 3600.0
 """Losses are counted by hour: another leader may have stored changes that this replica dropped."""
@@ -44,7 +44,7 @@ class UnstoredChanges:
         events.added, events.dropped = self._add_event, self._drop_event
 
     def change(self, workload: WorkloadIndexEntry) -> None:
-        """Take note of a workload that has changed, or whose object was written again."""
+        """Record a changed workload, or one whose object was recreated."""
         with self._lock:
             self._workloads[workload.key] = None
             self._removed.pop(workload.identity, None)
@@ -74,7 +74,7 @@ class UnstoredChanges:
                 self._lose(EVENTS, at_s)
 
     def take(self, now_s: float) -> Unstored:
-        """Return everything but live workloads whose objects may be written again, and keep nothing of it."""
+        """Return and forget all changes, except of live workloads whose objects may be recreated."""
         with self._lock:
             early = OrderedDict(
                 (identity, (last, at_s))
@@ -91,12 +91,12 @@ class UnstoredChanges:
         return taken
 
     def removed(self) -> list[WorkloadIndexEntry]:
-        """Return the workloads whose objects are gone, and which aren't stored as ended."""
+        """Return the workloads without objects that aren't stored as ended."""
         with self._lock:
             return [last for last, _ in self._removed.values()]
 
     def give_back(self, taken: Unstored) -> None:
-        """Keep changes that could not be stored, before those that came meanwhile."""
+        """Keep changes after a failed write, before newer ones."""
         with self._lock:
             self._workloads = {**dict.fromkeys(taken.workloads), **self._workloads}
             self._events = {**dict.fromkeys(taken.events), **self._events}
@@ -106,7 +106,7 @@ class UnstoredChanges:
             self._bound()
 
     def put_off(self, events: Iterable[str]) -> None:
-        """Keep events for a later write, before those that came meanwhile."""
+        """Keep events for a later write, before newer ones."""
         with self._lock:
             self._events = {**dict.fromkeys(events), **self._events}
 

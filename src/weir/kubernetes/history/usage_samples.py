@@ -17,7 +17,7 @@ Group = tuple[str, str, str, str, str]
 
 
 def sample_periods(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
-    """Divide a time into periods, none of which is in two hours."""
+    """Divide a time into periods, each within one hour."""
     while since_s < until_s:
         end_s = min(until_s, (since_s // HOUR_S + 1) * HOUR_S)
         yield since_s, end_s

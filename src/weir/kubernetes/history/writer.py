@@ -1,4 +1,4 @@
-"""Writing the history, in a thread of its own, while this replica leads.
+"""Writer of the history, in its own thread, while this replica leads.
 
 Scheduling never waits for the database. While it is away the changes wait in memory, and the time between
 two tries grows. What can't wait that long is counted, and the history says so.
@@ -102,7 +102,7 @@ class HistoryWriter:
 
     @property
     def trouble(self) -> str:
-        """Return why nothing is stored now; empty if all is well. A database that hangs fails late."""
+        """Return why nothing is stored now; empty if all is well. A hanging database is noticed late."""
         history = self._history
         return self._trouble or (None if history is None else history.trouble) or ""
 
@@ -293,7 +293,7 @@ class HistoryWriter:
 
 
 def _made(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """Yield the records of items. One that can't be made keeps no other from being stored."""
+    """Yield the records of items. An item whose record fails doesn't affect the others."""
     for item in items:
         try:
             yield make(item)

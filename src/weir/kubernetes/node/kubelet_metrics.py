@@ -16,7 +16,7 @@ from prometheus_client.samples import Sample
 TIMEOUT_S = 10.0
 BYTES_MAX = 64 << 20
 OLD_S = 120.0
-"""Age of a measurement, by the newest one of the kubelet, after which it says nothing more."""
+"""Age of a measurement, relative to the kubelet's newest one, at which it is ignored."""
 _CORES = "container_cpu_usage_seconds_total"
 _KINDS = {
     _CORES: "cores",

@@ -20,7 +20,7 @@ from weir.kubernetes.usage.node_reports import LIMITED_MAX
 from weir.kubernetes.usage.node_shares import PodShare
 
 ASK_S = 15.0
-"""Time in which Weir is asked about a pod that has appeared: a replica may hear of a binding a bit later."""
+"""Time for which Weir is asked about a new pod, because a replica may learn of a binding later."""
 PAUSE_S = 2.0
 """First time between two questions about the same pods; it doubles."""
 _LOG = get_logger(__name__)
@@ -66,7 +66,7 @@ class MemoryLimits:
         return sorted(self._limited)[:LIMITED_MAX]
 
     def apply(self, *, is_due: bool) -> None:
-        """Set limits, those of known shares first; then ask for the shares of pods that have appeared.
+        """Set known limits first; then ask for the shares of new pods.
 
         If `is_due`, a report follows: Weir is asked anyhow, and every limit is set and read back again.
         """
@@ -93,7 +93,7 @@ class MemoryLimits:
         self._appeared_s = {uid: self._appeared_s.get(uid, now_s) for uid in groups}
 
     def _is_asking(self) -> bool:
-        """Return True if Weir answers, and it is time to ask about a pod that it hasn't stated a share of."""
+        """Return True if Weir answers, and a pod without a stated share is due for a question."""
         now_s = self._now_s()
         return (
             not self._no_answer
@@ -104,7 +104,7 @@ class MemoryLimits:
         )
 
     def _take(self) -> None:
-        """Ask for the shares of the node; those that are known stay without an answer."""
+        """Read the shares of the node from Weir; without an answer, the known ones stay."""
         self._ask_at_s, self._pause_s = self._now_s() + self._pause_s, 2 * self._pause_s
         try:
             self._shares, self._no_answer = {each.uid: each for each in self._ask()}, ""

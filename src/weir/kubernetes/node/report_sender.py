@@ -91,7 +91,7 @@ class ReportSender:
         return sorted({str(address[0]) for *_, address in found})
 
     def _post(self, client: httpx.Client, address: str, body: bytes) -> str:
-        """Return why a replica doesn't take a report; nothing if it does."""
+        """Return why a replica refuses a report; empty if it accepts it."""
         try:
             answer = client.post(self._url(address, _PATH), content=body, extensions=self._tls_name)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

@@ -117,7 +117,7 @@ class ClusterNotifications:
         self._term.start()
 
     async def stop(self) -> None:
-        """Send no more: this replica doesn't lead any more, or ends."""
+        """Stop sending, because this replica stops leading or ends."""
         term, self._term = self._term, None
         if term is not None:
             await term.close()

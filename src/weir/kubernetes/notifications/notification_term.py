@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from weir.notifications.sender import NotificationSender
 
 LOOK_S = 1.0
-"""Time between two looks for statuses to write."""
+"""Interval of checks for statuses to write."""
 CHECK_EVERY_S = 15.0
 """Time between two checks of rules that aren't ready."""
 CHECKED_TOGETHER_MAX = 8
@@ -112,7 +112,7 @@ class NotificationTerm:
         self._spawn(self._check_often())
 
     async def close(self) -> None:
-        """Send no more, and write the outcomes of deliveries if the API server answers at once."""
+        """Stop sending, and write the outcomes of deliveries if the API server answers at once."""
         if self._sender is not None:
             await asyncio.to_thread(self._sender.close)
         tasks = list(self._tasks)
@@ -178,7 +178,7 @@ class NotificationTerm:
         return [each for each in rules if each.metadata.namespace in self._managed]
 
     async def _begin(self, rules: list[NotificationRuleObject]) -> None:
-        """Go on with the rules as the last leader left them; then begin to send."""
+        """Continue with the rules in the last leader's state, and start sending."""
         self._has_begun = True
         rules.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.key))
         states = [state for thing in rules if (state := self._set(thing)) is not None]
@@ -324,7 +324,7 @@ class NotificationTerm:
         self._outbox.on_queued(queued)
 
     def _take_removal(self, name: str, uid: str, rules: Sequence[RuleState], now_s: float) -> list[int]:
-        """Take in that the object of a workload is gone; return the rules with new notifications."""
+        """Process the deletion of a workload's object; return the rules with new notifications."""
         queued, live = [], self._live.pop(name, None)
         if live is not None:
             event = deletion_of(live[0], name, live[1], now_s)

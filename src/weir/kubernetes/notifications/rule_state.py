@@ -38,7 +38,7 @@ from weir.notifications.quiet_hours import read_quiet_hours
 MESSAGE_SIZE_MAX = 100
 """Notifications in one message."""
 TRIED_MAX = 5
-"""Messages of a rule that a receiver has refused and that are tried again; then no new one is made."""
+"""Limit of refused messages of a rule that are retried; above it, no new message is made."""
 RECEIVER_MAX = 253
 
 
@@ -89,7 +89,7 @@ class RuleState:
         self._begin_at(now_s)
 
     def respecify(self, thing: NotificationRuleObject, now_s: float) -> bool:
-        """Take in a spec if it is newer. It counts for events from now on; pending notifications stay."""
+        """Apply a spec if it is newer, to events from now on; pending notifications stay."""
         if thing.metadata.generation <= self.status.observed_generation:
             return False
         self._begin_at(now_s)
@@ -164,7 +164,7 @@ class RuleState:
         return queued
 
     def forget(self, uid: str) -> None:
-        """Forget the events of a workload whose object is gone: none of them is read again.
+        """Drop the remembered events of a workload that was deleted.
 
         The next leader can't read them either, so those that aren't written are written soon.
         """

@@ -80,5 +80,5 @@ class RuleStatusWriter:
 
 
 def _is_of_one_object(error: ApiError) -> bool:
-    """Return True if the server refused this write, and may carry out others."""
+    """Return True if a refusal concerns only the object of this write."""
     return isinstance(error, ApiRefused) and error.status < 500 and not isinstance(error, TooManyRequests)

@@ -68,7 +68,7 @@ class ConfigWatcher:
             self._tell_of(thing)
 
     def set_usage_trouble(self, why: str | None, *, nodes_report: bool = False) -> None:
-        """Write the condition of the use of GPUs, if it has changed."""
+        """Write the condition of the GPU use, if it has changed."""
         if (why, nodes_report) != (self.usage_trouble, self.nodes_report):
             self.usage_trouble, self.nodes_report = why, nodes_report
             self.tell_all()

@@ -89,7 +89,7 @@ class DecisionLog:
     def waits(
         self, cluster: Cluster, changed: Iterable[str], reasons: Mapping[str, Explanation], cycle: int
     ) -> None:
-        """Log each workload whose reason is of another class than before."""
+        """Log each workload whose reason has another class than before."""
         logged = 0
         for name in changed:
             why = reasons.get(name)

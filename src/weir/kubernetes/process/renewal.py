@@ -1,4 +1,4 @@
-"""Growth of a cluster's numbers: the time at which control begins with fresh ones.
+"""Growth of the engine's tables, and the time at which control restarts with fresh ones.
 
 Nodes, pod selectors and requests are rows and numbers that are only ever added, so that what was worked out
 about them holds. A cluster that replaces its nodes, or gives each Job a selector of its own, adds thousands a

@@ -331,7 +331,7 @@ class SchedulerProcess:
         self.owners = OwnerWatches(self._api, self.kinds, self._see_owners, take)
 
     async def _sync(self) -> None:
-        """Wait for everything to be known, but not for kinds that make pods and can't be had."""
+        """Wait until all kinds are listed, except owners that can't be read."""
         began_s = time.monotonic()
         await asyncio.gather(*(each.synced.wait() for each in self.reflectors.values()))
         left_s = max(0.0, began_s + OWNERS_WAIT_S - time.monotonic())

@@ -24,7 +24,7 @@ _LOG = get_logger(__name__)
 
 
 class ShareMemoryController:
-    """Names pods beyond their share, and adds evictions to plans where others share the device."""
+    """Reports pods beyond their share, and evicts them if others share the device."""
 
     def __init__(self, backend: KubernetesBackend, decide: Decide, needed: Callable[[], bool]) -> None:
         self._backend = backend
@@ -76,7 +76,7 @@ def _pod_at(job: Job, key: PodKey) -> Pod | None:
 
 
 def _look(state: ClusterState) -> tuple[list[Placed], list[Placed]]:
-    """Return the excesses of which people haven't heard, and all of them."""
+    """Return the excesses that aren't reported yet, and all of them."""
     memory = state.share_memory
     return list(_placed(state, memory.take_fresh())), list(_placed(state, memory.all()))
 

@@ -1,4 +1,4 @@
-"""View of a replica that doesn't lead: control follows the facts, decides nothing, and writes nothing.
+"""View of a standby replica: control follows the facts, decides nothing, and writes nothing.
 
 So every replica answers questions about the cluster, whichever the API server reaches.
 """
@@ -20,7 +20,7 @@ from weir.state.cluster import Cluster
 
 NUMBERS_EVERY_S = 3.0
 WAITS_S = 5.0
-"""A replica that waits for the lease for this long follows the facts. Before, it may be about to lead."""
+"""Time without the lease after which a replica follows the facts. Before, it may be about to lead."""
 
 
 class FactsOnly:

@@ -16,7 +16,7 @@ from weir.model.activity import Activity
 from weir.model.policy import LifecyclePolicy
 
 TELL_ALL_EVERY = 10
-"""Readings after which control gets all states again. In between it hears of idle ones and of changes."""
+"""Readings after which control gets all states again. In between it gets idle ones and changes."""
 _SETTLED = frozenset((Activity.WORKING, Activity.UNKNOWN, None))
 
 
@@ -58,7 +58,7 @@ class UsageService:
         self.reader.start()
 
     def wake(self) -> None:
-        """Read at once by other settings."""
+        """Read at once, with changed settings."""
         self.reader.wake()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from weir.kubernetes.query.front_proxy import Identity
 KEPT_S = 10.0
 ANSWERS_MAX = 1_000
 UNDER_WAY_MAX = 16
-"""Questions to the API server at a time; beyond them a right isn't given for now."""
+"""Limit of concurrent access reviews; beyond it a right is denied for now."""
 
 
 class AccessReviewer:

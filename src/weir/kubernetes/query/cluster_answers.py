@@ -53,7 +53,7 @@ DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 _SYSTEM_CLASSES = "system-"
 """PriorityClasses of Kubernetes itself begin like this."""
 _SUSPENDED = "suspended"
-"""Reason of work that can be resumed. Any other hold is a gate."""
+"""Reason of workloads that can be resumed. Other suspensions are gates."""
 _ANNOTATED = {"min-pods": "min_pods", "topology": "topology", "preemptible": "preemptible"}
 """Annotations that suggestions change, and the fields they set."""
 _STARTING = "Weir is being started, or changes its leader: try again in some seconds."

@@ -149,7 +149,7 @@ def _bounded(event: EventView) -> EventView:
 def matching_events(
     events: Sequence[IndexedEvent], query: EventQuery, start: int, limit: int
 ) -> tuple[int, list[EventRow]]:
-    """Return the number of wanted events, and a page of them, newest first.
+    """Return the number of selected events, and a page of them, newest first.
 
     Each open dashboard asks every few seconds, so rows are made for the page alone.
     """

@@ -19,7 +19,7 @@ class NamespaceAges:
         keep(changes, self._created_s, lambda each: at_s(each.metadata.creation_timestamp) or 0.0)
 
     def began_s(self, namespace: str) -> float:
-        """Return the time from which the past of a namespace is its own; infinity for one that isn't there.
+        """Return the creation of a namespace: an earlier past isn't its own. Infinity if it doesn't exist.
 
         It may have been made again a moment ago, by another tenant. Only people with the right to read all
         namespaces see the past of an unknown one.

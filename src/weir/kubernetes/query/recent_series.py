@@ -94,7 +94,7 @@ class RecentSeries:
         return self._size
 
     def take(self, workload: WorkloadIndexEntry, now_s: float) -> None:
-        """Take the points out of the object of a workload: nothing else reads them."""
+        """Remove and return the points in a workload's object, which have no other reader."""
         recent, report = workload.object.report.recent, workload.object.status.report
         if report is not None and report.recent:
             report.recent = []
@@ -157,7 +157,7 @@ class RecentSeries:
                     found.stored_s, found.stored_count = until_s, count
 
     def lead(self, now_s: float) -> None:
-        """Begin to store. The leader before may have stored any of the points, and those dropped since."""
+        """Start storing. The former leader may have stored any points so far."""
         with self._lock:
             self._lost, self._led_s = 0, now_s
             for each in self._workloads.values():

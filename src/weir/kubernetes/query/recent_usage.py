@@ -194,7 +194,7 @@ def _holding(thing: WorkloadObject, now_s: float) -> UsageSpan:
 
 
 def _held(thing: WorkloadObject) -> float:
-    """Return the GPUs that the pods of a workload hold: a part of them where a part of the pods run."""
+    """Return the GPUs of a workload's running pods, as a part of all its GPUs."""
     status, gpus = thing.status, gpus_of(thing)
     if status.phase == "Running" and 0 < status.pods_running < status.pods:
         return gpus * status.pods_running / status.pods

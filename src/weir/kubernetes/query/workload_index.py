@@ -94,11 +94,11 @@ class WorkloadQuery:
 
     @property
     def asks_for_ended(self) -> bool:
-        """Return True if workloads that are over are wanted."""
+        """Return True if ended workloads are selected."""
         return bool(self.statuses - LIVE) or (self.ended and not self.statuses)
 
     def takes(self, workload: WorkloadIndexEntry) -> bool:
-        """Return True if a workload is wanted."""
+        """Return True if the query selects a workload."""
         spec, status = workload.object.spec, phase_status(workload.object)
         if self.namespace and self.namespace != workload.namespace:
             return False
@@ -198,7 +198,7 @@ class WorkloadIndex:
 
 
 def matching(workloads: Sequence[WorkloadIndexEntry], query: WorkloadQuery) -> list[WorkloadIndexEntry]:
-    """Return the wanted workloads, newest first."""
+    """Return the selected workloads, newest first."""
     found = [each for each in workloads if query.takes(each)]
     found.sort(key=lambda each: each.key)
     found.sort(key=lambda each: each.object.status.submitted_at or each.created or "", reverse=True)

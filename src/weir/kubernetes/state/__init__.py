@@ -1,1 +1,1 @@
-"""State of the cluster: objects go in, facts for control come out. All of it is pure."""
+"""State of the cluster: objects are turned into facts for control. No I/O."""

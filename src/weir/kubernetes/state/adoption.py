@@ -18,7 +18,7 @@ _OVER = ("Succeeded", "Failed", "Stopped")
 
 
 def adopted(name: str, thing: WorkloadObject) -> PodInfo | None:
-    """Return a workload as its object of this name says; None if its pods tell of it, or none will come."""
+    """Return a workload from its object; None if pods define it, or no pods will come."""
     spec, owner = thing.spec, thing.spec.owner
     ended = not thing.written or thing.status.phase in _OVER
     if ended or not owner.uid or not owner.kind or owner.kind == "Pod":

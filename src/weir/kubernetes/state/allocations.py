@@ -200,7 +200,7 @@ def _from_annotation(each: _Open) -> PodAllocation | None:
 
 
 def _from_others(each: _Open, beside: Beside) -> PodAllocation | None:
-    """Return where other parts of its device were placed: apart from them, it would take up a second one."""
+    """Return an allocation beside the other parts of its device, so that it doesn't use a second one."""
     tracked, written = each.tracked, each.tracked.claimed
     if written is None or not _is_part(tracked):
         return None
@@ -218,7 +218,7 @@ def _is_part(tracked: TrackedPod) -> bool:
 def _takes(
     each: _Open, found: PodAllocation | None, origin: AllocationOrigin | None, node_states: NodeStates
 ) -> bool:
-    """Settle a pod by this allocation if it is sound in every respect."""
+    """Settle a pod with this allocation if all of it is valid."""
     tracked = each.tracked
     assert tracked.info is not None
     if found is None or found.node != tracked.node:

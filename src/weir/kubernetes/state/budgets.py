@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: which of our pods they protect, and how many evictions each still allows.
+"""PodDisruptionBudgets: the protected pods of Weir, and the number of allowed evictions.
 
 The status of a budget lags behind the evictions that Weir has ordered. So an ordered eviction counts against
 its budget until the status names the pod, or is newer than the answer to the eviction.
@@ -21,7 +21,7 @@ _NAMED_MOST = 3
 
 
 class Budgets:
-    """Budgets as the API server states them, and as control was told of them."""
+    """Budgets at the API server, and their last state in control."""
 
     def __init__(self, labels: Labels) -> None:
         """Create it; `labels` returns those of a pod by its key."""
@@ -88,7 +88,7 @@ class Budgets:
             self._ordered.pop(key, None)
 
     def stale(self, gangs: Iterable[Gang], now_s: float) -> list[Gang]:
-        """Return the workloads that have to be looked at again though nothing else of them changed."""
+        """Return workloads that need a new decision because of their budgets."""
         for key in [key for key, until_s in self._shut.items() if until_s <= now_s]:
             del self._shut[key]
             self._changed.add(key)
@@ -177,7 +177,7 @@ class Budgets:
         return (_joined(matched),)
 
     def judge(self, gang: Gang, now_s: float) -> float | None:
-        """Find out whether a workload counts as non-preemptible because its budgets can't allow its eviction.
+        """Decide if a workload is non-preemptible because its budgets can't allow its eviction.
 
         One that holds nothing does so at once, one that runs after the grace period: return when that ends.
         """
@@ -196,7 +196,7 @@ class Budgets:
         return self._waits[gang]
 
     def _is_protected(self, gang: Gang) -> bool:
-        """Return True if the pods a workload can't do without could never be evicted at once."""
+        """Return True if the pods that a workload needs could never be evicted at once."""
         if gang.key.namespace not in self._coverage:
             gang.protected_since_s = 0.0
             return False
@@ -294,7 +294,7 @@ def _joined(keys: tuple[str, ...]) -> str:
 
 
 def _needed(gang: Gang) -> int:
-    """Return how many pods a workload needs, and loses at once."""
+    """Return the number of pods a workload needs, and of those it loses at once."""
     if gang.head is None:
         return 1
     succeeded = Counter(gang.succeeded.values())

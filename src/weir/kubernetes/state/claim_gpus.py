@@ -25,7 +25,7 @@ class ClaimGpus:
         self._counted_classes = 0
 
     def shared_classes(self, claims: Iterable[ClaimKey], node: str, *, are_gpus: bool) -> set[str]:
-        """Return the device classes of the GPUs of a node of which these claims hold parts.
+        """Return the device classes of shared GPUs on a node that these claims use.
 
         `are_gpus`: their devices counted as GPUs when the pod started, whatever the classes say now.
         """

@@ -66,7 +66,7 @@ class ClaimInventory:
             self._taint_again(each for each in (before, rule) if each is not None)
 
     def _taint_again(self, rules: Iterable[DeviceTaintRule]) -> None:
-        """Taint the devices again that these rules may concern."""
+        """Apply the taints again to devices that these rules may concern."""
         changed = list(rules)
         for name, parsed in self._parsed.items():
             if any(may_taint(each, parsed) for each in changed):
@@ -99,7 +99,7 @@ class ClaimInventory:
         self._hold(key)
 
     def assume(self, key: ClaimKey, devices: tuple[AllocatedDevice, ...], *, is_made: bool = False) -> None:
-        """Count an allocation that is about to be written; `is_made`: the claim is made first, or again."""
+        """Count an allocation before it is written; `is_made`: its claim is created first."""
         self.assumed[key] = devices
         if is_made:
             self._made.add(key)
@@ -131,7 +131,7 @@ class ClaimInventory:
         return claim.status.allocation is not None
 
     def set_node(self, name: str) -> None:
-        """Take in that a node is there, changed or gone: its labels decide which slices it reaches."""
+        """Process a changed or deleted node: its labels select the slices that it reaches."""
         if len(self.slices) or self.classes:
             self._changed({name})
 

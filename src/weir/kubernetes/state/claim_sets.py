@@ -33,7 +33,7 @@ COPIES_MOST = 128
 USUAL_STEPS = 1000
 """Devices tried to count the copies of a set on a node that are free."""
 FURTHER_STEPS_MOST = 200_000
-"""Devices beyond those that may be tried for one set on all nodes: a second or two."""
+"""Limit of further devices tried for one set on all nodes: a second or two."""
 _TEXT_MOST = 160
 AmountsOn = Callable[[Node, ExtendedResources], ShareAmounts]
 """Returns the amounts of a share on a node."""
@@ -90,7 +90,7 @@ class ClaimSets:
         self._copies.clear()
 
     def count_again(self, nodes: Iterable[str] | None) -> None:
-        """Count all sets again on these nodes, whose devices or their use have changed; None: on all."""
+        """Mark all sets on these nodes for a recount, because devices changed; None: on all."""
         if nodes is None:
             self._on_node.clear()
             return

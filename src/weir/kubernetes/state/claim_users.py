@@ -1,4 +1,4 @@
-"""Pods that use resource claims, and the pods for which the devices of each claim count.
+"""Pods that use resource claims, and the pods that each claim's devices are charged to.
 
 A claim counts once: for the pod that was bound with its devices, or if that one is gone, for the pod with
 the oldest place. While no pod has a place, the claim counts for one pod of each owner, because any of them
@@ -110,7 +110,7 @@ class ClaimUsers:
         return key in self._starting or bool(self.node(key))
 
     def counted(self, key: str) -> Counted:
-        """Return the claims whose devices count for a pod, for a reading of it."""
+        """Return the claims charged to a pod."""
         found = frozenset(each for each in self.claims(key) if key in self._counting.get(each, ()))
         self._read[key] = found
         return found
@@ -131,7 +131,7 @@ class ClaimUsers:
         return ""
 
     def settle(self) -> set[str]:
-        """Decide for which pods claims count; return those whose last reading counted other ones.
+        """Choose the pods that claims are charged to; return those whose claims have changed.
 
         One that is being bound keeps its reading until it is bound.
         """
@@ -153,7 +153,7 @@ class ClaimUsers:
         return other
 
     def _choose(self, claim: ClaimKey, users: Iterable[str]) -> frozenset[str]:
-        """Return the pods for which a claim counts."""
+        """Return the pods that a claim is charged to."""
         placed = [key for key in users if self.has_place(key)]
         if placed:
             return frozenset([min(placed, key=lambda key: self._rank(claim, key))])

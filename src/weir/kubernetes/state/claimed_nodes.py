@@ -25,7 +25,7 @@ class ClaimedNodes:
         self._copies: dict[str, Mapping[str, int]] = {}
 
     def set_gpus(self, name: str, gpus: NodeGpus) -> None:
-        """Take in the GPUs that the slices of a node name; none while its driver is away."""
+        """Set the GPUs in the ResourceSlices of a node; none while its driver is absent."""
         if not gpus.count and name in self._held:
             gpus = replace(self._gpus.get(name, gpus), count=0)
         self._gpus[name] = gpus
@@ -49,7 +49,7 @@ class ClaimedNodes:
         return replace(gpus, count=most) if most else None
 
     def set_copies(self, name: str, copies: Mapping[str, int], pods: Iterable[PodUsage]) -> bool:
-        """Take in the copies of claims that fit a node beside these pods; return whether that is a change."""
+        """Set the copies of claims that fit on a node; return True if that changed."""
         capacity = dict(copies)
         for each in pods:
             for resource, amount in claim_needs(each.request):
@@ -74,7 +74,7 @@ class ClaimedNodes:
         return replace(node, capacity={**node.capacity, **claims}) if claims else node
 
     def with_gpus(self, node: Node | None) -> Node | None:
-        """Return a node with the GPUs that claims allocate; one with a device plugin's GPUs keeps those."""
+        """Return a node with the GPUs for claims; GPUs of a device plugin take precedence."""
         if node is None:
             return None
         kind = node.labels.get(DEVICES_LABEL)

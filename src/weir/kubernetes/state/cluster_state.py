@@ -1,4 +1,4 @@
-"""State of the cluster, and the part of it that control hasn't been told yet.
+"""State of the cluster, and its changes since the last facts.
 
 A state machine without a clock, a thread or a connection: changes of objects go in (`see`), facts come out
 (`facts`). Nothing depends on the order of changes of different objects: a pod is resolved from everything
@@ -136,7 +136,7 @@ class ClusterState:
         return is_news
 
     def _look_at_empty(self, uids: set[str]) -> None:
-        """Decide again about the workloads without pods of these owners."""
+        """Decide again on workloads without pods of these owners."""
         self._decide_again(self.registry.owned_by(uids))
 
     def _decide_again(self, gangs: Iterable[Gang]) -> None:
@@ -266,7 +266,7 @@ class ClusterState:
         return facts + reported + self.budgets.facts(dirty)
 
     def _adopt(self) -> None:
-        """Take on the workloads without pods that their objects tell of, once when control begins."""
+        """Adopt workloads without pods from their objects, once at the start of control."""
         if self._adopts:
             self._adopts = False
             for gang in self.registry.adopt():
@@ -274,7 +274,7 @@ class ClusterState:
                 self.registry.dirty[gang] = None
 
     def _judge(self, gangs: Iterable[Gang]) -> None:
-        """Find out which workloads their disruption budgets make non-preemptible."""
+        """Find the workloads that disruption budgets make non-preemptible."""
         protected = []
         for gang in gangs:
             ends_s = self.budgets.judge(gang, self.pods.now_s)
@@ -289,7 +289,7 @@ class ClusterState:
         gang.members = self.resolver.members(gang.key)
 
     def _each(self, gangs: Iterable[Gang], act: Callable[[Gang], Sequence[Fact] | None]) -> list[Fact]:
-        """Do this with each workload; one with which it can't be done is left out from now on."""
+        """Call this for each workload; a workload that raises is left out from now on."""
         facts: list[Fact] = []
         for gang in gangs:
             try:
@@ -309,7 +309,7 @@ class ClusterState:
         return [WorkloadFinished(gang.name, WorkloadOutcome.STOPPED, self.pods.now_s)] if was_reported else []
 
     def leave_out(self, gang: Gang, why: Exception) -> None:
-        """Tell control that a workload is over whose orders can't be carried out."""
+        """Report the end of a workload whose orders can't be carried out."""
         self._later += self.quarantine(gang, why)
 
     def retell(self) -> None:

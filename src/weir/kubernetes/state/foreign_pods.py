@@ -20,7 +20,7 @@ from weir.kubernetes.translate.kinds import GangMinimum
 from weir.kubernetes.translate.scheduling_groups import GroupReference, reference_of
 
 _NEVER_OWNERS = ("DaemonSet", "Node")
-"""Owners whose pods run on every node: nothing is made by one of them, and no gang needs them."""
+"""Owners with pods on every node, which own nothing else and are in no gang."""
 _LABELS_KEPT_MAX = 50_000
 """Distinct sets of labels that are shared between pods."""
 Labels = tuple[tuple[str, str], ...]
@@ -58,7 +58,7 @@ class ForeignMembers:
 
     @property
     def count(self) -> int:
-        """Return the number of those that aren't over."""
+        """Return the number of members that haven't ended."""
         return sum(self.placed.values()) + self.pending
 
     def left_of(self, needed: GangMinimum) -> GangMinimum:

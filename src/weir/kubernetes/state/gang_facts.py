@@ -1,4 +1,4 @@
-"""The facts of a workload for control: the differences between its pods and the facts told last.
+"""Facts of a workload for control: differences from the last reported facts.
 
 Any number of changes between two looks make one difference.
 """

@@ -11,7 +11,7 @@ from weir.model.workloads import PodGroup, Request
 def counts_without_replaced(
     gang: Gang, groups: tuple[PodGroup, ...], before: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return the pods of each group, without those being deleted where others have taken their places.
+    """Return the pods of each group, without terminating pods that have a replacement.
 
     `before` are the counts as they were last.
     """

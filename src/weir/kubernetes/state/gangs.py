@@ -39,7 +39,7 @@ _ENDS = {"Succeeded": WorkloadOutcome.SUCCEEDED, "Failed": WorkloadOutcome.FAILE
 
 @dataclass(slots=True, eq=False)
 class TrackedPod:
-    """A pod that is to be placed by us. Where it is holds once it is bound, or assumed to be."""
+    """A pod that Weir schedules. Its node is final once it is bound or assumed."""
 
     key: str
     uid: str
@@ -95,7 +95,7 @@ class TrackedPod:
 
 @dataclass(slots=True)
 class PodGroupSlots:
-    """Pods that are alike. Slots without a pod are None."""
+    """Equal pods. Slots without a pod are None."""
 
     role: str
     request: Request
@@ -297,13 +297,13 @@ class Gang:
 
     @property
     def is_schedulable(self) -> bool:
-        """True if control is to be told of it."""
+        """Return True if control has to know it."""
         if self.head is None or self.project is None or self.newer:
             return False
         return self.count > 0 and (self.is_over() is None or any(each.holds for each in self.pods()))
 
     def next_start(self) -> int:
-        """Return a number that no start of it has had."""
+        """Return an unused start number."""
         self.starts = max(self.starts, self.life.starts, self.life.settled) + 1
         return self.starts
 
@@ -312,6 +312,6 @@ class Gang:
         self.nomination, self.nomination_reported = nomination, True
 
     def remember(self, status: WorkloadProgress) -> None:
-        """Keep the status that control wants kept."""
+        """Store the progress that control wants to persist."""
         self.life = replace(status)
         self.starts = max(self.starts, status.starts)

@@ -14,7 +14,7 @@ _STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", "Succeede
 
 
 class InternedPods:
-    """Texts and specs that pods share."""
+    """Shared copies of equal texts and specs of pods."""
 
     def __init__(self, shared_reference: Callable[[OwnerReference], OwnerReference]) -> None:
         self.specs: dict[bytes, PodSpec] = {}

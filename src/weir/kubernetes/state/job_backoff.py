@@ -23,7 +23,7 @@ class JobBackoff:
     last_s: float = 0.0
 
     def lose(self, now_s: float, *, over: str, bound: bool, stopping: bool) -> None:
-        """Count a pod that left; one that waited for a node counts only if it failed."""
+        """Count a pod that ended; one without a node counts only if it failed."""
         if over == "Succeeded":
             self.lost = self.stopped = 0
         elif over or bound:
@@ -32,7 +32,7 @@ class JobBackoff:
             self.last_s = now_s
 
     def resume(self, lost: int, stopped: int, last_s: float) -> None:
-        """Go on from counts of before this process began."""
+        """Continue with the counts of an earlier process."""
         if not self.lost:
             self.lost, self.stopped, self.last_s = max(0, lost), max(0, stopped), last_s
 

@@ -1,4 +1,4 @@
-"""Mappings of which an entry goes with its last value."""
+"""Mappings that drop a key with its last member."""
 
 from typing import Any
 

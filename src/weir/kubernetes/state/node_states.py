@@ -64,7 +64,7 @@ class NodeStates:
         self._recount: set[str] = set()  # nodes whose device usage has to be counted again
 
     def __contains__(self, node: object) -> bool:
-        """Return True if control was told of this node."""
+        """Return True if control knows this node."""
         site = self._sites.get(node) if isinstance(node, str) else None
         return site is not None and site.reported is not None
 

@@ -1,4 +1,4 @@
-"""Nodes with more devices in use than they have: since when, and which changes people haven't heard of."""
+"""Over-committed nodes: since when, and changes that aren't reported yet."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from weir.kubernetes.state.node_states import NodeStates
 
 USERS_NAMED_MAX = 5
 CHANGES_MAX = 1_000
-"""Changes of nodes that people haven't heard of yet."""
+"""Limit of unreported changes of nodes."""
 
 
 @dataclass(frozen=True, slots=True)

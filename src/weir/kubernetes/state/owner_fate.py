@@ -1,4 +1,4 @@
-"""Decide by the owner of a workload whether the workload is over, and whether more pods of it will come.
+"""Outcome of a workload by its owner: ended, or with more pods to come.
 
 A workload without pods isn't over: the Job controller pauses after evictions, quotas of other systems refuse
 pods, controllers restart. The owner knows: its deletion, its conditions, and how many pods it wants.
@@ -24,7 +24,7 @@ NEVER_WAS_S = -1.0
 
 
 class OwnerFate(NamedTuple):
-    """State of the owner of a workload, as far as the table of kinds reads it."""
+    """State of a workload's owner, from the fields in the table of kinds."""
 
     exists: bool
     over: WorkloadOutcome | None = None
@@ -36,7 +36,7 @@ class OwnerFate(NamedTuple):
 def owner_fate(
     key: GangKey, body: Body | None, kinds: WorkloadKinds, below: Callable[[str], Iterable[Body]]
 ) -> OwnerFate | None:
-    """Return the fate of a workload by its owner; None where the owner doesn't say whether pods will come.
+    """Return the state of a workload's owner; None if it doesn't say if pods will come.
 
     `below` returns the known objects that an object controls, by its uid.
     """

@@ -110,7 +110,7 @@ class Owners:
         return [] if above is None else [each.body for each in below if above.is_in(each.metadata.namespace)]
 
     def is_watched(self, api_version: str, kind: str) -> bool:
-        """Return True if objects of a kind are known as soon as they are there."""
+        """Return True if objects of a kind are watched."""
         return self.kinds.knows(api_version, kind) and not self.is_unread(api_version, kind)
 
     def is_unread(self, api_version: str, kind: str) -> bool:

@@ -15,9 +15,9 @@ from weir.model.reasons import as_clause
 from weir.state.events import Placement, PodKey, StopRefused
 
 DOUBT_S = 30.0
-"""A binding without an answer counts as failed after this time if the pod doesn't show it."""
+"""Time after which an unanswered binding counts as failed, if the pod doesn't show it."""
 MOVES_S = 30.0
-"""A pod that starts or stops for longer hangs: nothing waits for it any more."""
+"""Time after which a starting or stopping pod isn't waited for any more."""
 SUSPENDED_S = 30.0
 """Time in which an accepted suspension shows on the owner; later, it was undone or had no effect."""
 BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
@@ -47,7 +47,7 @@ class PodOrders:
         return refusals
 
     def come_due(self) -> None:
-        """Look again at the pods and workloads whose times have come."""
+        """Check the pods and workloads whose times have come."""
         while self._pods.due and self._pods.due[0][0] <= self._pods.now_s:
             _, _, key = heappop(self._pods.due)
             tracked = self._pods.by_key.get(key)
@@ -143,7 +143,7 @@ class PodOrders:
         self._registry.dirty[tracked.gang] = None
 
     def start_doubted(self, tracked: TrackedPod, start: int, now_s: float) -> None:
-        """Mark a pod whose binding has an unknown outcome: the pod shows it, or the binding is repeated."""
+        """Mark a pod with an unknown binding outcome: the pod shows it, or the binding is repeated."""
         if tracked.assumed and tracked.written_start == start:
             tracked.doubted_s = now_s + DOUBT_S
             self._pods.look_again(tracked.doubted_s, tracked.key)

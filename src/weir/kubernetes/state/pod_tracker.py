@@ -1,4 +1,4 @@
-"""Pods that Weir places, from their first change to their last, and times to look at them again."""
+"""Pods that Weir schedules, from their first change to their end, and times of their next checks."""
 
 from heapq import heappush
 from typing import Any

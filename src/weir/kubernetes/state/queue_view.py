@@ -14,7 +14,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A copy: nothing of it changes when the picture does."""
+    """An immutable copy of the queues."""
 
     generations: Mapping[Key, int]
     refused: Mapping[Key, str]

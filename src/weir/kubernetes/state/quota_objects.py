@@ -1,4 +1,4 @@
-"""Departments, projects and topologies as they count now, and which project a pod belongs to.
+"""Departments, projects and topologies in effect, and the project of each pod.
 
 An object that can't be used any more counts as it did when it last could. A project that is deleted while
 workloads of it run stays as it was, without taking anything new, and goes with the last of them. Who begins
@@ -27,7 +27,7 @@ _LOG = get_logger(__name__)
 NAMED_MOST = 4
 """Projects that a refusal names."""
 _WEAK = "project"
-"""A label many things go by: it names a project of ours only if there is one of that name."""
+"""Generic label that names a project only if such a project exists."""
 
 
 class QuotaObjects:

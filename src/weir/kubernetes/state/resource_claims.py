@@ -141,7 +141,7 @@ class ResourceClaims:
         return found
 
     def beside(self, key: str) -> set[str]:
-        """Return the other pods whose claims hold a device that the claims of this pod hold too."""
+        """Return the other pods whose claims share a device with this pod's claims."""
         found: set[str] = set()
         for _, device in self.inventory.allocated_to(self._users.claims(key)):
             for holder in self.inventory.holders(device):

@@ -37,7 +37,7 @@ NODE_LABELS_MOST = 16
 GONE_MAX = 10_000
 """Deleted groups that are remembered; workloads of earlier ones end a minute after their last pod."""
 MADE_MAX = 100_000
-"""Groups whose makers are remembered, those with the latest pods; a Job is a maker."""
+"""Limit of remembered owners of groups' pods, such as Jobs; the latest are kept."""
 LABEL_TOPOLOGY = "node-label/"
 Key = tuple[str, GroupReference]
 _Object = tuple[str, str, str]  # namespace, kind and name
@@ -130,7 +130,7 @@ class SchedulingGroups:
             self._replace(here, policies)
 
     def _replace(self, here: _Object, policies: Mapping[str, GroupPolicy]) -> None:
-        """Have these policies in place of those that the object stated before."""
+        """Replace the policies of an object."""
         pods, before = self._by_object.get(here, set()), self._policies.pop(here, {})
         if policies:
             self._policies[here] = policies
@@ -367,7 +367,7 @@ def _differences(
     named: GroupReference,
     maker: OwnerIdentity | None,
 ) -> str:
-    """Return which statements about the gang the group replaces, in a sentence; empty if none differs."""
+    """Return the gang settings that the group overrides, in a sentence; empty if none differs."""
     least = policy.min_count or 1
     others = []
     if annotations.min_pods is not None and annotations.min_pods != least:

@@ -99,7 +99,7 @@ class StalePods:
             self._node_states.foreign(tracked.key, held_roughly(body, tracked.node, self._resolver.devices))
 
     def _moves_out(self, tracked: TrackedPod) -> bool:
-        """Take a pod out of where it doesn't belong any more; return False if it stays."""
+        """Remove a pod from a workload it no longer belongs to; return False if it stays."""
         info, gang = tracked.info, tracked.gang
         assert info is not None
         if gang is None:

@@ -97,7 +97,7 @@ class StartConditionGates:
         return False, f"it waits for {dependency.name}, and {namespace} has no workload of that name yet"
 
     def _await(self, gang: Gang, names: list[str]) -> None:
-        """Have a workload wait for these names, and for no others."""
+        """Register the names that a workload waits for."""
         before = self._awaited.pop(gang, [])
         if names:
             self._awaited[gang] = names

@@ -85,7 +85,7 @@ def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage
 
 
 def rough(spec: PodSpec, node: str, phase: str) -> Mapping[str, Any]:
-    """Return a pod as plain values, as far as `held_roughly` reads them."""
+    """Return a pod as plain values, with the fields that `held_roughly` reads."""
     containers = [
         {"resources": {"requests": each.resources.requests, "limits": each.resources.limits}}
         for each in spec.containers

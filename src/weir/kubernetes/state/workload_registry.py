@@ -43,7 +43,7 @@ def outcome_of_phase(phase: str) -> WorkloadOutcome | None:
 
 
 class WorkloadRegistry:
-    """Workloads by name. `dirty` are those with news for control, `changed` those with news for people."""
+    """Workloads by name. `dirty` ones have changes for control, `changed` ones changes for people."""
 
     def __init__(self, quota_objects: QuotaObjects, node_states: NodeStates, beside: Beside) -> None:
         self._quota_objects = quota_objects
@@ -77,7 +77,7 @@ class WorkloadRegistry:
             )
 
     def of(self, info: PodInfo) -> Gang:
-        """Return the workload of a resolved pod, made if it is new."""
+        """Return the workload of a resolved pod; create it if needed."""
         gang = self.gangs.get(info.gang)
         return self._made(info) if gang is None else gang
 
@@ -93,7 +93,7 @@ class WorkloadRegistry:
         return gang
 
     def adopt(self) -> list[Gang]:
-        """Take on the workloads without pods, or with ended ones alone, that objects tell of; return them."""
+        """Adopt workloads from objects if they have no pods, or only ended ones; return them."""
         taken = []
         for name, thing in self.objects.items():
             gang = self.named.get(name)
@@ -136,7 +136,7 @@ class WorkloadRegistry:
                 gang.ending = EndWorkload(gang.name, gang.verdict, at_s, why.sentence, ran_s, cause=cause)
 
     def choose_project(self, gang: Gang) -> None:
-        """Find out which project it counts for, or why for none."""
+        """Choose the project of a workload, or record why there is none."""
         wanted = self._choose_project(gang)
         gang.priority_most = self._quota_objects.max_priority(gang.project)
         gang.gpu_quota_milli = self._quota_objects.gpu_quota_milli(gang.project)
@@ -205,7 +205,7 @@ class WorkloadRegistry:
         return self._quota_objects.project_left(thing.spec.project) or project
 
     def give_name(self, gang: Gang) -> None:
-        """Give a shared name to the workload whose owner exists, then to the newest; the others are over."""
+        """Give a shared name to the workload with an existing owner, else the newest; the others end."""
         alike = self._namesakes.get(gang.name, ())
         if self.named.get(gang.name) is gang and len(alike) == 1:
             return
@@ -219,7 +219,7 @@ class WorkloadRegistry:
             self.recollect(best)
 
     def settle(self, gangs: Sequence[Gang]) -> None:
-        """Find out which devices the bound pods of these workloads hold, and charge them."""
+        """Settle the devices of these workloads' bound pods, and charge them."""
         known = [gang for gang in gangs if _is_known(gang)]
         settle(known, self._node_states, self._records, self._beside)
         for gang in gangs:
@@ -260,7 +260,7 @@ class WorkloadRegistry:
         return with_devices(info, len(allocation.devices), allocation.share, allocation.memory)
 
     def unsettle(self, gang: Gang) -> None:
-        """Use all records again: another Weir may have decided meanwhile."""
+        """Read all records again, because another Weir may have decided since."""
         for tracked in gang.pods():
             if tracked.bound:
                 tracked.settled = False

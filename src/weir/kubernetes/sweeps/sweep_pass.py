@@ -1,4 +1,4 @@
-"""A pass over one sweep: take in its Jobs, decide, write the decision down, and make the Jobs."""
+"""Pass over a sweep: observe its Jobs, decide, write the decision, and create the Jobs."""
 
 import asyncio
 import json
@@ -47,11 +47,11 @@ _INVALID = (400, 422)
 
 
 class SweepFailed(Exception):
-    """The sweep can't go on; with a sentence."""
+    """The sweep has failed; the message is its reason."""
 
 
 class SweepWaits(Exception):
-    """The sweep can't go on now; with a sentence."""
+    """The sweep has to wait; the message is its reason."""
 
 
 class SweepPass:

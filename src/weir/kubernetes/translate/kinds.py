@@ -1,4 +1,4 @@
-"""From a pod and the objects above it to the workload it is part of: whose it is, and how big its gang.
+"""Workload of a pod, from its owners: identity, gang and size.
 
 What the kinds say about their pods is in a table (`kinds.yaml`), not in code. The workload belongs to the
 highest object above a pod whose kind the table knows. A pod under none of them stands for one of many pods of

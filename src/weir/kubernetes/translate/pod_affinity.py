@@ -1,4 +1,4 @@
-"""Pods near to or apart from other pods, as marks that pods bear and rules that count them.
+"""Pod affinity, as label sets that pods carry and rules that count them.
 
 A rule of the API names others by a selector in namespaces. Each such selector becomes a mark. A pod bears the
 marks of those selectors that match it and that some rule in the cluster uses, so that equal pods stay equal
@@ -19,7 +19,7 @@ from weir.kubernetes.translate.selectors import CompiledSelector, selector
 from weir.model.workloads import PodAffinityRule
 
 SPREAD_WISH = 100
-"""Weight of a wish to be spread, as much as the strongest wish to be near others."""
+"""Weight of a preferred spread, equal to the strongest affinity preference."""
 NO_POD = "no-pod"
 """A mark that no pod bears."""
 _NAME_LENGTH_MAX = 160
@@ -62,7 +62,7 @@ class SymmetricRule:
 
 @dataclass(frozen=True, slots=True)
 class LabelSet:
-    """Pods that are in all of several crowds; with `returned`, the pods that have a rule about those."""
+    """Pods selected by all of several selectors; with `returned`, the pods with a rule about those."""
 
     crowds: tuple[PodSelector, ...]
     returned: SymmetricRule | None = None
@@ -194,7 +194,7 @@ class PodSelectors:
         return True
 
     def _use(self, mark: LabelSet) -> set[str]:
-        """Count one more user of a label set; return the pods that match it, if it is new."""
+        """Count a user of a label set; return the pods that match it, if it is new."""
         if mark in self._uses:
             self._uses[mark] += 1
             return set()

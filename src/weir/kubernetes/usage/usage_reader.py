@@ -1,4 +1,4 @@
-"""The thread that reads the use of GPUs, off the way of decisions: from a server, or from reports of nodes.
+"""Thread that reads the GPU use, apart from decisions: from Prometheus, or from node reports.
 
 A server that is slow, wrong or away costs its own answers: after a failure nothing is known of any device,
 and the next look waits longer. Numbers that don't get newer count as a failure, too.

@@ -1,4 +1,4 @@
-"""Carries out writes: hundreds at a time, at a rate, in order for each object, and again until it is settled.
+"""Carries out writes concurrently and at a rate, in order for each object, with retries.
 
 Every write gets exactly one final outcome, told to one function. What the server can't take now, or
 what got lost on the way, waits out its back-off beside the road; nothing else waits for it.
@@ -114,7 +114,7 @@ class ApiWriter:
         return sum(self._under_way.values())
 
     def submit(self, writes: Iterable[Write | EmitEvent]) -> None:
-        """Have these carried out. Their outcomes are told later, even if nothing is to be sent any more."""
+        """Queue these writes. Each gets an outcome later, even if nothing is sent any more."""
         if self._term != self._leadership.term:
             self._term = self._leadership.term
             self._drop("This one stopped leading before it was sent.")

@@ -45,7 +45,7 @@ _STOP_RULES = frozenset(rule.value for rules in (EvictionRule, LifecycleRule) fo
 
 
 def condition_reason(why: Explanation) -> str:
-    """Return the one word for why a pod waits."""
+    """Return the reason word of a pending pod's condition."""
     if why.why in HELPED_BY_NODES and why.numbers.get("over_quota"):
         return OVER_QUOTA
     if why.why in HELPED_BY_NODES:

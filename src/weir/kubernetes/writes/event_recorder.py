@@ -1,4 +1,4 @@
-"""Events for people: told one after another, at a modest rate, and dropped when there are too many.
+"""Events for people: written one after another, at a low rate, and dropped if there are too many.
 
 Events about work that waits go first: people look for them, and of a start they see the pod run.
 """
@@ -57,7 +57,7 @@ class EventRecorder:
         return len(self._first) + len(self._later)
 
     def say(self, event: EmitEvent) -> None:
-        """Say it when there is time. When there are too many the oldest start goes, or else the oldest."""
+        """Queue an event. If the queue is full, the oldest start event is dropped, else the oldest event."""
         if len(self) >= self._waiting_most:
             (self._later or self._first).popleft()
             self.dropped += 1

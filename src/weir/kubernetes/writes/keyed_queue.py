@@ -1,4 +1,4 @@
-"""Writes that wait: those to one object one after another, those to different objects never for one another.
+"""Queue of writes: in order for each object, and independent for different objects.
 
 A lane is the writes to one object. Of a lane the most urgent write goes first, among equals the one
 that came first; a binding that waits for devices goes last. A lane whose next write has to wait is off the
@@ -16,7 +16,7 @@ from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, Urgen
 
 @dataclass(slots=True, eq=False)
 class PendingWrite:
-    """A write, from when it was asked for until its outcome is known."""
+    """A write, from its request to its outcome."""
 
     write: Write
     term: int
@@ -63,7 +63,7 @@ class KeyedQueue:
         return iter(list(self._by_path.values()))
 
     def add(self, pending: PendingWrite) -> PendingWrite | None:
-        """Let a write wait. Returns the write that it has swallowed."""
+        """Queue a write. Return the queued write that it was merged with."""
         path = pending.write.object_path
         object_queue = self._by_path.get(path)
         if object_queue is None:
@@ -112,7 +112,7 @@ class KeyedQueue:
 
 
 def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | None:
-    """Merge a write into one that waits already; it keeps that one's place and patience."""
+    """Merge a write into a queued one, which keeps its place and retries."""
     for place, earlier in enumerate(object_queue.waiting):
         if earlier is not object_queue.under_way and (both := merge(earlier, later)) is not None:
             object_queue.waiting[place] = both

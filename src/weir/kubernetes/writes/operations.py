@@ -87,7 +87,7 @@ class PodCondition:
 
 @dataclass(frozen=True, slots=True)
 class _OfPod:
-    """Operation on one pod by its uid: another one of the same name is left alone."""
+    """Operation on one pod by its uid, without effect on another pod of the name."""
 
     urgency: ClassVar[Urgency] = Urgency.PODS
 
@@ -103,7 +103,7 @@ class _OfPod:
 
 @dataclass(frozen=True, slots=True)
 class Bind(_OfPod):
-    """Give a pod its node; the annotations come upon the pod in the same moment."""
+    """Bind a pod to a node; its annotations are written in the same request."""
 
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)

@@ -54,14 +54,14 @@ class _PlacedSpec(ApiStruct):
 
 
 class _Placed(ApiStruct):
-    """A pod, for where it is."""
+    """A pod, decoded for its node only."""
 
     metadata: Metadata
     spec: _PlacedSpec
 
 
 async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
-    """Try it once.
+    """Send a write once.
 
     Raises:
         ApiError: it has to be tried again.
@@ -222,7 +222,7 @@ async def _upsert(api: LeaderGuard, write: UpsertWorkload) -> Outcome:
 
 
 async def emit(api: LeaderGuard, event: EmitEvent) -> None:
-    """Say something where `kubectl describe` shows it.
+    """Create an event, which `kubectl describe` shows.
 
     Raises:
         ApiError: it wasn't taken.

@@ -114,7 +114,7 @@ def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[Patc
 
 
 def pause_of(gang: Gang) -> Words | None:
-    """Return the values from which the Job controller's pause is estimated; None without one."""
+    """Return the values that estimate the Job controller's backoff; None without one."""
     backoff = gang.backoff
     if gang.key.kind != "Job" or not backoff.lost or gang.is_over() is not None:
         return None

@@ -103,14 +103,14 @@ class StatusWriter:
         return []
 
     def say(self, gang: Gang, reason: str, sentence: str, action: str) -> None:
-        """Say something of a workload that people should look at."""
+        """Emit an event about a workload that needs attention."""
         self._say(gang, reason, sentence, action, "Warning")
         self._cluster_state.registry.changed[gang] = None
 
     def _say(
         self, gang: Gang, reason: str, sentence: str, action: str, type_: Literal["Normal", "Warning"]
     ) -> None:
-        """Say something of a workload once its object can be named."""
+        """Emit an event about a workload once its object exists."""
         events = self._events.setdefault(gang, [])
         if len(events) < EVENTS_HELD_MOST:
             events.append(EmitEvent(regarding(gang, ""), reason, cut(sentence), action, type_, waits=True))
@@ -218,7 +218,7 @@ class StatusWriter:
     def keep(
         self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False
     ) -> list[Write | EmitEvent]:
-        """Have this kept in the status of its object, which is made first if there is none yet."""
+        """Persist this in the status of its object, which is created if needed."""
         done = self._written.get(gang)
         first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
         shown = self._written[gang].shown if gang in self._written else ""  # a new object has no past events

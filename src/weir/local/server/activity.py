@@ -102,7 +102,7 @@ def device_activities(sample: MachineReading, found: Mapping[str, ActivityReadin
 
 
 def _not_measured_yet(readings: Sequence[PodReading], virtual: bool) -> bool:
-    """Return True at the first look at a pod on virtual devices: its processor time is a difference."""
+    """Return True at the first reading of a pod on virtual devices, which has no difference yet."""
     return virtual and any(each.cores is None for each in readings)
 
 

@@ -200,7 +200,7 @@ class ArrayFeed:
 
 
 def outcome(counts: ArrayCounts, *, stopped: bool) -> WorkloadOutcome:
-    """Return how an array ended whose indices ended so."""
+    """Return the outcome of an array by the outcomes of its indices."""
     if counts.succeeded == counts.size:
         return WorkloadOutcome.SUCCEEDED
     if counts.failed and not stopped:

@@ -39,7 +39,7 @@ class LiveRows(dict[int, WorkloadRow]):
         return running, pending
 
     def _forget(self, uid: int) -> None:
-        """Count a row no more, if there is one."""
+        """Subtract a row from the counts, if there is one."""
         row = self.get(uid)
         if row is not None:
             key = _counted(row)

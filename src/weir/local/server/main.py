@@ -334,7 +334,7 @@ class PoolServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, and then go on here: uvicorn would have it end the process at once."""
+        """Stop at a signal and return: uvicorn would raise the signal again at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -233,7 +233,7 @@ class Maintenance:
         self._tell()
 
     def _outages(self) -> tuple[Outage, ...]:
-        """Return the outages of GPUs that the node has: one may be gone since a window was announced."""
+        """Return the outages of existing GPUs; one may have been removed since the announcement."""
         gpus, outages = self._pool.node.gpus, []
         for window in self._windows.windows:
             outage = window.outage(self._pool.clock)

@@ -208,7 +208,7 @@ class PoolService(PoolState):
         return on_wall_clock(answer, self.clock.ahead_s)
 
     async def query(self, fn: Callable[[Cluster], Found]) -> Found:
-        """Have something read from the cluster, between steps.
+        """Run a query on the cluster between steps of control.
 
         Raises:
             Refused: the control loop can't answer now.

@@ -205,7 +205,7 @@ class PoolView:
     # Facts and effects between control and the backend
 
     def facts(self, facts: Iterable[Fact]) -> None:
-        """Handle facts that control takes in next."""
+        """Process facts before control does."""
         for fact in facts:
             if isinstance(fact, PodRunning):
                 self._runs(fact)

@@ -55,7 +55,7 @@ class WorkloadView:
             self.first_started_s = started_s
 
     def place_pod(self, place: Placement, status: Status, at_s: float, start: int | None) -> None:
-        """Let a pod hold a place from now on."""
+        """Add the node of a pod from now on."""
         self.pods[place.pod] = PodRow.model_construct(
             name=self.pod_name(place.pod),
             status=status,
@@ -66,7 +66,7 @@ class WorkloadView:
         )
 
     def change_pod(self, pod: PodKey, **changes: object) -> None:
-        """Change fields of a pod that holds a place."""
+        """Change fields of a pod that has a node."""
         self.pods[pod] = self.pods[pod].model_copy(update=changes)
 
     def pod_name(self, pod: PodKey) -> str:
@@ -114,7 +114,7 @@ _HOW: Mapping[WorkloadOutcome, Status] = {
 
 
 def without_place(pods: Mapping[PodKey, PodRow]) -> dict[PodKey, PodRow]:
-    """Return the rows of pods that hold no place any more."""
+    """Return the rows of pods without a node."""
     gone: dict[str, object] = {"status": "pending", "node": None, "devices": []}
     return {key: pod.model_copy(update=gone) for key, pod in pods.items()}
 

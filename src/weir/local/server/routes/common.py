@@ -110,7 +110,7 @@ BODY_REFUSALS = (408, 413, 422)
 
 
 def takes(model: type[BaseModel], about: str) -> dict[str, Any]:
-    """Describe the body of a route that reads the body itself."""
+    """Document the body of a route that parses the body itself."""
     BODIES[model.__name__] = model
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"description": about, "required": True, "content": {JSON: {"schema": schema}}}}

@@ -98,7 +98,7 @@ async def set_department(name: str, request: Request, pool: ThePool, who: Who) -
 
 @routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
 async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Take a project out that holds no workload any more; tokens and secrets lose it for good."""
+    """Delete a project without workloads; tokens and secrets lose it for good."""
     deleted = await pool.queue_changes.delete(name, True, who)
     note(request, tokens=[row.id for row in deleted.tokens])
     return json_response(deleted)
@@ -106,7 +106,7 @@ async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -
 
 @routes.delete("/departments/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
 async def delete_department(name: str, pool: ThePool, who: Who) -> Response:
-    """Take a department out that holds nothing any more."""
+    """Delete a department without children."""
     return json_response(await pool.queue_changes.delete(name, False, who))
 
 

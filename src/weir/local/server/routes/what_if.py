@@ -51,7 +51,7 @@ async def list_replays(pool: ThePool, who: Who) -> Response:
 
 @routes.get("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
 async def replay(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
-    """Return a replay: how far it is, and its result."""
+    """Return the progress of a replay, and its result."""
     require(who, Action.ADMINISTER)
     return json_response(pool.what_if.of(id))
 

@@ -98,7 +98,7 @@ class SessionProxy:
         return _link(f"https://{self.hosts.of(user, name)}", name, code)
 
     def protocol_for(self, name: str) -> asyncio.Protocol | None:
-        """Return the protocol of a connection over HTTPS to a host name; None if it is no session's."""
+        """Return the protocol for the host name of an HTTPS connection; None if no session has it."""
         if self.hosts is None or not self.hosts.has(name):
             return None
         site = HostSite(self.hosts, name)
@@ -161,7 +161,7 @@ class SessionProxy:
     async def _begin(
         self, browser: HttpEnd, site: SessionSite, name: str, code: str, rest: str, words: dict[str, str]
     ) -> None:
-        """Give the browser a view, and send it to the address without the code."""
+        """Set the browser's session cookie, and redirect it to the address without the code."""
         cookie = self.gate.views.begin(code, name, site.is_of, site.peer_uid)
         path = base_path(name)
         value = f"{site.cookie}={cookie}; Max-Age={int(VIEW_S)}; {site.attributes(path)}"
