@@ -52,7 +52,7 @@ def dashboard(
     if ssh is not None:
         tunnel = f"ssh -NL 9347:127.0.0.1:9347 {ssh.destination}"
         print(f"The dashboard is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
-    print("It signs you in once, within a minute.", file=sys.stderr)
+    print("The link signs you in once, within a minute.", file=sys.stderr)
     if open_:
         open_in_browser(link)
     return 0

@@ -44,7 +44,7 @@ def _allocated(row: "NodeRow", resource: str) -> str:
     return f"{number(allocated)} of {number(all_)}"
 
 
-def _devices_held(row: "NodeRow") -> str:
+def _devices_allocated(row: "NodeRow") -> str:
     return f"{number(row.allocated.get('gpu', 0.0))} of {len(row.devices)}"
 
 
@@ -75,13 +75,13 @@ def _foreign(device: "DeviceRow") -> str:
 
 NODES: "tuple[Column[NodeRow], ...]" = (
     Column("NODE", lambda row: row.name, least=10),
-    Column("GPUS HELD", _devices_held, right=True),
+    Column("GPU ALLOC", _devices_allocated, right=True),
     Column("OTHERS", _others, right=True, drop=1),
     Column("STATE", _states, least=36, sentence=True, tone=_state_tone),
     Column("MODEL", _models, least=8, drop=4),
     Column("USE", _used, right=True, drop=2),
-    Column("CPU HELD", lambda row: _allocated(row, "cpu"), right=True, drop=3),
-    Column("MEMORY HELD", lambda row: _allocated(row, "memory"), right=True, drop=3),
+    Column("CPU ALLOC", lambda row: _allocated(row, "cpu"), right=True, drop=3),
+    Column("MEM ALLOC", lambda row: _allocated(row, "memory"), right=True, drop=3),
     Column("PODS", lambda row: number(row.pods), right=True, drop=1),
     Column(
         "LABELS",
@@ -170,7 +170,9 @@ DEVICES: tuple[Column[_NodeDevice], ...] = (
     Column(
         "MODEL", lambda each: each.row.model or ("virtual" if each.node.virtual else "-"), least=8, drop=3
     ),
-    Column("HELD", _share, right=True, tone=lambda each: "quiet" if each.row.allocated <= 0 else "plain"),
+    Column(
+        "ALLOCATED", _share, right=True, tone=lambda each: "quiet" if each.row.allocated <= 0 else "plain"
+    ),
     Column("USE", lambda each: percent(each.row.use), right=True, tone=_use_tone),
     Column("MEMORY", _memory, right=True, drop=2),
     Column("ACTIVITY", lambda each: each.row.activity or NOTHING, drop=4),
@@ -184,7 +186,8 @@ def top(*, since: str | None = None, watch: WatchOption = False, output: Documen
     Parameters
     ----------
     since
-        Show who held GPUs since then: an age such as 2h or 7d, or a date such as 2026-11-01.
+        Show the GPUs allocated since then, by project, user and node. An age such as 2h or 7d, or a date
+        such as 2026-11-01.
     watch
         Repaint the screen every second.
     output
@@ -234,7 +237,7 @@ def glance(
     status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", here: Screen
 ) -> list[str]:
     """Return the lines of the pool: its projects, then its devices."""
-    usage = f"{number(status.allocated)} of {counted(status.devices, 'GPU')} held"
+    usage = f"{number(status.allocated)} of {counted(status.devices, 'GPU')} allocated"
     lines = [
         f"{here.paint(usage, 'strong')}, {status.running:,} running, {status.pending:,} pending",
     ]
@@ -250,7 +253,7 @@ def glance(
 def _projects(most: float) -> "tuple[Column[QueueRow], ...]":
     return (
         Column("PROJECT", lambda row: row.name, least=10),
-        Column("HOLDS", lambda row: number(row.allocated.get("gpu", 0.0)), right=True),
+        Column("ALLOCATED", lambda row: number(row.allocated.get("gpu", 0.0)), right=True),
         Column("QUOTA", lambda row: number(row.quota.get("gpu", 0.0)), right=True),
         Column("", lambda row: bar(row, most), drop=2),
         Column("RUNNING", lambda row: number(row.running), right=True, drop=1),
@@ -296,15 +299,15 @@ def status(*, output: DocumentedOutput = "table", watch: WatchOption = False) ->
 
 
 _STATUS: "tuple[Column[PoolStatus], ...]" = (
-    Column("GPUS HELD", lambda row: f"{number(row.allocated)} of {row.devices}", right=True),
+    Column("GPU ALLOC", lambda row: f"{number(row.allocated)} of {row.devices}", right=True),
     Column("RUNNING", lambda row: number(row.running), right=True, least=7),
     Column("PENDING", lambda row: number(row.pending), right=True, least=7),
 )
 
 
-def _held_of(found: "PoolStatus") -> str:
+def _allocated_of(found: "PoolStatus") -> str:
     others = f", {number(found.others)} of them by other schedulers" if found.others else ""
-    return f"{number(found.allocated)} of {found.devices:,} held{others}"
+    return f"{number(found.allocated)} of {found.devices:,} allocated{others}"
 
 
 def _headroom(found: "PoolStatus") -> list[tuple[str, str]]:
@@ -325,7 +328,7 @@ def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
         "",
         *pairs(
             [
-                ("GPUs", f"{_held_of(found)}{virtual}"),
+                ("GPUs", f"{_allocated_of(found)}{virtual}"),
                 ("Machines", number(found.nodes)),
                 ("Workloads", f"{found.running:,} running, {found.pending:,} pending"),
                 *_headroom(found),

@@ -33,9 +33,8 @@ def period_lines(reports: "Sequence[UsageReport]", here: Screen) -> list[str]:
     of_held_s = sum(row.allocated_gpu_s for row in used)
     part = f", {percent(known_s / of_held_s)} used" if of_held_s else ""
     mean = held_s / long_s if long_s > 0 else 0.0
-    lines = [
-        f"{here.paint(f'{mean:.1f} GPUs held', 'strong')} on average over the last {lasting(long_s)}{part}"
-    ]
+    allocated = here.paint(f"{mean:.1f} GPUs allocated", "strong")
+    lines = [f"{allocated} on average over the last {lasting(long_s)}{part}"]
     for report in reports:
         rows = [row for row in report.rows if row.allocated_gpu_s or row.waiting_s]
         if not rows:

@@ -217,7 +217,7 @@ def delete_project(name: str, /) -> int:
     print(f"Project {name} is deleted.")
     if deleted.tokens:
         whose = ", ".join(f"{row.id} ({row.user})" for row in deleted.tokens)
-        print(f"These tokens don't hold for it any more: {whose}.")
+        print(f"These tokens are no longer valid for it: {whose}.")
     if deleted.secrets:
         print(f"Its secrets are deleted: {', '.join(deleted.secrets)}.")
     return 0

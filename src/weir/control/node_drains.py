@@ -1,6 +1,6 @@
 """Stops of workloads on nodes and devices that are drained, or go out of service for an outage.
 
-Work gets notice so that its grace is over when the outage begins. Work whose longest run ends before
+Work gets notice so that its grace is over when the outage begins. Work whose maximum run time ends before
 that is left alone until the beginning. When an outage is over, it is removed from its node.
 """
 

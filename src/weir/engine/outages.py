@@ -1,8 +1,8 @@
 """Outages: nodes and devices that a workload may not use, because it would run into a time out of service.
 
-Work with a longest run starts only where it ends before an outage begins. Preemptible work without one starts
-up to LEAST_RUN_S before the notice to stop. So does preemptible work that has kept a checkpoint, whatever its
-longest run. Where running work isn't stopped at the beginning, a longest run is always needed.
+Work with a maximum run time starts only where it ends before an outage begins. Preemptible work without one
+starts up to LEAST_RUN_S before the notice to stop. So does preemptible work with a checkpoint, whatever its
+maximum run time. Where running work isn't stopped at the beginning, a maximum run time is always needed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 LEAST_RUN_S = 600.0
-"""Time that preemptible work without a longest run has at least before its notice."""
+"""Time that preemptible work without a maximum run time has at least before its notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class OutageRules:
                 capacity.withhold(node, some, -1)
 
     def longest_run_s(self, job: Job) -> float | None:
-        """Return the longest run of a workload; None without one."""
+        """Return the maximum run time of a workload; None without one."""
         return longest_run_s(job.spec, self._project_times(job), self._rules)
 
     def _barred_devices(self, job: Job, moved: bool) -> dict[int, Sequence[int]]:

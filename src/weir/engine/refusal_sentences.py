@@ -41,7 +41,7 @@ Numbers = dict[str, object]
 _ENDS = {
     SearchEnd.SHORT: "don't free enough",
     SearchEnd.NO_SET: "don't free enough",
-    SearchEnd.OVERTAKES: "would be overtaken: it would hold more of its share than they of theirs",
+    SearchEnd.OVERTAKES: "stay: it would hold more of its share than they of theirs",
     SearchEnd.GAVE_UP: "weren't tried in every combination: the search is bounded",
 }
 
@@ -181,8 +181,8 @@ class RefusalSentences:
         numbers["partners"] = dict(cause.partners)
         left = span(max(cause.partners.values()) - self._now_s)
         return (
-            f"it could stop {names_phrase(sorted(cause.partners))}, for which it was stopped itself: "
-            f"left as it is for up to {left} more, so that they don't stop one another in turn"
+            f"it could evict {names_phrase(sorted(cause.partners))}, for which it was evicted itself: "
+            f"not before {left} have passed, so that they don't evict one another in turn"
         )
 
     def _together(self, refusal: TogetherRefusal) -> Reason:
@@ -212,11 +212,11 @@ def _outage(refusal: OutageRefusal, now_s: float) -> Reason:
     numbers["left_s"] = left_s
     if refusal.longest_s is not None:
         numbers["max_runtime_s"] = refusal.longest_s
-        why = f"it may run {span(refusal.longest_s)}, and that begins in {span(left_s)}"
+        why = f"its maximum run time is {span(refusal.longest_s)}, and that begins in {span(left_s)}"
     elif refusal.may_start_before:
         why = f"that begins in {span(left_s)}, too soon to start it before"
     else:
-        why = f"that begins in {span(left_s)}, and it has no longest run (--max-runtime) that ends before"
+        why = f"that begins in {span(left_s)}, and it has no --max-runtime that ends before"
     return Reason(ReasonCode.MAINTENANCE, f"{what}; {why}{end}", numbers)
 
 

@@ -199,7 +199,7 @@ class TogetherRefusal:
 
 @dataclass(frozen=True, slots=True)
 class OutageRefusal:
-    """An outage of a node that the workload would run into, and its longest run, if it has one."""
+    """An outage of a node that the workload would run into, and its maximum run time, if it has one."""
 
     node: str
     outage: Outage

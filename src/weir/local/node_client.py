@@ -134,7 +134,7 @@ class RootNode:
         """
         if self._sockets is None:
             self._gone()
-            raise NodeGone(32, "the node process is gone, and the server ends")
+            raise NodeGone(32, "the node process has ended, so the server stops")
         sockets, self._sockets = self._sockets, None
         for each in sockets:
             each.set_inheritable(False)

@@ -10,7 +10,7 @@ from weir.model.workloads import Workload
 
 
 def longest_run_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> float | None:
-    """Return the longest run of a workload; None without one."""
+    """Return the maximum run time of a workload; None without one."""
     return least_limit(spec.max_runtime_s, rule_of(project.max_runtime_s, rules.max_runtime.of(spec.type)))
 
 

@@ -107,8 +107,8 @@ def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
         _section(
             "How long jobs are delayed",
             _run_key(runs) + _delays(runs),
-            "The share of jobs completed no later than this after they would have been, had each started at "
-            "once and run alone. Higher is better.",
+            "Share of jobs with at most this delay. The delay is measured against a run that starts at once "
+            "and isn't interrupted. Higher is better.",
         ),
         _section("Team by team", _teams_table(runs, teams), "Mean delay of each team's jobs."),
     ]

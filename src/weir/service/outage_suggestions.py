@@ -1,4 +1,4 @@
-"""Suggestions to end before an outage: a shorter longest run lets work start that would run into one."""
+"""Suggestions to end before an outage: a shorter maximum run time lets work start that would run into one."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 
 OUTAGES_TRIED_MOST = 4
-"""Beginnings of outages that are tried, the latest first: the longest run that starts is suggested."""
+"""Beginnings of outages that are tried, the latest first: the longest one that starts is suggested."""
 LONGEST_RUN_LEAST_S = 300.0
 TIME_TO_FOLLOW_S = 120.0
 """Time that a person has to follow a suggestion: the run ends this long before the outage."""
@@ -20,7 +20,7 @@ _MINUTE_S = 60
 
 
 def before_outages(trials: WhatIf) -> Iterator[Suggestion]:
-    """Suggest the longest run that ends before an outage begins."""
+    """Suggest the longest maximum run time that ends before an outage begins."""
     spec, now_s = trials.job.spec, trials.now_s
     begins = trials.read(partial(_next_outages, now_s=now_s))
     for from_s in sorted(begins, reverse=True)[:OUTAGES_TRIED_MOST]:
@@ -35,7 +35,7 @@ def before_outages(trials: WhatIf) -> Iterator[Suggestion]:
             node_name, outage = begins[from_s]
             before = "" if spec.max_runtime_s is None else f" instead of {span(spec.max_runtime_s)}"
             sentence = (
-                f"With a longest run of {span(longest_s)}{before} {starts(outcome)} "
+                f"With a maximum run time of {span(longest_s)}{before} {starts(outcome)} "
                 f"It ends before {node_name} goes out of service: {outage.sentence}."
             )
             yield suggestion(sentence, {"max_runtime": f"{minutes}m"}, outcome)

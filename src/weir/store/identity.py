@@ -227,9 +227,9 @@ def _mismatch(  # noqa: PLR0911 - one for each way in which they differ
         return f"The database is of {other}, {home} is the home of pool {homes.id[:8]}: {_WAY_OUT}."
     if there.highest > highest:
         return (
-            f"The database is an older copy, or weir.db-wal beside it is missing: it has given numbers up to "
-            f"{highest}, but {there.path} has a higher one: move that away if no pool made it; else "
-            f"{_WAY_OUT}."
+            f"The database is an older copy, or weir.db-wal beside it is missing: its highest "
+            f"workload number is {highest}, but {there.path} has a higher one: move that away if no pool "
+            f"made it; else {_WAY_OUT}."
         )
     if homes is not None and ours is not None and ours.opened < homes.opened:
         return (

@@ -71,19 +71,19 @@ Jan 11 13:46  train-4k2p  ada submitted train-4k2p to project vision.
 13:46:40      train-4k2p  Starts on box, devices 0, 1.
 """
 TOP = """\
-1.75 of 3 GPUs held, 2 running, 1 pending
+1.75 of 3 GPUs allocated, 2 running, 1 pending
 
-PROJECT  HOLDS  QUOTA                        RUNNING  PENDING
-speech     0.5      4  ███·················        1        0
-vision       2      4  █████████████·······        1        2
+PROJECT  ALLOCATED  QUOTA                        RUNNING  PENDING
+speech         0.5      4  ███·················        1        0
+vision           2      4  █████████████·······        1        2
 
-GPU    MODEL   HELD   USE         MEMORY  WORKLOADS
-box/0  H200   whole  97 %  61Gi of 150Gi  train-4k2p
-box/1  H200    75 %   1 %   3Gi of 150Gi  notebook, eval
-box/2  H200    free   0 %     0 of 150Gi
+GPU    MODEL  ALLOCATED   USE         MEMORY  WORKLOADS
+box/0  H200       whole  97 %  61Gi of 150Gi  train-4k2p
+box/1  H200        75 %   1 %   3Gi of 150Gi  notebook, eval
+box/2  H200        free   0 %     0 of 150Gi
 """
 NODES = """\
-NODE  GPUS HELD  MODEL   USE   CPU HELD    MEMORY HELD  PODS
+NODE  GPU ALLOC  MODEL   USE  CPU ALLOC      MEM ALLOC  PODS
 box   1.75 of 3  H200   33 %  9.5 of 64  20Gi of 512Gi     3
 """
 PROJECTS = """\

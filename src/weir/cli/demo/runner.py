@@ -99,7 +99,7 @@ class DemoRunner:
             if (progress := self._progress()) != reached:
                 reached, since_s = progress, time.monotonic()
             if time.monotonic() > since_s + COME_S_MAX:
-                raise DemoFailed(f"It didn't come true that {what}: nothing happened for {COME_S_MAX:.0f} s.")
+                raise DemoFailed(f"Expected, but not seen: {what}. Nothing happened for {COME_S_MAX:.0f} s.")
 
     def _progress(self) -> tuple[int, int, tuple[int | None, ...]]:
         """Return the values that change while the tour goes on: events, undisturbed runs, steps of jobs."""

@@ -220,8 +220,8 @@ def server(facts: ServiceFacts) -> Verdict:
         return "failure", facts.trouble
     if facts.version != facts.own_version:
         return "warning", (
-            f"it runs {facts.version} and this program is {facts.own_version}: "
-            "`sudo weir install` restarts it."
+            f"the server runs version {facts.version}, and this program is {facts.own_version}: "
+            "`sudo weir install` restarts the server."
         )
     if facts.enabled is False:
         return "warning", "it doesn't start with the machine: systemctl enable weir."

@@ -60,7 +60,7 @@ def key_of(token: str) -> str | None:
     if head.get("alg") not in ASYMMETRIC:
         raise TokenInvalid(f"its algorithm {str(head.get('alg'))[:20]!r} isn't accepted")
     if str(head.get("typ", "JWT")).upper().removeprefix("APPLICATION/") not in _KINDS or "crit" in head:
-        raise TokenInvalid("it is another kind of token")
+        raise TokenInvalid("it isn't an ID token")
     kid = head.get("kid")
     if kid is not None and not (isinstance(kid, str) and len(kid) <= NAME_LENGTH_MAX):
         raise TokenInvalid("the name of its key can't be read")
@@ -106,7 +106,7 @@ def _check_origin(claims: Mapping[str, Any], settings: OidcSettings) -> None:
     if party is not None and party not in settings.audiences:
         raise TokenInvalid("it was issued to another client")
     if "events" in claims:
-        raise TokenInvalid("it is another kind of token")
+        raise TokenInvalid("it isn't an ID token")
 
 
 def _check_times(claims: Mapping[str, Any], now_s: float) -> float:

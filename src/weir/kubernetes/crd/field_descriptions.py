@@ -141,7 +141,7 @@ _WORKLOAD_STATUS = {
     "status.lastEviction.lostGpuSeconds": "GPU time that the preemption lost: since the pods started, or "
     "last saved.",
     "status.quotaReturnedAt": "Time of the last preemption that returned GPUs of the quota to the workload.",
-    "status.pastEvents": "Last events that the other fields don't state any more, the oldest one first. "
+    "status.pastEvents": "Last events for notifications, oldest first; the other fields state later ones. "
     "Only in namespaces with a NotificationRule.",
     "status.pastEvents[].id": "Identifier among the events of the workload.",
     "status.pastEvents[].at": "Time of the event.",
@@ -239,7 +239,7 @@ _SWEEP = {
     "status.trials[].job": "Uid of the Job that runs the trial to its target.",
     "status.trials[].results": "Results at the rungs that the trial has reached.",
     "status.trials[].results[].rung": "Number of the rung, from 0.",
-    "status.trials[].results[].step": "Step that the trial reported, that of the rung or a later one.",
+    "status.trials[].results[].step": "Reported step: that of the rung, or a later one.",
     "status.trials[].results[].at": "Time of the report.",
     "status.trials[].results[].value": "Value of the metric; absent if it was no finite number.",
     "status.trials[].results[].promotedAmong": "Number of trials at the rung when this one was promoted.",
@@ -257,12 +257,12 @@ _QUEUED = {
 }
 _NOTIFICATION_RULE = {
     "spec.channel": "Way of the messages: mail, slack or webhook.",
-    "spec.topics": "Events to tell of: start, end, failure, eviction, idle, warning or quota.",
+    "spec.topics": "Topics of the notifications: start, end, failure, eviction, idle, warning or quota.",
     "spec.address": "Mail address, for the channel mail.",
     "spec.urlKey": "Key of the Secret weir-notifications with the URL of the webhook.",
     "spec.signingSecretKey": "Key of the Secret weir-notifications with the secret that signs requests.",
-    "spec.user": "User whose workloads to tell of; without one, of all users.",
-    "spec.project": "Project whose workloads to tell of; without one, of all projects.",
+    "spec.user": "User whose workloads are notified; all users if empty.",
+    "spec.project": "Project whose workloads are notified; all projects if empty.",
     "spec.quiet": "Time of the day without messages, such as 22:00-07:00, on the clock of Weir's pods.",
     "spec.digest": "Time to collect notifications for one message, such as 1h.",
     "status.phase": "Ready, Failing (the last attempt failed), or Refused (no message can be sent).",
@@ -271,8 +271,8 @@ _NOTIFICATION_RULE = {
     "status.pending": "Number of notifications that aren't delivered yet.",
     "status.dropped": "Number of notifications that exceeded the limit of pending ones.",
     "status.observedGeneration": "Generation of the spec that the status is about.",
-    "status.toldUntil": "Time up to which events are over for this rule.",
-    "status.told": "Times and keys of events after that time that the rule has taken in.",
+    "status.toldUntil": "Time up to which this rule has handled all events.",
+    "status.told": "Times and keys of events after that time that the rule has handled.",
     "status.queued": "Notifications that aren't in a message yet.",
     **{f"status.queued[].{name}": text for name, text in _QUEUED.items()},
     "status.messages": "Messages that aren't confirmed.",
@@ -283,7 +283,7 @@ _NOTIFICATION_RULE = {
     "status.messages[].error": "Reason for the failure of the last attempt.",
     "status.messages[].notifications": "Notifications of the message.",
     **{f"status.messages[].notifications[].{name}": text for name, text in _QUEUED.items()},
-    "status.deliveries": "The last messages that are over, newest first.",
+    "status.deliveries": "The last messages that were delivered or have failed, newest first.",
     "status.deliveries[].key": "Key of the message.",
     "status.deliveries[].state": "delivered, or failed for good.",
     "status.deliveries[].madeAt": "Time at which the message was made.",

@@ -41,7 +41,7 @@ hangs, none is asked either.
 """
 AWAY = "The history's database doesn't answer now, so this goes back 6 hours at most: {}"
 IN_LOG = "Weir's log says why."
-FULL = f"{WAITING_MAX} questions wait for it already."
+FULL = f"{WAITING_MAX} queries wait for it already."
 _LOG = get_logger(__name__)
 T = TypeVar("T")
 

@@ -65,7 +65,7 @@ ALERTS = (
         "histogram_quantile(0.99, sum(rate(weir_cycle_seconds_bucket[10m])) by (le)) > 5",
         10,
         "warning",
-        "One of a hundred cycles of Weir takes more than 5 seconds.",
+        "More than 1 % of Weir's cycles take over 5 seconds.",
         "Look at CPU throttling of Weir's pods first, then at weir_api_requests_total with code 429.",
     ),
     Alert(

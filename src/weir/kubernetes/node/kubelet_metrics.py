@@ -134,7 +134,7 @@ class KubeletMetrics:
                 tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
             token = self._token.read_text(encoding="ascii").strip()
         except (OSError, ssl.SSLError, UnicodeDecodeError) as error:
-            raise NoKubeletMetrics(f"the token or the authority can't be read: {error}") from None
+            raise NoKubeletMetrics(f"the token or the CA certificate can't be read: {error}") from None
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
         body = bytearray()
         try:

@@ -73,7 +73,7 @@ class ReportSender:
             tls = ssl.create_default_context(cafile=str(self._authority))
             token = self._token.read_text(encoding="ascii").strip()
         except (OSError, ssl.SSLError, UnicodeDecodeError) as error:
-            raise NotDelivered(f"the token or the authority can't be read: {error}") from None
+            raise NotDelivered(f"the token or the CA certificate can't be read: {error}") from None
         headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",

@@ -61,8 +61,8 @@ def report_request(
     if by in get_args(By) and by not in _KEYS:
         raise QueryRefused(
             422,
-            f"by: a cluster's history is by {', '.join(_KEYS)}: it is read from the objects of workloads, "
-            f"which don't tell of a {by}.",
+            f"by: a cluster's history is by {', '.join(_KEYS)}: the objects of workloads, from which it is "
+            f"read, don't state a {by}.",
         )
     if by not in _KEYS:
         raise QueryRefused(422, f"by: {by[:100]!r} is none of {', '.join(_KEYS)}.")

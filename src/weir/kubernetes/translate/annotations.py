@@ -117,7 +117,11 @@ OURS = (
         count_parser(DEVICES_MOST, "devices"),
     ),
     AnnotationKey(
-        "min-pods", "min_pods", "4", "Pods that must be there together.", count_parser(PODS_MOST, "pods")
+        "min-pods",
+        "min_pods",
+        "4",
+        "Minimum number of pods of the gang, which start together.",
+        count_parser(PODS_MOST, "pods"),
     ),
     AnnotationKey(
         "min-replicas",
@@ -130,7 +134,7 @@ OURS = (
         "preemptible",
         "preemptible",
         '"true"',
-        "Whether it may use more than the quota, and lose it.",
+        "True if it may use more than the quota, and be preempted.",
         parse_truth,
     ),
     AnnotationKey(
@@ -157,7 +161,7 @@ OURS = (
         "checkpointed-at",
         "checkpointed_s",
         "2026-03-01T12:00:00Z",
-        "When it last saved its state; the work kept it for may be stopped at less cost.",
+        "Time of the last checkpoint. Work since then is the cost of an eviction.",
         parse_instant,
     ),
     AnnotationKey(

@@ -13,21 +13,21 @@ from weir.model.workloads import WHOLE_MILLI, Workload
 
 
 def check_run_time(submission: Submission, project: Queue, user: str, fields: FieldErrors) -> None:
-    """Note a run time above the longest of this person in this project."""
+    """Note a run time above the maximum of this person in this project."""
     most_s, asked_s = project.limits_of(user).max_runtime_s, submission.max_runtime
     if asked_s is not None and most_s and asked_s > most_s:
         most = span(most_s).replace(" ", "")
         fields.at(
             ("max_runtime",),
-            f"max_runtime: {span(asked_s).replace(' ', '')} is above {most}, the longest run of {user} in "
-            f"project {project.name}; write {most} or less, or leave it out",
+            f"max_runtime: {span(asked_s).replace(' ', '')} is above {most}, the maximum run time of {user} "
+            f"in project {project.name}; write {most} or less, or leave it out",
         )
 
 
 def limited_workload(
     workload: Workload, project: Queue, rules: LifecyclePolicy, nodes: Sequence[Node], fields: FieldErrors
 ) -> Workload:
-    """Return a workload with the longest run of its person; note one that is too large for them."""
+    """Return a workload with the maximum run time of its person; note one that is too large for them."""
     _check_whole_size(workload, project, nodes, fields)
     most_s = project.limits_of(workload.user).max_runtime_s
     if workload.max_runtime_s is not None or not most_s:

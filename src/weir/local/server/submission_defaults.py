@@ -1,4 +1,4 @@
-"""Defaults of a project for open fields of a submission: type, priority, GPUs, longest run and grace.
+"""Defaults of a project for open fields of a submission: type, priority, GPUs, maximum run time and grace.
 
 A default of priority, run or grace is never the cause of a refusal: it is cut to the most that its person may
 ask for.

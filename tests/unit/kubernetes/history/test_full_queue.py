@@ -27,7 +27,7 @@ async def test_a_question_that_finds_no_place_says_why(monkeypatch: pytest.Monke
     await asyncio.to_thread(asked.wait)
     assert answers.note is None
     assert await answers.events(EventQuery(), 0, 9) is None
-    assert "questions wait for it already" in str(answers.note)
+    assert "queries wait for it already" in str(answers.note)
     refusal = QueryRefused(404, "There is no workload a in ns.").noted(answers.note)
     assert (refusal.status, refusal.sentence.startswith("There is no workload a in ns. The history's")) == (
         404,

@@ -143,5 +143,5 @@ def test_a_server_with_another_authority_gets_no_token(replicas: Replicas) -> No
 
 def test_a_token_that_is_gone_is_named(replicas: Replicas) -> None:
     replicas.token.unlink()
-    with pytest.raises(NotDelivered, match="the token or the authority can't be read"):
+    with pytest.raises(NotDelivered, match="the token or the CA certificate can't be read"):
         replicas.sender().shares()

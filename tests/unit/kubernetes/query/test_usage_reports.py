@@ -235,7 +235,7 @@ def test_requests_are_bounded_and_unknown_keys_refused() -> None:
     assert request(since=str(T0 * 2)).until_s == T0
     stored = report_request({"by": "node"}, number({"since": "0"}), T0, "", math.inf)
     assert (stored.since_s, stored.is_recent_alone) == (T0 - KEPT_S, True)
-    with pytest.raises(QueryRefused, match="don't tell of a gpu_model"):
+    with pytest.raises(QueryRefused, match="don't state a gpu_model"):
         request(by="gpu_model")
     with pytest.raises(QueryRefused, match="'x' is none of project, department, user, type, node"):
         request(by="x")

@@ -102,7 +102,7 @@ async def test_run_time_above_the_longest_names_it(stands: Standing) -> None:
     mia = await stands.member("team")
     too_long = await mia.post("/api/v1/workloads", json=work("five", max_runtime="1h"))
     assert too_long.status_code == 422
-    assert "max_runtime: 1h is above 30m, the longest run of mia in project team" in too_long.text
+    assert "max_runtime: 1h is above 30m, the maximum run time of mia in project team" in too_long.text
 
 
 async def test_recovered_pool_keeps_the_limits(stands: Standing) -> None:

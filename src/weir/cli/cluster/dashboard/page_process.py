@@ -76,7 +76,7 @@ async def _serve(
             await web.SockSite(runner, listener).start()
             link = f"http://{HOST}:{port}/#code={visitor.make_code()}"
             print(link, flush=True)
-            print("It signs you in once, within a minute. Ctrl-C ends the dashboard.", file=sys.stderr)
+            print("The link signs you in once, within a minute. Ctrl-C ends the dashboard.", file=sys.stderr)
             open_link(link)
             await stopped.wait()
         finally:

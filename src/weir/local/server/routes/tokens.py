@@ -116,7 +116,7 @@ async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
     "/{id}/rotate",
     response_model=TokenMade,
     responses=problems(403, 404, 409, *BODY_REFUSALS),
-    openapi_extra=takes(TokenRotated, "When the new text expires; an empty object for as long as before."),
+    openapi_extra=takes(TokenRotated, "Expiry of the new text; an empty object keeps the lifetime."),
 )
 async def rotate(id: int, request: Request, pool: ThePool, who: Who) -> Response:  # noqa: A002 - see `delete`
     """Rotate a token: return its new text once; the old text becomes invalid."""

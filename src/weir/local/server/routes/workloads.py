@@ -64,12 +64,16 @@ HIDDEN = "(hidden)"
 async def list_workloads(
     pool: ThePool,
     _who: Who,
-    project: Annotated[str | None, Query(max_length=4096, description="Projects, between commas.")] = None,
-    status: Annotated[str | None, Query(max_length=4096, description="Statuses, between commas.")] = None,
-    type: Annotated[str | None, Query(max_length=4096, description="Types, between commas.")] = None,  # noqa: A002
-    user: Annotated[str | None, Query(max_length=4096, description="Users, between commas.")] = None,
+    project: Annotated[
+        str | None, Query(max_length=4096, description="Projects, separated by commas.")
+    ] = None,
+    status: Annotated[
+        str | None, Query(max_length=4096, description="Statuses, separated by commas.")
+    ] = None,
+    type: Annotated[str | None, Query(max_length=4096, description="Types, separated by commas.")] = None,  # noqa: A002
+    user: Annotated[str | None, Query(max_length=4096, description="Users, separated by commas.")] = None,
     q: Annotated[str, Query(max_length=256, description="Part of a name, a project or a user.")] = "",
-    all: Annotated[bool, Query(description="Those that are over too.")] = False,  # noqa: A002
+    all: Annotated[bool, Query(description="Include ended workloads.")] = False,  # noqa: A002
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
