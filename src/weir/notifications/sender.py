@@ -50,7 +50,7 @@ _LOG = get_logger(__name__)
 
 
 @dataclass(slots=True)
-class _Lane:
+class _RuleSchedule:
     """State of a rule: when to look for a message, and the failures of its receiver in a row.
 
     New notifications bring the next look forward, but not before `blocked_s`.
@@ -115,7 +115,7 @@ class NotificationSender:
         self._addresses = addresses
         self._clock = clock
         self._random = random.Random()  # noqa: S311 - spreads attempts
-        self._lanes: dict[int, _Lane] = defaultdict(_Lane)
+        self._schedules: dict[int, _RuleSchedule] = defaultdict(_RuleSchedule)
         self._buckets: dict[str, TokenBucket] = {}
         self._all = TokenBucket(max(1.0, settings.limits.messages_per_second), monotonic())
         self._tasks: set[asyncio.Task[None]] = set()
@@ -190,7 +190,7 @@ class NotificationSender:
             pause_s = min(RESTART_S_MAX, 2 * pause_s)
 
     def _begin_loop(self) -> None:
-        self._lanes.clear()
+        self._schedules.clear()
         self._tasks.clear()
         self._main_task, self._news = None, asyncio.Event()
         self._loop, self._began_s = asyncio.new_event_loop(), monotonic()
@@ -201,9 +201,11 @@ class NotificationSender:
 
     def _woken(self, rules: Collection[int]) -> None:
         for rule in rules:
-            lane = self._lanes[rule]
-            lane.is_woken = True
-            lane.due_s = lane.blocked_s if lane.due_s is None else min(lane.due_s, lane.blocked_s)
+            schedule = self._schedules[rule]
+            schedule.is_woken = True
+            schedule.due_s = (
+                schedule.blocked_s if schedule.due_s is None else min(schedule.due_s, schedule.blocked_s)
+            )
         self._news.set()
 
     async def _main(self) -> None:
@@ -241,82 +243,82 @@ class NotificationSender:
         self._news.clear()
         now_s = self._clock()
         times = [now_s + LOOK_S]
-        for rule, lane in list(self._lanes.items()):
-            if lane.is_busy or lane.due_s is None:
+        for rule, schedule in list(self._schedules.items()):
+            if schedule.is_busy or schedule.due_s is None:
                 continue
-            if lane.due_s <= now_s:
-                self._begin(rule, lane)
+            if schedule.due_s <= now_s:
+                self._begin(rule, schedule)
             else:
-                times.append(lane.due_s)
+                times.append(schedule.due_s)
         try:
             async with asyncio.timeout(max(0.0, min(times) - now_s)):
                 await self._news.wait()
         except TimeoutError:
             pass
 
-    def _begin(self, rule: int, lane: _Lane) -> None:
-        lane.is_busy, lane.is_woken = True, False
-        task = self._loop.create_task(self._look(rule, lane))
+    def _begin(self, rule: int, schedule: _RuleSchedule) -> None:
+        schedule.is_busy, schedule.is_woken = True, False
+        task = self._loop.create_task(self._look(rule, schedule))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _look(self, id_: int, lane: _Lane) -> None:
+    async def _look(self, id_: int, schedule: _RuleSchedule) -> None:
         """Send one message of a rule if one is due, and set the time of the next look."""
         rule = None
         try:
             rule = self._outbox.rule(id_)
-            lane.due_s = None if rule is None else await self._send_one(rule, lane)
+            schedule.due_s = None if rule is None else await self._send_one(rule, schedule)
         except OSError as error:
             _LOG.warning("notifications_wait", rule=id_, why=str(error))
-            lane.due_s = self._clock() + STORE_RETRY_S
+            schedule.due_s = self._clock() + STORE_RETRY_S
         except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent
             _LOG.exception("notification_failed", rule=id_)
-            lane.due_s = self._clock() + LOOK_S
-        lane.is_busy = False
-        if lane.is_woken and rule is not None:
+            schedule.due_s = self._clock() + LOOK_S
+        schedule.is_busy = False
+        if schedule.is_woken and rule is not None:
             self._woken([id_])
-        elif lane.due_s is None:
-            del self._lanes[id_]
+        elif schedule.due_s is None:
+            del self._schedules[id_]
         self._news.set()
 
-    async def _send_one(self, rule: NotificationRule, lane: _Lane) -> float | None:
+    async def _send_one(self, rule: NotificationRule, schedule: _RuleSchedule) -> float | None:
         """Return the time of the next look; None if nothing is pending."""
         now_s = self._clock()
         quiet_s = quiet_for_s(rule.quiet, self._clock.on_wall(now_s))
         if quiet_s:
-            lane.blocked_s = now_s + min(quiet_s, LOOK_S)
-            return lane.blocked_s
+            schedule.blocked_s = now_s + min(quiet_s, LOOK_S)
+            return schedule.blocked_s
         if rule.channel == "desktop":
             return None  # a desktop notification is fetched by its person's session
-        async with self._failing if lane.failures else self._healthy:
+        async with self._failing if schedule.failures else self._healthy:
             address = await asyncio.to_thread(self._address, rule)
             wait_s = self._take(rule, address)
             if wait_s:
-                lane.blocked_s = self._clock() + wait_s
-                return lane.blocked_s
+                schedule.blocked_s = self._clock() + wait_s
+                return schedule.blocked_s
             claim = await asyncio.to_thread(self._outbox.claim, rule, self._clock())
             if claim.message is None:
                 self._take(rule, address, -1.0)
                 if claim.next_s is not None and rule.digest_s:
-                    lane.blocked_s = min(claim.next_s, self._clock() + rule.digest_s)
+                    schedule.blocked_s = min(claim.next_s, self._clock() + rule.digest_s)
                 return claim.next_s
             await self._pace()
             attempt = await self._channels.deliver(rule, address, claim.message)
-        return await self._conclude(rule, claim.message, attempt, lane)
+        return await self._conclude(rule, claim.message, attempt, schedule)
 
     async def _conclude(
-        self, rule: NotificationRule, message: OutboxMessage, attempt: Attempt, lane: _Lane
+        self, rule: NotificationRule, message: OutboxMessage, attempt: Attempt, schedule: _RuleSchedule
     ) -> float:
         """Store the outcome of an attempt; return the time of the next look."""
         now_s, outbox = self._clock(), self._outbox
         if attempt.problem is None:
-            lane.failures = 0
+            schedule.failures = 0
             await asyncio.wrap_future(outbox.delivered(message, now_s))
             return now_s
         due_s = message.notifications[0].at_s + rule.digest_s if message.notifications else 0.0
         is_receivers = attempt.problem is DeliveryProblem.RECEIVER
-        lane.failures = lane.failures + 1 if is_receivers else 0
-        pause_s = self._pause_s(lane.failures if is_receivers else message.attempts + 1)
+        schedule.failures = schedule.failures + 1 if is_receivers else 0
+        pause_s = self._pause_s(schedule.failures if is_receivers else message.attempts + 1)
         pause_s = max(pause_s, attempt.retry_after_s)
         if attempt.problem is DeliveryProblem.GONE or now_s - due_s >= self._settings.limits.give_up_after:
             await asyncio.wrap_future(outbox.give_up(message, now_s, attempt.sentence))
@@ -325,8 +327,8 @@ class NotificationSender:
         _LOG.info("notification_not_delivered", rule=message.rule, message=message.key, why=attempt.sentence)
         if not is_receivers:
             return now_s
-        lane.blocked_s = now_s + pause_s
-        return lane.blocked_s
+        schedule.blocked_s = now_s + pause_s
+        return schedule.blocked_s
 
     async def _pace(self) -> None:
         """Wait for the turn of a message: control has the processor, whatever number of them is due."""

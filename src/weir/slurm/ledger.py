@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Fate = Literal["kept", "changed", "ignored"]
+OutcomeKind = Literal["kept", "changed", "ignored"]
 
 
 @dataclass(frozen=True, slots=True)
-class DirectiveFate:
+class DirectiveOutcome:
     """Outcome of a directive. `where` is its line or variable; empty: the command line."""
 
-    fate: Fate
+    outcome: OutcomeKind
     written: str
     sentence: str
     where: str = ""
@@ -18,5 +18,5 @@ class DirectiveFate:
     def __str__(self) -> str:
         """Return the line as text."""
         place = f" ({self.where})" if self.where else ""
-        text = f"{self.fate:7}  {self.written}{place}: {self.sentence}"
+        text = f"{self.outcome:7}  {self.written}{place}: {self.sentence}"
         return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -27,7 +27,7 @@ from weir.cli.slurm.submission_fields import MappedScript, map_job
 from weir.cli.slurm.workload_names import job_name
 from weir.model.array_indices import read_indices
 from weir.slurm.errors import SlurmError
-from weir.slurm.ledger import DirectiveFate
+from weir.slurm.ledger import DirectiveOutcome
 from weir.slurm.pod_script import (
     DIRECTORY_MARK,
     NUMBER_LEAST,
@@ -141,7 +141,7 @@ def _check_nodes(script: BatchScript, job: MappedScript) -> None:
         return
     if not script.best_effort:
         raise SlurmError(f"--nodes={pods}: {why}: {right}; --best-effort goes on so")
-    job.ledger.append(DirectiveFate("changed", "script", why))
+    job.ledger.append(DirectiveOutcome("changed", "script", why))
 
 
 def _check_size(job: MappedScript, command: Sequence[str]) -> None:
@@ -169,7 +169,7 @@ def _exported(script: BatchScript) -> dict[str, str]:
     return dict(exported_variables(named, os.environ).variables)
 
 
-def _of_shell(script: BatchScript) -> list[DirectiveFate]:
+def _of_shell(script: BatchScript) -> list[DirectiveOutcome]:
     """Return the outcome for the variables of the submitting shell."""
     request = script.request
     if request.has("export") and "ALL" not in request.text("export").split(","):
@@ -181,26 +181,26 @@ def _of_shell(script: BatchScript) -> list[DirectiveFate]:
     if left:
         named = ",".join(left[:_LISTED_MOST])
         why += f", and the script names some: write --export={named} to pass them on"
-    return [DirectiveFate("changed", "--export=ALL", why, given.where if given else "default")]
+    return [DirectiveOutcome("changed", "--export=ALL", why, given.where if given else "default")]
 
 
-def _of_body(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveFate]:
-    """Return the fates of variables and programs that the script names."""
+def _of_body(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveOutcome]:
+    """Return the outcomes of variables and programs that the script names."""
     body = body_of(script.text)
     known = {name for key, value in variables.items() for name in (key, *_filled(key, value))}
     found = [
-        DirectiveFate("ignored", name, "isn't set", "script")
+        DirectiveOutcome("ignored", name, "isn't set", "script")
         for name in slurm_variables_in(body)
         if name not in known and name not in OF_OPTIONS and not _is_of_step(name)
     ]
     if "SLURM_SUBMIT_DIR" in slurm_variables_in(body):
         why = "is the directory in which the image starts"
-        found.append(DirectiveFate("changed", "SLURM_SUBMIT_DIR", why, "script"))
+        found.append(DirectiveOutcome("changed", "SLURM_SUBMIT_DIR", why, "script"))
     for text, instead in _LACKING.items():
         if text in body:
-            found.append(DirectiveFate("ignored", text, f"isn't in the pod: {instead}", "script"))
+            found.append(DirectiveOutcome("ignored", text, f"isn't in the pod: {instead}", "script"))
     lacking = (each for each in slurm_programs_in(body) if each not in ("srun", "scontrol"))
-    return found + [DirectiveFate("ignored", each, "isn't in the pod", "script") for each in lacking]
+    return found + [DirectiveOutcome("ignored", each, "isn't in the pod", "script") for each in lacking]
 
 
 def _filled(key: str, value: str) -> Sequence[str]:

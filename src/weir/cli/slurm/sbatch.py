@@ -165,7 +165,7 @@ def _submit(pool: "Pool", script: "BatchScript", prepared: _Prepared) -> int:
 def _print_ledger(job: "MappedScript", request: "BatchRequest") -> None:
     """Print the options that mean something else, with --verbose all of them."""
     for line in job.ledger if not request.has("quiet") else ():
-        if line.fate != "kept" or request.has("verbose"):
+        if line.outcome != "kept" or request.has("verbose"):
             print(plain(str(line)), file=sys.stderr)
 
 
@@ -203,7 +203,7 @@ def _body(script: "BatchScript", job: "MappedScript", project: str) -> dict[str,
     from weir.cli.slurm.exported_variables import exported_variables
     from weir.cli.slurm.job_command import job_command, job_settings
     from weir.cli.slurm.workload_names import workload_name
-    from weir.slurm.ledger import DirectiveFate
+    from weir.slurm.ledger import DirectiveOutcome
 
     request, here = script.request, _here()
     exported = exported_variables(request.text("export") if request.has("export") else None, os.environ)
@@ -211,7 +211,7 @@ def _body(script: "BatchScript", job: "MappedScript", project: str) -> dict[str,
         why = (
             f"looks secret, and would be stored with the job: write --export=ALL,{name} or `weir secret set`"
         )
-        job.ledger.append(DirectiveFate("ignored", name, why, "variable"))
+        job.ledger.append(DirectiveOutcome("ignored", name, why, "variable"))
     settings = job_settings(request, job.resources, script.name, here)
     return {
         **job.fields,

@@ -10,7 +10,7 @@ from weir.slurm.array_option import array_text
 from weir.slurm.batch_request import BatchRequest
 from weir.slurm.directives import Word
 from weir.slurm.errors import SlurmError
-from weir.slurm.ledger import DirectiveFate, Fate
+from weir.slurm.ledger import DirectiveOutcome, OutcomeKind
 from weir.slurm.node_resources import NodeResources, node_resources
 from weir.slurm.pod_resources import pod_resources
 
@@ -49,7 +49,7 @@ class MappedScript:
 
     fields: dict[str, Any]
     resources: NodeResources
-    ledger: list[DirectiveFate] = field(default_factory=list)
+    ledger: list[DirectiveOutcome] = field(default_factory=list)
 
 
 class _Mapper:
@@ -63,17 +63,17 @@ class _Mapper:
         self.models = models
         self.best_effort = best_effort
         self.fields: dict[str, Any] = {}
-        self.ledger: list[DirectiveFate] = []
+        self.ledger: list[DirectiveOutcome] = []
         self.refusals: list[str] = []
 
     def is_mapped(self, name: str) -> bool:
         """Return True if an option is given and has an effect."""
         return self.request.has(name) and self.request.options[name].option.support == "mapped"
 
-    def note(self, name: str, fate: Fate, sentence: str) -> None:
+    def note(self, name: str, outcome: OutcomeKind, sentence: str) -> None:
         """Record the outcome of an option."""
         given = self.request.options[name]
-        self.ledger.append(DirectiveFate(fate, given.written, sentence, given.where))
+        self.ledger.append(DirectiveOutcome(outcome, given.written, sentence, given.where))
 
     def need(self, name: str, sentence: str) -> None:
         """Record an option without a counterpart: refused, or ignored with --best-effort."""
@@ -114,7 +114,7 @@ def map_job(
                 f"line {word.line}: {word.text!r} is for another scheduler: write it as #SBATCH"
             )
         mapper.ledger.append(
-            DirectiveFate("ignored", word.text, "is for another scheduler", f"line {word.line}")
+            DirectiveOutcome("ignored", word.text, "is for another scheduler", f"line {word.line}")
         )
     if mapper.refusals:
         raise SlurmError("; ".join(mapper.refusals) + "; --best-effort goes on without")
@@ -128,8 +128,8 @@ def _map_site(mapper: _Mapper) -> None:
         account = request.text("account")
         project = names.name("accounts", account)
         mapper.fields["project"] = project or account
-        fate: Fate = "kept" if mapper.fields["project"] == account else "changed"
-        mapper.note("account", fate, f"project {mapper.fields['project']}")
+        outcome: OutcomeKind = "kept" if mapper.fields["project"] == account else "changed"
+        mapper.note("account", outcome, f"project {mapper.fields['project']}")
     elif names.project is not None:
         mapper.fields["project"] = names.project
     for option, kind in (("partition", "partitions"), ("qos", "qos")):
@@ -206,7 +206,7 @@ def _note_nodes(mapper: _Mapper, resources: NodeResources) -> None:
         if request.has("nodes"):
             mapper.note("nodes", "changed", sentence)
         else:
-            mapper.ledger.append(DirectiveFate("changed", f"--nodes={pods}", sentence, "implied"))
+            mapper.ledger.append(DirectiveOutcome("changed", f"--nodes={pods}", sentence, "implied"))
     elif request.has("nodes"):
         if resources.folded > 1:
             mapper.note("nodes", "changed", f"all tasks of {resources.folded} nodes run on the one node")

@@ -10,7 +10,7 @@ from weir.cli.slurm.batch_script import BatchScript
 from weir.cli.slurm.script_texts import body_of, slurm_programs_in, slurm_variables_in
 from weir.cli.slurm.site_table import SiteNames
 from weir.cli.slurm.submission_fields import MappedScript, map_job
-from weir.slurm.ledger import DirectiveFate
+from weir.slurm.ledger import DirectiveOutcome
 
 _PROJECT = "default"
 _SHELL_TEXT = {
@@ -39,7 +39,7 @@ _OF_FILES = ("output", "error", "input", "open-mode")
 _OF_SUBMISSION = ("wait", "parsable", "quiet", "verbose", "test-only", "export")
 
 
-def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], list[DirectiveFate]]:
+def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], list[DirectiveOutcome]]:
     """Return the fields of a submission file in their order, and the outcome of each directive.
 
     Raises:
@@ -54,11 +54,11 @@ def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], li
         fields["image"] = script.image
     if script.namespace is not None:
         why = "is an option of `weir submit` with this file"
-        ledger.append(DirectiveFate("ignored", f"--namespace={script.namespace}", why))
+        ledger.append(DirectiveOutcome("ignored", f"--namespace={script.namespace}", why))
     if script.request.has("chdir"):
         fields["directory"] = script.request.text("chdir")
     if not script.project and "project" not in job.fields:
-        ledger.append(DirectiveFate("changed", "project", "write yours: no account is named", "file"))
+        ledger.append(DirectiveOutcome("changed", "project", "write yours: no account is named", "file"))
     return {**fields, **_command(script, variables)}, ledger
 
 
@@ -68,22 +68,22 @@ def _name(script: BatchScript) -> str:
     return workload_name(script.name if script.request.has("job-name") else Path(script.file).stem)
 
 
-def _in_a_file(line: DirectiveFate) -> DirectiveFate:
+def _in_a_file(line: DirectiveOutcome) -> DirectiveOutcome:
     """Return the outcome of a directive in a file, if it differs from `weir sbatch`."""
     option = line.written.removeprefix("--").partition("=")[0]
     if option in _OF_FILES:
         why = "output is in `weir logs`, and the input is empty: write exec > FILE or < FILE into run"
-        return DirectiveFate("ignored", line.written, why, line.where)
+        return DirectiveOutcome("ignored", line.written, why, line.where)
     if option in _OF_SUBMISSION:
-        return DirectiveFate(
+        return DirectiveOutcome(
             "ignored", line.written, "is an option of `weir submit` with this file", line.where
         )
     if option == "signal":
-        return DirectiveFate(
+        return DirectiveOutcome(
             "changed", line.written, "SIGTERM comes as notice, with this time as grace", line.where
         )
     if option == "no-requeue":
-        return DirectiveFate("ignored", line.written, "Weir starts a preempted job again", line.where)
+        return DirectiveOutcome("ignored", line.written, "Weir starts a preempted job again", line.where)
     return line
 
 
@@ -102,20 +102,20 @@ def _variables(script: BatchScript, job: MappedScript) -> Mapping[str, str]:
     }
 
 
-def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveFate]:
+def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveOutcome]:
     """Return the features of Slurm that the script uses and a file doesn't have."""
     body = body_of(script.text)
     unset = [name for name in slurm_variables_in(body) if name not in variables]
     found = [
         *(
-            DirectiveFate("changed", name, f"is set to {text} in run", "script")
+            DirectiveOutcome("changed", name, f"is set to {text} in run", "script")
             for name, text in variables.items()
         ),
-        *(DirectiveFate("ignored", name, "isn't set", "script") for name in unset),
+        *(DirectiveOutcome("ignored", name, "isn't set", "script") for name in unset),
     ]
     for program in slurm_programs_in(body):
         why = "is there with `weir sbatch` only" if program in ("srun", "scontrol") else "isn't there"
-        found.append(DirectiveFate("ignored", program, why, "script"))
+        found.append(DirectiveOutcome("ignored", program, why, "script"))
     return found
 
 

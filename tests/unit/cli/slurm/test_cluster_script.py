@@ -33,8 +33,10 @@ def of(directory: Path, directives: str, *words: str, body: str = "srun true") -
     return script(directory, f"#!/bin/sh\n#SBATCH {directives}\n{body}\n", *words)
 
 
-def fates(found: BatchScript) -> dict[str, tuple[str, str]]:
-    return {line.written.partition("=")[0]: (line.fate, line.sentence) for line in pods.mapped(found).ledger}
+def outcomes(found: BatchScript) -> dict[str, tuple[str, str]]:
+    return {
+        line.written.partition("=")[0]: (line.outcome, line.sentence) for line in pods.mapped(found).ledger
+    }
 
 
 def gpus_per_pod(theirs: Facts, pods_: int, tasks: int) -> int:
@@ -144,7 +146,7 @@ def test_what_could_make_a_job_wrong_needs_best_effort(
     assert hint in str(refusal.value)
     assert "--best-effort" in str(refusal.value)
     assert {"changed", "ignored"} & {
-        fate for fate, _ in fates(of(tmp_path, directives, "--best-effort", body=body)).values()
+        outcome for outcome, _ in outcomes(of(tmp_path, directives, "--best-effort", body=body)).values()
     }
 
 
@@ -164,9 +166,9 @@ def test_each_difference_from_slurm_is_in_the_ledger(tmp_path: Path, monkeypatch
     directives = (
         "-o %j.out -e err --no-requeue --mail-type=END --mem=4G --contiguous -t 5 -J name --exclusive"
     )
-    found = fates(of(tmp_path, directives, body=body))
-    changed = {name for name, (fate, _) in found.items() if fate == "changed"}
-    ignored = {name for name, (fate, _) in found.items() if fate == "ignored"}
+    found = outcomes(of(tmp_path, directives, body=body))
+    changed = {name for name, (outcome, _) in found.items() if outcome == "changed"}
+    ignored = {name for name, (outcome, _) in found.items() if outcome == "ignored"}
     assert changed == {"--mem", "--export", "SLURM_SUBMIT_DIR"}
     assert ignored == {
         *("--output", "--error", "--no-requeue", "--mail-type", "--contiguous", "--exclusive"),
@@ -175,7 +177,7 @@ def test_each_difference_from_slurm_is_in_the_ledger(tmp_path: Path, monkeypatch
     assert "weir logs" in found["--output"][1]
     assert found["--export"][1].endswith("write --export=DATA to pass them on")
     assert "one machine" not in str(found)
-    assert {name for name, (fate, _) in found.items() if fate == "kept"} == {"--time", "--job-name"}
+    assert {name for name, (outcome, _) in found.items() if outcome == "kept"} == {"--time", "--job-name"}
 
 
 def test_variables_that_are_named_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Requests of scripts as submissions, and the fate of each directive."""
+"""Requests of scripts as submissions, and the outcome of each directive."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -28,8 +28,8 @@ def mapped(directives: str, *, best_effort: bool = False, models: tuple[str, ...
     return map_job(request, SiteNames([TABLE]), models=models, best_effort=best_effort)
 
 
-def fates(job: MappedScript) -> dict[str, str]:
-    return {line.written.partition("=")[0]: line.fate for line in job.ledger}
+def outcomes(job: MappedScript) -> dict[str, str]:
+    return {line.written.partition("=")[0]: line.outcome for line in job.ledger}
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_what_could_make_a_job_wrong_needs_best_effort(directives: str, hint: st
     assert hint in str(refusal.value)
     assert "--best-effort" in str(refusal.value)
     job = mapped(directives, best_effort=True)
-    assert set(fates(job).values()) & {"ignored", "changed"}
+    assert set(outcomes(job).values()) & {"ignored", "changed"}
 
 
 def test_nodes_become_one_with_best_effort() -> None:
     job = mapped("--nodes=2 --ntasks-per-node=4 --gpus-per-node=4 --mem=10G", best_effort=True)
     assert job.fields == {"gpus": 8, "cpu": 8, "memory": "20480Mi", "retries": 0}
-    assert fates(job)["--nodes"] == "changed"
+    assert outcomes(job)["--nodes"] == "changed"
 
 
-def test_each_directive_has_one_fate() -> None:
+def test_each_directive_has_one_outcome() -> None:
     directives = (
         "--job-name=x --account=chem-01 --partition=nope --gres=gpu:1 --ntasks=2 --mem-per-cpu=1G --time=5 "
         "--hint=nomultithread --mail-type=END --output=o --exclusive --nice=5 --comment=why --requeue"
     )
     job = mapped(directives)
     assert [len(line.written) > 0 for line in job.ledger] == [True] * 14
-    assert fates(job) == {
+    assert outcomes(job) == {
         "--job-name": "kept",
         "--account": "changed",
         "--partition": "ignored",

@@ -36,8 +36,8 @@ def test_each_script_becomes_a_file_with_a_ledger(
         return
     fields = yaml.safe_load(written.out)
     assert Submission.model_validate(fields).project
-    fates = {line.split()[0] for line in written.err.splitlines()}
-    assert fates <= {"kept", "changed", "ignored"}
+    outcomes = {line.split()[0] for line in written.err.splitlines()}
+    assert outcomes <= {"kept", "changed", "ignored"}
 
 
 def test_a_script_without_counterpart_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
