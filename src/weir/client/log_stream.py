@@ -28,7 +28,7 @@ class LogReader:
         return accepted if self._last is None else {**accepted, "Last-Event-ID": self._last}
 
     def begin(self, answer: httpx.Response) -> None:
-        """Take in the headers of a response."""
+        """Process the headers of a response."""
         self.is_new = False
         self.is_plain = not answer.headers.get("Content-Type", "").startswith(EVENTS)
         self._fields = {}

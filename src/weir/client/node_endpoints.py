@@ -43,7 +43,7 @@ class NodeEndpoints:
         at_s: float | None = None,
         after: float | str | None = None,
     ) -> Call[model.NodeRow]:
-        """Start nothing on a node, now, at a time or after one.
+        """Drain a node, now, at a time or after one: nothing starts there.
 
         Its running work goes back to its queues (`running="evict"`, the default), runs on until it ends
         ("finish"), or is ended for good ("stop").
@@ -71,7 +71,7 @@ class NodeEndpoints:
         at_s: float | None = None,
         after: float | str | None = None,
     ) -> Call[model.NodeRow]:
-        """Start nothing on one GPU of a node, now, at a time or after one; by default its work goes on."""
+        """Drain a GPU of a node, now, at a time or after one; by default its workloads continue."""
         from weir.api.answers import NodeRow
 
         path = f"/nodes/{path_part(name)}/gpus/{gpu}/drain"

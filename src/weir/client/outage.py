@@ -31,13 +31,13 @@ class ServerOutage:
         self._is_reported = False
 
     def answered(self) -> None:
-        """Take in that the pool answers."""
+        """Record that the pool answers."""
         if self._is_reported and self._report is not None:
             self._report(None)
         self._has_answered, self._since_s, self._is_reported = True, None, False
 
     def failed(self, error: Unreachable) -> None:
-        """Take in that the pool doesn't answer.
+        """Record that the pool doesn't answer.
 
         Raises:
             Unreachable: it never answered, or it is silent for too long.

@@ -79,7 +79,7 @@ class SweepRungs:
                 file.write(message_of(self._reached))
 
     def saved(self, step: int | None) -> None:
-        """Take in that the state is saved."""
+        """Record that the state is saved."""
         self._saved_step = step
         self._is_saved = self._is_saved or self.reached_step is not None
 

@@ -58,7 +58,7 @@ class IdleLifecycle:
         self.seen(job, life, ActivitySampled(job.name, activity, fact.at_s))
 
     def seen(self, job: Job, life: LifecycleState, fact: ActivitySampled) -> None:
-        """Take in a measurement, and take the step that is due."""
+        """Process a measurement, and take the step that is due."""
         started_s = job.started_s
         if started_s is None or fact.at_s < started_s or not job.devices_milli or not job.running_pods():
             return

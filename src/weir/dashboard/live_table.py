@@ -26,7 +26,7 @@ class LiveTable:
         self.gone: dict[str, list[str]] = {"queues": [], "nodes": []}
 
     def set_workload(self, row: WorkloadRow) -> None:
-        """Take in a row of a workload, live or over."""
+        """Process a row of a workload, live or over."""
         text, uid = workload_columns(row), row.uid
         if row.status in _OVER:
             self.rows.pop(uid, None)
@@ -40,13 +40,13 @@ class LiveTable:
         self.changed[uid] = text
 
     def set_queue(self, row: QueueRow) -> None:
-        """Take in a department or project."""
+        """Process a department or project."""
         text = answer_json(row)
         if self.queues.get(row.name) != text:
             self.queues[row.name] = self.changed_queues[row.name] = text
 
     def set_node(self, row: NodeRow) -> None:
-        """Take in a node."""
+        """Process a node."""
         text = answer_json(row)
         if self.nodes.get(row.name) != text:
             self.nodes[row.name] = self.changed_nodes[row.name] = text

@@ -144,7 +144,7 @@ class KubernetesBackend:
             return self.cluster_state.resolver.owners.awaited()
 
     def take_outcome(self, write: Write, outcome: Outcome) -> None:
-        """Take in the outcome of a write."""
+        """Process the outcome of a write."""
         if isinstance(write, Bind | Evict | SuspendOwner):
             self._outcomes.append((write, outcome))
             self.wake()

@@ -59,7 +59,7 @@ class OwnerRestarts:
         ]
 
     def take_outcome(self, gang: Gang, outcome: Outcome, now_s: float) -> None:
-        """Take in the outcome of a suspension."""
+        """Process the outcome of a suspension."""
         orders = self._state.orders
         if isinstance(outcome, WriteDone | WriteUnknown):
             orders.restart_accepted(gang, now_s, is_certain=isinstance(outcome, WriteDone))

@@ -196,7 +196,7 @@ class NodeClient:
             self._starts.send(encode(order))
 
     def call(self, order: Order, *fds: int) -> NodeAnswer:
-        """Have an order carried out now.
+        """Send an order, and wait until it is carried out.
 
         Raises:
             NodeGone: the node process is gone; it may have carried the order out.

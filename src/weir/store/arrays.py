@@ -126,7 +126,7 @@ class ArrayTable:
         return self._database.write(work).result()
 
     def requeue(self, uid: int, indices: Collection[int]) -> "Future[list[int]]":
-        """Have those of the indices that are over run once more; return these."""
+        """Queue the ended ones of these indices again; return them."""
 
         def work(connection: Connection) -> list[int]:
             row = connection.execute(

@@ -162,7 +162,7 @@ def highest_number(connection: Connection) -> int:
 
 
 def raise_numbers(connection: Connection, highest: int) -> None:
-    """Have the next workload numbers begin above this one."""
+    """Raise the next workload numbers above this one."""
     if highest <= highest_number(connection):
         return
     if connection.dialect.name == "postgresql":

@@ -68,7 +68,7 @@ class OwnerIndex:
         return len(self._owners)
 
     def deliver(self, changes: Sequence[Change[OwnerObject]]) -> None:
-        """Take in objects that make pods: new, changed or removed ones."""
+        """Process objects that make pods: new, changed or removed ones."""
         for change in changes:
             if isinstance(change, ObjectSet):
                 try:

@@ -205,7 +205,7 @@ class HttpConnection(asyncio.Protocol):
     # httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take in one header."""
+        """Process one header."""
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > HEAD_BYTES_MOST:  # asked for more, httptools says what was wrong
             raise ValueError(f"its head has more than {HEAD_BYTES_MOST} bytes")

@@ -230,7 +230,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _watch(self) -> None:
-        """Take in changes until the watch ends."""
+        """Process changes until the watch ends."""
         self.counts.watches += 1
         heard = False
         batches = self._api.watch(

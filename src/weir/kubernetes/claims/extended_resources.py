@@ -172,7 +172,7 @@ class ExtendedResources:
         return [self._of(name, each) for name, each in self.classes if name in names]
 
     def _of(self, resource: str, device_class: str) -> tuple[list[_Wanted], list[tuple[str, str, str]]]:
-        """Return the devices wanted of one resource, and which container uses which of them.
+        """Return the requested devices of one resource, and their assignment to containers.
 
         An init container uses the devices of containers that start after it, and the devices beyond those are
         wanted once for all init containers.

@@ -194,7 +194,7 @@ class WorkloadStatus(ApiStruct):
     pods_running: PodCount = 0
     gpus: str = "0"  # GPUs of all its pods
     gpu_memory_isolation: Annotated[str | None, Meta(extra_json_schema={"enum": ISOLATIONS})] = None
-    time_to_gpu_seconds: float | None = None  # of the last replica of a service
+    time_to_gpu_seconds: float | None = None  # time that the last replica of a service waited for GPUs
     nodes: list[str] = field(default_factory=list)
     reason: PendingReason | None = None
     last_eviction: LastEviction | None = None

@@ -214,7 +214,7 @@ class NotificationTerm:
             self._catch_up([state for state in changed if state is not None])
 
     def _set(self, thing: NotificationRuleObject) -> RuleState | None:
-        """Take in a rule; return it if events of its workloads are to be taken in."""
+        """Process a rule; return it if events of its workloads are to be taken in."""
         try:
             return self._take_rule(thing)
         except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent
@@ -247,7 +247,7 @@ class NotificationTerm:
             self._spawn(self._check(successor))
 
     def _catch_up(self, rules: Sequence[RuleState]) -> None:
-        """Take in the events that the workloads of the rules' namespaces state."""
+        """Process the events that the workloads of the rules' namespaces state."""
         by_namespace: dict[str, list[RuleState]] = defaultdict(list)
         for state in rules:
             by_namespace[state.namespace].append(state)
@@ -314,7 +314,7 @@ class NotificationTerm:
             self._outbox.on_queued(queued)
 
     def _tell_removed(self) -> None:
-        """Take in workloads that were deleted while no replica had read the rules."""
+        """Process workloads that were deleted while no replica had read the rules."""
         queued: set[int] = set()
         for at_s, gone in self._removed():
             rules = self._rules.of(gone.namespace)
@@ -336,7 +336,7 @@ class NotificationTerm:
     def _take_in(
         self, name: str, uid: str, thing: WorkloadObject, rules: Sequence[RuleState], now_s: float
     ) -> list[int]:
-        """Take in the events of one workload; return the rules with new notifications."""
+        """Process the events of one workload; return the rules with new notifications."""
         queued: list[int] = []
         live = self._live.get(name)
         if live is not None and live[1].spec.owner.uid != thing.spec.owner.uid:

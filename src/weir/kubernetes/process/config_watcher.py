@@ -46,7 +46,7 @@ class ConfigWatcher:
             self._set(thing)
 
     def deliver(self, changes: Sequence[Change[QuotaObject]]) -> None:
-        """Take in changes of the objects."""
+        """Process changes of the objects."""
         before = self.settings
         for change in changes:
             if isinstance(change, ObjectSet):

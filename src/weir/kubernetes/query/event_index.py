@@ -58,7 +58,7 @@ class EventIndex:
         return len(self._events)
 
     def deliver(self, changes: Sequence[Change[EventView]]) -> None:
-        """Take in changes. An Event that the API server deletes is kept until it is old."""
+        """Process changes. An Event that the API server deletes is kept until it is old."""
         for change in changes:
             if isinstance(change, ObjectSet) and change.key not in self._events:
                 self._add(change.key, change.object)

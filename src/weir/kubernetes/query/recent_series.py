@@ -105,7 +105,7 @@ class RecentSeries:
             self._bound(now_s)
 
     def measure(self, measured: Mapping[int, MeasuredUse], now_s: float) -> None:
-        """Take in the use of workloads by their numbers, unknown parts left out."""
+        """Process the use of workloads by their numbers, unknown parts left out."""
         for number, use in measured.items():
             values = ((GPU, use.fraction), (GPU_MEMORY, use.memory), (CPU, use.cores))
             series = {name: [(now_s, value)] for name, value in values if value is not None}

@@ -94,7 +94,7 @@ class ReportWriter:
         """Number of writes so far."""
 
     def add(self, key: str, report: PendingReport) -> bool:
-        """Have a report written; return False if too many workloads wait."""
+        """Queue a report for writing; return False if too many are queued."""
         if key not in self._pending and len(self._pending) >= WORKLOADS_MAX:
             return False
         if self._curves >= CURVES_MAX:

@@ -132,7 +132,7 @@ class WorkloadIndex:
         return len(self._workloads)
 
     def deliver(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Take in changes, before anything else takes them in and strips the objects."""
+        """Process changes, before anything else takes them in and strips the objects."""
         for change in changes:
             if isinstance(change, ObjectSet):
                 thing = change.object

@@ -110,14 +110,14 @@ class Budgets:
             self._reported[name] -= 1
 
     def accepted(self, tracked: TrackedPod) -> None:
-        """Take in that the API server accepted an eviction."""
+        """Record that the API server accepted an eviction."""
         for key in self._ordered_for.get(tracked.key, ()):
             pods = self._ordered.get(key, {})
             if tracked.name in pods:
                 pods[tracked.name] = True
 
     def refused(self, tracked: TrackedPod, now_s: float) -> float:
-        """Take in a refused eviction: control counts the pod's budgets as used up. Return until when."""
+        """Process a refused eviction: control counts the pod's budgets as used up. Return until when."""
         until_s = now_s + self._rules.retry
         self.withdrawn(tracked)
         for key in self._charged(tracked):

@@ -51,7 +51,7 @@ class ClaimInventory:
             self._see_tainted(name)
 
     def _see_tainted(self, name: str) -> None:
-        """Take in a slice with the taints of all rules; without it, if it is gone or can't be read."""
+        """Process a slice with the taints of all rules; without it, if it is gone or can't be read."""
         parsed = self._parsed.get(name)
         if parsed is not None:
             parsed = tainted(parsed, self._taint_rules.values(), self.classes)

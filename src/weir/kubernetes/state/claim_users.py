@@ -51,7 +51,7 @@ class ClaimUsers:
     # Changes
 
     def use(self, key: str, pod: KubePod, claims: tuple[ClaimKey, ...]) -> None:
-        """Take in the claims that a pod uses; none: it uses none any more."""
+        """Process the claims that a pod uses; none: it uses none any more."""
         if not claims:
             self.leave(key)
             return
@@ -71,12 +71,12 @@ class ClaimUsers:
         self._changed.update(others, claims)
 
     def start(self, key: str) -> None:
-        """Take in that a pod is being bound."""
+        """Record that a pod is being bound."""
         self._starting[key] = self._read.get(key, frozenset())
         self._changed.update(self.claims(key))
 
     def refuse(self, key: str) -> None:
-        """Take in that a pod wasn't bound after all."""
+        """Record that a pod wasn't bound after all."""
         if self._starting.pop(key, None) is not None:
             self._changed.update(self.claims(key))
 

@@ -32,7 +32,7 @@ class ClaimedNodes:
         self._tidy(name)
 
     def set_pods(self, name: str, pods: Iterable[PodUsage]) -> None:
-        """Take in the pods of Weir's on a node: its driver may be away, but their GPUs are there."""
+        """Process the pods of Weir's on a node: its driver may be away, but their GPUs are there."""
         held = (max(each.devices) + 1 for each in pods if each.devices and claim_needs(each.request))
         self._held[name] = max(held, default=0)
         self._tidy(name)

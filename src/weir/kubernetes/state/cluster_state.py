@@ -106,7 +106,7 @@ class ClusterState:
     # Observations
 
     def see(self, resource: str, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Take in new, changed and removed objects of one resource.
+        """Process new, changed and removed objects of one resource.
 
         One that can't be taken in costs no other.
         """
@@ -120,7 +120,7 @@ class ClusterState:
         return [self.pods.by_key[key] for key in keys if key in self.pods.by_key]
 
     def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Take in changed owners of pods, narrowed by `Kinds.narrow`."""
+        """Process changed owners of pods, narrowed by `Kinds.narrow`."""
         self.pods.advance(now_s)
         self._intake.take_owners(changes)
         owners = self.resolver.owners
@@ -168,14 +168,14 @@ class ClusterState:
             self._unplaced.clear()
 
     def _trial_cost(self, name: str, cost_s: float | None) -> None:
-        """Take in the cost of stopping a running trial of a sweep."""
+        """Process the cost of stopping a running trial of a sweep."""
         gang = self.registry.named.get(name)
         if gang is not None:
             gang.restart_s = cost_s
             self.registry.dirty[gang] = None
 
     def _node_memory(self, node: str, memory: NodeMemory | None) -> None:
-        """Take in the memory of shares on a node; without a name: each agent could report by now."""
+        """Set the memory of shares on a node; without a name: every agent had time to report."""
         if not node:
             self.share_memory.is_settled = True
             self.registry.changed.update(dict.fromkeys(self.registry.named.values()))

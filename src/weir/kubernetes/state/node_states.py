@@ -76,7 +76,7 @@ class NodeStates:
     # Observations
 
     def set(self, node: KubeNode) -> list[str]:
-        """Take in a new or changed node. Return the fields that can't be used, in sentences."""
+        """Process a new or changed node. Return the fields that can't be used, in sentences."""
         mistakes: list[str] = []
         base = self.claimed.with_gpus(node_of(node, self._devices, mistakes))
         site = self._site(node.metadata.name)
@@ -86,7 +86,7 @@ class NodeStates:
         return mistakes
 
     def set_claimed(self, name: str, gpus: NodeGpus) -> bool:
-        """Take in the GPUs that claims allocate on a node; return whether it has others than before."""
+        """Process the GPUs that claims allocate on a node; return whether it has others than before."""
         self.claimed.set_gpus(name, gpus)
         return self._use_claimed(name)
 
@@ -99,7 +99,7 @@ class NodeStates:
         return True
 
     def set_copies(self, name: str, copies: Mapping[str, int]) -> None:
-        """Take in how many more copies of each set of claims fit a node."""
+        """Set the number of further copies of each set of claims that fit on a node."""
         site = self._sites.get(name)
         if site is not None and self.claimed.set_copies(name, copies, site.ours.values()):
             self._site(name)
@@ -109,7 +109,7 @@ class NodeStates:
         return [name for name, site in self._sites.items() if site.base is not None]
 
     def gone(self, name: str) -> None:
-        """Take in the end of a node."""
+        """Process the end of a node."""
         site = self._site(name)
         self._set_base(site, None)
         self._share(name, site, None)
@@ -127,19 +127,19 @@ class NodeStates:
             self._where[pod] = usage.node
 
     def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
-        """Take in the label sets and volumes of a foreign pod."""
+        """Process the label sets and volumes of a foreign pod."""
         at = self._where.get(pod)
         usage = None if at is None else self._sites[at].foreign.get(pod)
         if at is not None and usage is not None and (usage.marks, usage.attached) != (marks, attached):
             self._site(at).foreign[pod] = replace(usage, marks=marks, attached=attached)
 
     def limit(self, name: str, limits: dict[str, int]) -> None:
-        """Take in a node's limits of volumes by driver, as resources."""
+        """Process a node's limits of volumes by driver, as resources."""
         if limits or name in self._sites:
             self._site(name).limits = limits
 
     def ours(self, pod: str, ours: PodUsage | None) -> None:
-        """Take in the usage of a pod of Weir's; None: it is gone."""
+        """Process the usage of a pod of Weir's; None: it is gone."""
         at = self._where.get(pod)
         if at is not None:
             if ours is not None and self._sites[at].ours.get(pod) == ours:
@@ -352,7 +352,7 @@ class NodeStates:
             self._changed.add(at)  # the node may be forgotten, or foreign pods get other devices
 
     def _claims_changed(self, name: str, request: Request) -> None:
-        """Take in that a pod with this request started or ended on a node."""
+        """Record that a pod with this request started or ended on a node."""
         if claim_needs(request):
             self.claimed.changed.add(name)
             self.claimed.set_pods(name, self._sites[name].ours.values())

@@ -54,7 +54,7 @@ def foreign_usage(
     try:
         pod_request = requested(pod)
         counted = in_units(pod_request, devices)
-    except ValueError:  # another scheduler couldn't count it either
+    except ValueError:  # an unreadable amount: the other scheduler can't have counted it
         pod_request, counted = {}, {}
     count = min(
         DEVICES_MOST, sum(int(amount) for name, amount in pod_request.items() if devices.has_gpus(name))

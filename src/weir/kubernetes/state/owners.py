@@ -69,7 +69,7 @@ class Owners:
         return self._references.setdefault(words, reference)
 
     def see(self, body: Body) -> set[str]:
-        """Take in an owner, as `WorkloadKinds.narrow` leaves it; return the pods to read again."""
+        """Process an owner, as `WorkloadKinds.narrow` leaves it; return the pods to read again."""
         pod_owner = TrackedOwner(body)
         uid = pod_owner.metadata.uid
         self._unlink(uid)
@@ -84,7 +84,7 @@ class Owners:
         return self.changed(uid)
 
     def forget(self, uid: str) -> set[str]:
-        """Take in the end of an owner; return the pods to read again."""
+        """Process the end of an owner; return the pods to read again."""
         if uid not in self._makers:
             return set()
         self._note_changed(uid)
@@ -165,7 +165,7 @@ class Owners:
         return f"its {reference.kind} {reference.name} can't be read: {why}"
 
     def awaited(self) -> set[tuple[str, str]]:
-        """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
+        """Return the apiVersion and kind of unknown owners in pods' references."""
         return {(each.api_version, each.kind) for each in self._missing.values()}
 
     def above(
@@ -229,7 +229,7 @@ class Owners:
                 self._drop_chain(lowest)
 
     def changed(self, uid: str) -> set[str]:
-        """Take in that an owner changed; return the pods to read again."""
+        """Record that an owner changed; return the pods to read again."""
         stale: set[str] = set()
         for lowest in list(self._through.get(uid, ())):
             stale |= self._pods.get(lowest, set())

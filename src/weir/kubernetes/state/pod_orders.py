@@ -87,7 +87,7 @@ class PodOrders:
         self._pods.moving[tracked.key] = now_s
 
     def stop_ordered(self, tracked: TrackedPod, now_s: float, *, by_plan: bool = True) -> None:
-        """Take in the order to evict a pod, by a plan or for its own sake."""
+        """Record the order to evict a pod, by a plan or by control."""
         self._budgets.ordered(tracked, by_plan=by_plan)
         tracked.evicted = tracked.reported_stopping = True
         self._moves(tracked, now_s)
@@ -123,7 +123,7 @@ class PodOrders:
         again: bool = False,
         is_settled: bool = False,
     ) -> None:
-        """Take in a refused binding. The pod is tried again after a while; `again`: at once.
+        """Process a refused binding. The pod is tried again after a while; `again`: at once.
 
         `is_settled`: no write for its claims is on its way any more.
         """
@@ -149,7 +149,7 @@ class PodOrders:
             self._pods.look_again(tracked.doubted_s, tracked.key)
 
     def stop_refused(self, tracked: TrackedPod, by: str | None, sentence: str, now_s: float) -> None:
-        """Take in the refusal of an eviction that a plan made: the pod runs on, and control chooses again."""
+        """Process the refusal of an eviction that a plan made: the pod runs on, and control chooses again."""
         gang = tracked.gang
         if not tracked.evicted or tracked.deleting or gang is None:
             return
@@ -162,19 +162,19 @@ class PodOrders:
         self._registry.dirty[gang] = None
 
     def suspension_accepted(self, gang: Gang, now_s: float) -> None:
-        """Take in that the owner of a workload is suspended: its controller deletes the pods."""
+        """Record that the owner of a workload is suspended: its controller deletes the pods."""
         if gang.idle.is_ordered:
             gang.idle.order_until_s = now_s + SUSPENDED_S
             self._pods.look_again(gang.idle.order_until_s, gang.name)
 
     def suspension_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
-        """Take in that the owner of a workload isn't suspended: its pods run on."""
+        """Record that the owner of a workload isn't suspended: its pods run on."""
         gang.idle.refuse(as_clause(sentence).rstrip(".") if for_good else "")
         self._run_on(gang, sentence, now_s)
         self._registry.dirty[gang] = None
 
     def restart_accepted(self, gang: Gang, now_s: float, *, is_certain: bool) -> None:
-        """Take in that the owner of a workload is suspended in place of evictions, or probably is."""
+        """Record that the owner of a workload is suspended in place of evictions, or probably is."""
         if gang.restart.is_under_way:
             gang.restart.until_s, gang.restart.is_certain = now_s + SUSPENDED_S, is_certain
             self._pods.look_again(gang.restart.until_s, gang.name)
@@ -182,7 +182,7 @@ class PodOrders:
                 self._budgets.accepted(tracked)
 
     def restart_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
-        """Take in that the owner of a workload doesn't stop its pods: they run on.
+        """Record that the owner of a workload doesn't stop its pods: they run on.
 
         `for_good`: they are evicted from now on. Later ones aren't.
         """
@@ -207,7 +207,7 @@ class PodOrders:
             self.stop_refused(tracked, None, sentence, now_s)
 
     def stop_failed(self, tracked: TrackedPod, now_s: float) -> None:
-        """Take in that a pod could not be stopped: it runs on, as if it had just been started."""
+        """Record that a pod could not be stopped: it runs on, as if it had just been started."""
         if tracked.evicted and tracked.gang is not None:
             tracked.evicted = False
             self._budgets.withdrawn(tracked)

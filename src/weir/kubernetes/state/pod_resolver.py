@@ -75,7 +75,7 @@ class PodResolver:
     # Pods
 
     def see(self, key: str, pod: KubePod, *, over: bool = False) -> bool:
-        """Take in a pod of Weir's; one that is over bears no label sets any more.
+        """Process a pod of Weir's; one that is over bears no label sets any more.
 
         Returns whether it reads as it did before, so that it needn't be read again: most of what happens to a
         pod (it is bound, it runs) says nothing else about what it asks for.
@@ -158,7 +158,7 @@ class PodResolver:
         return found
 
     def see_foreign(self, key: str, pod: KubePod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-        """Take in a foreign pod; return its label sets and its volumes' limited attachments."""
+        """Process a foreign pod; return its label sets and its volumes' limited attachments."""
         self._see_marks(key, pod)
         claims = tuple((pod.metadata.namespace, name) for name in claims_of(pod))
         if claims:
@@ -209,7 +209,7 @@ class PodResolver:
     # Objects that pods refer to
 
     def see_owner(self, body: Body) -> None:
-        """Take in an owner; `body` as `WorkloadKinds.narrow` leaves it."""
+        """Process an owner; `body` as `WorkloadKinds.narrow` leaves it."""
         self._read_again(self.owners.see(body))
 
     def forget_owner(self, uid: str) -> None:
@@ -217,7 +217,7 @@ class PodResolver:
         self._read_again(self.owners.forget(uid))
 
     def _owner_changed(self, uid: str) -> None:
-        """Take in that a pod changed, which may own others."""
+        """Record that a pod changed, which may own others."""
         if self.owners.is_above(uid):
             self._read_again(self.owners.changed(uid))
 
@@ -254,7 +254,7 @@ class PodResolver:
         self._all_with_claims()
 
     def see_drivers(self, name: str, node: CsiNode | None) -> dict[str, int]:
-        """Take in the volume drivers of a node; return its limits of volumes, as resources."""
+        """Process the volume drivers of a node; return its limits of volumes, as resources."""
         drivers = [] if node is None else node.spec.drivers
         limits = {
             each.name: each.allocatable.count
@@ -288,7 +288,7 @@ class PodResolver:
             self.stale.update(self._pods)
 
     def provided_changed(self) -> None:
-        """Take in that device classes provide other extended resources than before."""
+        """Record that device classes provide other extended resources than before."""
         for key, pod in self._pods.items():
             before = self.resource_claims.uses(key)
             self.resource_claims.use(key, pod, over=pod.status.phase in _OVER)

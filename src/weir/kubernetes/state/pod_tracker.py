@@ -112,7 +112,7 @@ class PodTracker:
         return self._shapes.setdefault(value, value)
 
     def _bound(self, tracked: TrackedPod, pod: KubePod) -> None:
-        """Take in the node of a bound pod."""
+        """Process the node of a bound pod."""
         if tracked.bound:
             return
         node = self.once(pod.spec.node_name)

@@ -67,7 +67,7 @@ class ResourceClaims:
         self.stale.update(self._users.of((namespace, name)))
 
     def use(self, key: str, pod: KubePod, *, over: bool = False) -> None:
-        """Take in the claims that a pod uses; one that is over uses none."""
+        """Process the claims that a pod uses; one that is over uses none."""
         special = "" if over else self.extended.name(pod)
         if over or not (pod.spec.resource_claims or special):
             if self.uses(key):
@@ -81,7 +81,7 @@ class ResourceClaims:
         self._users.use(key, pod, uses)
 
     def uses(self, key: str) -> bool:
-        """Return True if a pod uses a claim, or would without a device plugin for its request."""
+        """Return True if a pod uses a claim, or would on a node without a device plugin."""
         return bool(self._users.claims(key))
 
     def forget(self, key: str) -> None:
@@ -348,7 +348,7 @@ class ResourceClaims:
         return found, missing
 
     def refused(self, key: str, now_s: float, *, is_settled: bool) -> None:
-        """Take in that a pod wasn't bound: its devices are free, at once if no write is on its way.
+        """Record that a pod wasn't bound: its devices are free, at once if no write is on its way.
 
         Devices that the API server shows as allocated stay in use until it shows them as free.
         """

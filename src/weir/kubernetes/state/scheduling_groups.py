@@ -104,7 +104,7 @@ class SchedulingGroups:
         self._see(POD_GROUP, key, found)
 
     def see_workload(self, key: str, found: SchedulingGroupObject | None) -> None:
-        """Take in a `Workload` of Kubernetes 1.35; None: it is gone.
+        """Process a changed `Workload` of Kubernetes 1.35; None: it was deleted.
 
         Raises:
             ValueError: it can't be read. Its pods wait and say why.

@@ -85,7 +85,7 @@ class ShareMemory:
         """False while agents may exist that haven't reported yet to this process."""
 
     def see(self, node: str, memory: NodeMemory | None) -> bool:
-        """Take in the memory of a node; None: it is unknown. Return True if something of it is new."""
+        """Process the memory of a node; None: it is unknown. Return True if something of it is new."""
         protected_before, before = self._protected(node), self._excesses.get(node, {})
         for known in (self._watched, self._limited, self._excesses):
             known.pop(node, None)

@@ -57,7 +57,7 @@ class ObservedJobs:
         self._evicted_s: dict[str, dict[str, float]] = {}  # by key of the Job and uid of the pod
 
     def deliver_jobs(self, changes: Sequence[Change[TrialObject]]) -> None:
-        """Take in changes of Jobs."""
+        """Process changes of Jobs."""
         for change in changes:
             if isinstance(change, ObjectSet):
                 self.jobs[change.key] = change.object
@@ -69,7 +69,7 @@ class ObservedJobs:
                     self._changed(_sweep_of(gone.metadata))
 
     def deliver_pods(self, changes: Sequence[Change[TrialRunView]]) -> None:
-        """Take in changes of pods."""
+        """Process changes of pods."""
         for change in changes:
             if isinstance(change, ObjectSet):
                 pod = change.object

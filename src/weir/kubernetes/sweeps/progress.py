@@ -42,7 +42,7 @@ class SweepProgress:
             self._halving.record(number, result.rung, self.plan.loss(result.value))
 
     def end_run(self, number: int, results: Sequence[ReachedRung], seconds: float, *, failed: bool) -> None:
-        """Take in that the Job of a trial is over, with the results that it had."""
+        """Record that the Job of a trial is over, with the results that it had."""
         trial = self.trials[number]
         trial.results = [*trial.results, *results]
         trial.seconds += seconds
@@ -58,7 +58,7 @@ class SweepProgress:
         self._halving.leave(number)
 
     def stop(self, number: int) -> None:
-        """Take in that a trial was stopped."""
+        """Record that a trial was stopped."""
         self.trials[number].state = STOPPED_TRIAL
         self._halving.leave(number)
 

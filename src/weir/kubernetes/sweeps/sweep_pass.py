@@ -123,7 +123,7 @@ class SweepPass:
     # Facts
 
     async def _observe(self, sweep: SweepObject, progress: SweepProgress) -> bool:
-        """Take in the Jobs of the live trials; return True if the status has changed."""
+        """Process the Jobs of the live trials; return True if the status has changed."""
         changed = False
         for number in progress.live:
             trial = progress.trials[number]

@@ -117,11 +117,7 @@ OURS = (
         count_parser(DEVICES_MOST, "devices"),
     ),
     AnnotationKey(
-        "min-pods",
-        "min_pods",
-        "4",
-        "Minimum number of pods of the gang, which start together.",
-        count_parser(PODS_MOST, "pods"),
+        "min-pods", "min_pods", "4", "Minimum of pods of the gang.", count_parser(PODS_MOST, "pods")
     ),
     AnnotationKey(
         "min-replicas",

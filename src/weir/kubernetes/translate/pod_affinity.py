@@ -125,7 +125,7 @@ class PodSelectors:
         return PodAffinities(tuple(sorted(marks)), tuple(sorted(rules, key=_by_words)))
 
     def see(self, pod: KubePod) -> frozenset[str]:
-        """Take in a new or changed pod; return the other pods whose affinities change by it."""
+        """Process a new or changed pod; return the other pods whose affinities change by it."""
         uid, metadata = pod.metadata.uid, pod.metadata
         before = self._pods.get(uid)
         wants: tuple[tuple[LabelSet, PodAffinityRule], ...] = ()
@@ -152,7 +152,7 @@ class PodSelectors:
         return frozenset(changed - {uid})
 
     def forget(self, uid: str) -> None:
-        """Take in the end of a pod."""
+        """Process the end of a pod."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return

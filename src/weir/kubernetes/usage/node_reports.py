@@ -85,7 +85,7 @@ class NodeReports:
         return self._newest_s is not None
 
     def take(self, node: str, report: NodeReport) -> None:
-        """Take in the report of a node."""
+        """Process the report of a node."""
         is_first = not self.exist
         if len(self._newest) >= NODES_MAX:
             self._newest = {name: each for name, each in self._newest.items() if self._is_fresh(each)}

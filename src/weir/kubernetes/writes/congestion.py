@@ -46,7 +46,7 @@ class CongestionWindow:
         return int(self._limit)
 
     def answered(self, sent_s: float, error: ApiError | None = None) -> None:
-        """Take in the answer to a write sent at `sent_s`; all that were under way at a cut count as one."""
+        """Process the answer to a write sent at `sent_s`; all that were under way at a cut count as one."""
         now_s = self._clock()
         overloaded = error is not None and is_congestion(error)
         if not overloaded and now_s - sent_s <= self._late_s:

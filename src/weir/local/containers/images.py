@@ -69,7 +69,7 @@ def _fetched(podman: Sequence[str], image: str) -> str:
 
 
 def _state_of(image: str) -> str:
-    """Return which file an image is, and which state of it, as a file name; empty for one of a registry."""
+    """Return a file name for the path and state of an image file; empty for an image of a registry."""
     if not image.startswith(ARCHIVES):
         return ""
     try:

@@ -59,7 +59,7 @@ class ArrayFeed:
         return self._failure if self._thread.is_alive() else "The thread of the arrays has ended."
 
     def begin(self) -> None:
-        """Take in the arrays that are stored. On the control thread, as it connects."""
+        """Process the arrays that are stored. On the control thread, as it connects."""
         for record in self._pool.store.arrays.live():
             view = self._pool.view.arrays.add(record)
             view.first_started_s = self._pool.store.arrays.first_started_s(record.uid)

@@ -158,12 +158,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Take in a part of the address."""
+        """Process a part of the address."""
         self._grow(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take in a header."""
+        """Process a header."""
         self._grow(len(name) + len(value) + 4)
         super().on_header(name, value)
 

@@ -49,7 +49,7 @@ class StreamReader:
         self.cut_off = False
 
     def give(self, messages: Sequence[StreamMessage]) -> None:
-        """Have these sent."""
+        """Queue these messages."""
         mine = [
             each for each in messages if each.project is None or may(self._person, Action.VIEW, each.project)
         ]

@@ -28,7 +28,7 @@ class JobReports:
         self._wake = wake
 
     def noted(self, pod: PodKey, uid: int, message: JobMessage) -> None:
-        """Take in a message: progress, that an image is fetched, or that the job is busy."""
+        """Process a message: progress, that an image is fetched, or that the job is busy."""
         pool = self._pool
         if message.kind == FETCHES:
             # Else it was reported before the restart of the server

@@ -49,7 +49,7 @@ class NodeChanges:
         self.maintenance.begin()
 
     async def drain(self, name: str, asked: DrainAsked, person: Person) -> None:
-        """Start nothing on a node, from now on or from a time on."""
+        """Drain a node, now or from a time on."""
         self.require(name)
         running: Running = asked.running or ("finish" if asked.keep_running else "evict")
         at_s = self._time_of(asked)
@@ -67,7 +67,7 @@ class NodeChanges:
         self._add_event(f"{person.user} lets workloads start on {name} again.", person.user)
 
     async def drain_gpu(self, name: str, index: int, asked: GpuDrainAsked, person: Person) -> None:
-        """Start nothing on a GPU, from now on or from a time on."""
+        """Drain a GPU, now or from a time on."""
         self.require(name, index)
         running: Running = asked.running or "finish"
         at_s = self._time_of(asked)
@@ -77,7 +77,7 @@ class NodeChanges:
         await self._drain_gpu(index, running, asked.reason, person.user)
 
     def drain_faulty_gpu(self, index: int, fault: str) -> None:
-        """Start nothing on a GPU that can't be trusted; the work that it runs goes on. From any thread.
+        """Drain a faulty GPU; its workloads continue. Any thread may call it.
 
         Raises:
             OSError: the state of the node can't be written; nothing is started on the GPU all the same.

@@ -32,12 +32,12 @@ Found = TypeVar("Found")
 
 
 async def in_log_thread(call: Callable[Words, Found], *words: Words.args, **named: Words.kwargs) -> Found:
-    """Have something done by a thread that reads output."""
+    """Run a call in a thread for output, and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_threads, partial(call, *words, **named))
 
 
 def submit_log_work(call: Callable[Words, None], *words: Words.args, **named: Words.kwargs) -> None:
-    """Have something done with output later, from any thread."""
+    """Queue a call for a thread for output. Any thread may call it."""
     _threads.submit(call, *words, **named)
 
 

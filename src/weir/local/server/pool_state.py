@@ -107,7 +107,7 @@ class PoolState:
         at_s: float | None = None,
         **numbers: object,
     ) -> None:
-        """Have an act of a person stored; any thread."""
+        """Queue the event of a user's change for storage. Any thread may call it."""
         self.user_events.append(
             HistoryEvent(
                 self.clock() if at_s is None else at_s,

@@ -74,7 +74,7 @@ class WorkloadView:
         return f"{self.spec.name}/{self.spec.groups[pod.group].name}/{pod.index}"
 
     def add_activity(self, reading: ActivityReading, at_s: float) -> bool:
-        """Take in its activity; return True if people should see the change."""
+        """Process its activity; return True if people should see the change."""
         before, self.activity = self.activity, reading
         if before is None or before.state is not reading.state:
             self.activity_since_s = at_s - reading.quiet_s
@@ -85,7 +85,7 @@ class WorkloadView:
         )
 
     def add_progress(self, idle: IdleProgress) -> None:
-        """Take in its position on the idle ladder."""
+        """Process its position on the idle ladder."""
         self.idle = idle
         if not idle.notices:
             self.idle_warning = None

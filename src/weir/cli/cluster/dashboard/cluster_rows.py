@@ -59,7 +59,7 @@ class ClusterRows:
         self._first.clear()
 
     def take_workloads(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Take in changes of workloads."""
+        """Process changes of workloads."""
         for change in changes:
             subject = f"workload {change.key}"
             if isinstance(change, ObjectSet):
@@ -96,7 +96,7 @@ class ClusterRows:
         return row.model_copy(update={"activity": ActivityRow(state=state, warning=warning)})
 
     async def take_states(self, states: Mapping[str, str]) -> None:
-        """Take in the measured states of workloads, by their keys."""
+        """Process the measured states of workloads, by their keys."""
         before, self._states = self._states, states
         if before is states:
             return

@@ -115,7 +115,7 @@ class LiveHub:
         self._feed.begin(self._table)
 
     def _observe(self, changes: Sequence[Change]) -> None:
-        """Take in changes as they are published."""
+        """Process changes as they are published."""
         if self._backlog is not None:
             self._backlog.extend(changes)
         else:
@@ -153,7 +153,7 @@ class LiveHub:
         self._feed.begin(self._table, self._status_now())
 
     async def _refresh_devices(self) -> None:
-        """Take in new readings of the devices: nothing else tells of them."""
+        """Process new readings of the devices: nothing else tells of them."""
         pool = self._pool
         if pool.device_use is self._device_use:
             return

@@ -66,7 +66,7 @@ async def node_workloads(name: str, pool: ThePool, _who: Who, gpu: OneGpu = None
     openapi_extra=takes(DrainAsked, "Reason, time, and effect on its workloads."),
 )
 async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Start nothing on a node, now or from a time on. Its workloads wait, with the run they saved."""
+    """Drain a node, now or from a time on. Its workloads are queued again, with their checkpoints."""
     require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
     note(request, node=name, **body.model_dump(exclude_none=True))
@@ -89,7 +89,7 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
     openapi_extra=takes(GpuDrainAsked, "Reason, time, and effect on its workloads."),
 )
 async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: Who) -> Response:
-    """Start nothing on one GPU of a node, now or from a time on. By default its work goes on."""
+    """Drain a GPU of a node, now or from a time on. By default its workloads continue."""
     require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
     note(request, node=name, gpu=gpu, **body.model_dump(exclude_none=True))

@@ -64,14 +64,10 @@ HIDDEN = "(hidden)"
 async def list_workloads(
     pool: ThePool,
     _who: Who,
-    project: Annotated[
-        str | None, Query(max_length=4096, description="Projects, separated by commas.")
-    ] = None,
-    status: Annotated[
-        str | None, Query(max_length=4096, description="Statuses, separated by commas.")
-    ] = None,
-    type: Annotated[str | None, Query(max_length=4096, description="Types, separated by commas.")] = None,  # noqa: A002
-    user: Annotated[str | None, Query(max_length=4096, description="Users, separated by commas.")] = None,
+    project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
+    status: Annotated[str | None, Query(max_length=4096, description="Comma-separated statuses.")] = None,
+    type: Annotated[str | None, Query(max_length=4096, description="Comma-separated types.")] = None,  # noqa: A002
+    user: Annotated[str | None, Query(max_length=4096, description="Comma-separated users.")] = None,
     q: Annotated[str, Query(max_length=256, description="Part of a name, a project or a user.")] = "",
     all: Annotated[bool, Query(description="Include ended workloads.")] = False,  # noqa: A002
     limit: Limit = 100,

@@ -56,7 +56,7 @@ class SweepPool(Protocol):
     submitter: Submitter
 
     async def query(self, fn: Callable[[Cluster], None]) -> None:
-        """Have something read from the cluster, between steps."""
+        """Run a query on the cluster between steps of control."""
         ...
 
 
@@ -98,7 +98,7 @@ class SweepController:
         self.wake()
 
     def wake(self) -> None:
-        """Have the controller look at its sweeps. Any thread."""
+        """Wake the controller to check its sweeps. Any thread may call it."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed, because the server is stopping
                 self._loop.call_soon_threadsafe(self._wakes.set)

@@ -79,7 +79,7 @@ class LiveSweep:
         self._update(self.trials[-1])
 
     def take_result(self, result: RungResult) -> None:
-        """Take in a result that was just written down: the trial still has to leave its rung."""
+        """Process a result that was just written down: the trial still has to leave its rung."""
         if self._add_result(result):
             self.trials[result.number].has_left = False
 
@@ -91,7 +91,7 @@ class LiveSweep:
         return self._halving.record(result.number, result.rung, self.spec.loss(result.value))
 
     def take_row(self, row: WorkloadRow) -> LiveTrial | None:
-        """Take in the row of a trial, as control has published it; return the trial."""
+        """Process the row of a trial, as control has published it; return the trial."""
         trial = self.named(row.name)
         if trial is None or trial.record.uid != row.uid or trial.is_over:
             return None
@@ -112,7 +112,7 @@ class LiveSweep:
             (numbers.add if belongs else numbers.discard)(number)
 
     def promoted(self, trial: LiveTrial, among: int) -> None:
-        """Take in that a trial was promoted from its rung, which `among` trials had reached."""
+        """Record that a trial was promoted from its rung, which `among` trials had reached."""
         trial.results[trial.target] = replace(trial.results[trial.target], promoted_among=among)
         trial.target, trial.parked = trial.target + 1, False
         self._halving.leave(trial.record.number)

@@ -59,7 +59,7 @@ class WatchedTrial:
         return results
 
     def save(self, message: JobMessage) -> None:
-        """Take in that it has saved its state."""
+        """Record that it has saved its state."""
         self.saved_s = max(self.saved_s, message.at_s)
         self.saved_step = max(self.saved_step, -1 if message.step is None else message.step)
 
