@@ -80,7 +80,7 @@ class ActivityView:
         """Ignore plans."""
 
     def add(self, readings: Mapping[str, ActivityReading], at_s: float) -> None:
-        """Take in the activity of workloads."""
+        """Process the activity of workloads."""
         for name, reading in readings.items():
             line = self._view.workloads.get(name)
             if line is not None and line.pods and line.add_activity(reading, at_s):

@@ -98,7 +98,7 @@ def _check_gang(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) 
 def check_time_limits(
     submission: Submission, project: Queue, rules: LifecyclePolicy, fields: FieldErrors
 ) -> None:
-    """Tell of each time that is longer than the rule that holds for the workload."""
+    """Report each time that exceeds the rule for the workload."""
     type_, times = WorkloadType(submission.type), project.times
     limits = (
         ("max_runtime", submission.max_runtime, times.max_runtime_s, rules.max_runtime.of(type_)),
