@@ -1,11 +1,25 @@
-"""Details of the decision on a workload, from the engine's state after it."""
+"""Details of the decision on one workload: the nodes by score, and the victims by price."""
 
-from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow, VictimRow
-from weir.engine.considered_victims import ConsideredVictim
-from weir.engine.decision_details import GroupRanking, decision_details
+from collections.abc import Iterator
+
+import numpy as np
+
+from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow
+from weir.engine.allocate import Allocator, new_allocator
+from weir.engine.node_scores import INFEASIBLE, NodeScores
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.queue_order import Candidate
+from weir.engine.reason_context import ReasonContext
+from weir.model.workloads import WHOLE_MILLI
+from weir.service.considered_victims import ConsideredVictims
 from weir.service.decision_state import DecisionState
+from weir.state.capacity_columns import Ints
 from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.reduce import reduce
+from weir.state.shapes import RequestShape
+
+RANKED_MOST = 5
+"""Nodes of a ranking: the chosen one, the runner-up, and a few more."""
 
 
 def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
@@ -21,39 +35,53 @@ def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
         cluster = state.branch([name], (job.spec.project, job.spec.user))
         reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, state.now_s))
         reduce(cluster, WorkloadSubmitted(job.spec, state.now_s))
-        cache = state.cache_for(cluster)
-    details = decision_details(cluster, state.policy, cluster.jobs[name], state.now_s, cache)
-    if details is None:
+        cache, job = state.cache_for(cluster), cluster.jobs[name]
+    if job.waiting is None:
         return None
+    context = ReasonContext(new_allocator(cluster, state.policy, state.now_s, cache))
+    candidate = Candidate(job.waiting, job.waiting.position_of(job))
+    useful = np.zeros(cluster.free_capacity.free.shape[1], np.bool_)
+    for _, nodes, _ in context.matching(candidate):
+        useful |= nodes
+    victims = ConsideredVictims(PreemptionContext(context.allocator), context.rules(candidate), useful)
     return DecisionAnswer(
-        rankings=[_ranking_row(ranking) for ranking in details.rankings],
-        eligible=details.victims.eligible,
-        protected=details.victims.protected,
-        victims=[_victim_row(victim) for victim in details.victims.named],
+        rankings=list(_node_rankings(context.allocator, candidate)),
+        eligible=victims.eligible,
+        protected=victims.protected,
+        victims=victims.rows(),
         again=again,
     )
 
 
-def _ranking_row(ranking: GroupRanking) -> NodeRankingRow:
-    nodes = [
-        NodeScoreRow(
-            node=ranked.node,
-            free_gpus=ranked.free_gpus,
-            preference=ranked.preference,
-            fragmentation=ranked.fragmentation,
-        )
-        for ranked in ranking.nodes
-    ]
-    return NodeRankingRow(group=ranking.group, fitting=ranking.fitting, nodes=nodes)
+def _node_rankings(allocator: Allocator, candidate: Candidate) -> Iterator[NodeRankingRow]:
+    """Yield the ranking of the nodes for the next pod of each group that lacks some."""
+    affinity = allocator.feasibility.affinity(candidate.job)
+    open_ = allocator.placement.open_to(candidate)
+    for group, lack in enumerate(candidate.lacks):
+        if not lack:
+            continue
+        shape = candidate.job.shapes[group]
+        rank = allocator.placer.ranks(shape, affinity)
+        if open_ is not None:
+            rank = np.where(open_, rank, INFEASIBLE)
+        scores = allocator.cache.scores.of(shape, affinity)
+        fitting = int((rank != INFEASIBLE).sum())
+        nodes = _best_first(rank, allocator.placer.best_node(shape, affinity, open_))[:fitting]
+        rows = [_score_row(allocator, shape, scores, node) for node in nodes[:RANKED_MOST]]
+        yield NodeRankingRow(group=candidate.job.spec.groups[group].name, fitting=fitting, nodes=rows)
 
 
-def _victim_row(victim: ConsideredVictim) -> VictimRow:
-    return VictimRow(
-        workload=victim.workload,
-        project=victim.project,
-        gpus=victim.gpus,
-        lost=victim.lost,
-        price=victim.price,
-        rule=None if victim.rule is None else victim.rule.value,
-        protected=victim.protected,
+def _best_first(rank: Ints, chosen: int) -> list[int]:
+    """Return the best nodes; among equal ones the chosen node is the first."""
+    ordered: list[int] = np.argsort(rank, kind="stable")[: RANKED_MOST + 1].tolist()
+    return [chosen, *(node for node in ordered if node != chosen)]
+
+
+def _score_row(allocator: Allocator, shape: RequestShape, scores: NodeScores, node: int) -> NodeScoreRow:
+    preference, loss = scores.parts(node)
+    return NodeScoreRow(
+        node=allocator.cluster.node_names[node],
+        free_gpus=int(allocator.capacity.columns.share[node].clip(min=0).sum()) / WHOLE_MILLI,
+        preference=preference,
+        fragmentation=loss if shape.devices else None,
     )
