@@ -65,7 +65,7 @@ class EngineCache:
         copy._feasibility = self.feasibility.branch(branched, same_quotas=same_quotas)
         if same_quotas:
             copy._share_tree = self.share_tree.branch(branched.ledger)
-            copy.preemption = self.preemption.branch(start)
+            copy.preemption = self.preemption.branch()
             if self._pending_order is not None:
                 copy._pending_order = self._pending_order.branch(branched, copy._feasibility)
         copy._mix = branched.mix.version, branched.static_version
@@ -111,7 +111,6 @@ class EngineCache:
         capacity, is_known = self._capacity, self._static_version == cluster.static_version
         if policy is not self._policy:
             is_known, self._unchanged = False, None
-            self.preemption.forget_reclaims()
         if capacity is None or not is_known or epoch != cluster.log_epoch or len(capacity.log) > _LOG_MOST:
             capacity = self._restart(cluster, policy, is_known=is_known)
         else:
@@ -131,7 +130,6 @@ class EngineCache:
     def _restart(self, cluster: Cluster, policy: Policy, *, is_known: bool) -> Capacity:
         self._capacity = Capacity.of(cluster)
         self._scores = self._scores.over(self._capacity) if is_known and self._scores is not None else None
-        self.preemption.failed_consolidations.clear()
         if not is_known:
             self._feasibility = FeasibilityCache(cluster, policy)
             self.refusals = KeptRefusals()
@@ -152,7 +150,7 @@ class EngineCache:
         if cluster.changes == changes and now_s < until_s:
             return True
         self.reserved = None
-        self.preemption.wake(cluster)
+        self.preemption.wake()
         return False
 
     def wake_s(self) -> float | None:
@@ -164,8 +162,6 @@ class EngineCache:
         """Keep a plan without actions until time alone could change it."""
         wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         self._unchanged = None if plan.acts else (cluster.changes, wake_s)
-        if plan.acts:  # the reclaims failed with these actions in the plan
-            self.preemption.forget_reclaims()
 
 
 def _same_size(capacity: Capacity, cluster: Cluster) -> bool:

@@ -34,31 +34,28 @@ class MoveBounds:
         self._outages = allocator.placement.outages
         self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
-        self._over_quota: dict[int, bool] = {}
-        self._all_over_quota: Bools | None = None
+        self._over_quota: Bools | None = None
+        self._searches_all = not allocator.cache.bounds
+        self._suffice: dict[ConsolidationKey, bool] = {}
+
+    def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+        """Return True if moves within the budget could free enough, given places for all that moves."""
+        found = self._suffice.get(moves)
+        if found is None:
+            found = self._suffice[moves] = self._searches_all or self._could_free(job, lacks, moves)
+        return found
 
     @property
     def over_quota(self) -> Bools:
         """Return for each project whether a queue of its path is over quota; such work is always movable."""
-        if self._all_over_quota is None:
-            projects = range(len(self._cluster.ledger.path))
-            self._all_over_quota = np.array([self.is_over_quota(at) for at in projects], np.bool_)
-        return self._all_over_quota
+        if self._over_quota is None:
+            over_any_quota = self._overlay.over_any_quota
+            self._over_quota = np.array(
+                [over_any_quota(path) for path in self._cluster.ledger.path], np.bool_
+            )
+        return self._over_quota
 
-    @property
-    def projects_over_quota(self) -> frozenset[int]:
-        """Return the projects for which `over_quota` is true."""
-        return frozenset(np.flatnonzero(self.over_quota).tolist())
-
-    def is_over_quota(self, project: int) -> bool:
-        """Return True if a queue of the project's path is over quota."""
-        found = self._over_quota.get(project)
-        if found is None:
-            found = self._overlay.over_any_quota(self._cluster.ledger.path[project])
-            self._over_quota[project] = found
-        return found
-
-    def could_free(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+    def _could_free(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
         """Return True if all moves within the budget together could free enough."""
         asked, spares, budget = moves.topology, moves.protect_in_quota, self._policy.consolidation.budget
         whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)

@@ -3,12 +3,12 @@
 from weir.engine.allocate import Allocator
 from weir.engine.cheapest_moves import cheapest_moves
 from weir.engine.domain_clearing import DomainClearing
-from weir.engine.failed_preemptions import FailedPreemptions
 from weir.engine.pod_placer import NodePlacement
+from weir.engine.preemption_cache import Sleeping
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption_plan import PreemptionPlan
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, cycle_ends_s
 from weir.engine.preemption_ways import PreemptionWays
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
@@ -17,12 +17,12 @@ from weir.engine.refusals import FailedSearch, SearchEnd
 from weir.engine.victim_candidates import VictimCandidates
 from weir.engine.victim_search import VictimSearch
 
-_NEVER_KEPT = (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE, PreemptionKind.IDLE)
-"""Kinds whose failures don't predict those of a reclaim."""
+MoveRequest = tuple[object, ...]
+"""Properties of a request that moves depend on."""
 
 
 class PreemptionAttempts:
-    """Attempts of one cycle. Failures are kept until capacity is freed, or longer."""
+    """Attempts of one cycle. A request for which every way fails for longer is put to sleep."""
 
     def __init__(
         self,
@@ -33,10 +33,14 @@ class PreemptionAttempts:
     ) -> None:
         self.context = context
         self._policy = context.policy
+        self._cluster = context.cluster
+        self._cache = allocator.cache.preemption
+        self._bounds = bounds
         self._eligibility = eligibility
         self._ways = PreemptionWays(context, bounds, eligibility)
-        self._failed = FailedPreemptions(allocator, bounds)
         self._domains = DomainClearing(context)
+        # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
+        self._failed_moves: dict[MoveRequest, bool] = {}
 
     def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; otherwise keep them."""
@@ -54,7 +58,7 @@ class PreemptionAttempts:
                 plan = self._domains.clear_one(domains, rules, way)
                 if isinstance(plan, PreemptionPlan):
                     trial.commit()
-                    self._failed.consolidations.clear()
+                    self._failed_moves.clear()
             self._domains.forget()
             if isinstance(plan, PreemptionPlan):
                 return plan
@@ -62,16 +66,12 @@ class PreemptionAttempts:
 
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; keep lasting failures, and the end of searches."""
-        failed = self._failed.consolidations
-        end: SearchEnd | None = None  # result of the searches with evictions
-        until_s = INFINITE  # time until which every way fails
+        failed, member = self._failed_moves, (rules.candidate.of, rules.candidate.at)
+        end: SearchEnd | None = None  # of the searches for work that stops
+        until_s = INFINITE  # until when every way fails
         for way in self._ways.of(rules, under_limits):
-            failing_until_s = self._failing_until_s(rules, way)
-            if failing_until_s is not None:
-                until_s = min(until_s, failing_until_s)
-                continue
             moves = way.kind is PreemptionKind.CONSOLIDATE
-            key = self._failed.consolidation_key(rules) if moves else None
+            key = self._move_request(rules) if moves else None
             if key is not None and key in failed:
                 until_s = until_s if failed[key] else -INFINITE
                 continue
@@ -80,29 +80,45 @@ class PreemptionAttempts:
                 failed.clear()
                 self._domains.forget()
                 return plan
-            if not moves:
-                end = plan.end if end is None else max(end, plan.end)
-            if key is None or not plan.is_final:
-                until_s = -INFINITE
             if key is not None:
                 failed[key] = plan.is_final
+            if not moves:
+                end = plan.end if end is None else max(end, plan.end)
+                until_s = min(until_s, self._fails_until_s(rules, way, plan))
+            elif key is None or not plan.is_final:
+                until_s = -INFINITE
         if end is not None:
-            self._failed.note_end(rules, end)
-        is_freeing = self.context.accounting.leaving or self.context.cluster.releasing_on
+            self._cache.note_end(self._cluster, member, end)
+        is_freeing = self.context.accounting.leaving or self._cluster.releasing_on
         if until_s > self.context.now_s and not is_freeing:
-            self._failed.sleep(rules, until_s)
+            eligible = self._bounds.eligible_projects(rules)
+            self._cache.sleeping[member] = Sleeping(until_s, self._cluster.saves, eligible)
         return None
 
-    def _failing_until_s(self, rules: PreemptionRules, way: PreemptionWay) -> float | None:
-        """Return the time until which a kept failure holds; None if a search is needed."""
-        if way.kind in _NEVER_KEPT or self.context.accounting.leaving:
+    def _move_request(self, rules: PreemptionRules) -> MoveRequest | None:
+        """Return what moves depend on, for requests for which they fail alike; None if it is more."""
+        candidate, job, placement = rules.candidate, rules.job, self.context.placement
+        if job.is_running or job.stopped_for or placement.open_to(candidate) is not None:
             return None
-        failure = self._failed.reclaim(rules, self.context.now_s)
-        if failure is None:
+        if placement.outages and placement.outages.barring(job):
             return None
-        victims = self._domains.candidates(rules, way, self._policy.consolidation.budget)
-        open_ = self.context.placement.open_to(rules.candidate)
-        return failure.until_s if failure.covers(victims.jobs.keys(), open_) else None
+        orders, scattered = tuple(group.order for group in job.spec.groups), None
+        if job.topology is not None:
+            scattered = placement.may_scatter(job, candidate.lacks)
+        affinity = self.context.affinity_of(job)
+        return candidate.of.wants, orders, affinity, rules.is_owner, job.topology, scattered
+
+    def _fails_until_s(self, rules: PreemptionRules, way: PreemptionWay, failed: FailedSearch) -> float:
+        """Return the time until which a search for work that stops fails again, without a checkpoint.
+
+        That is known only of reclaims for which all victims together free too little. Which sets of victims
+        free enough may change with prices, and so by time alone.
+        """
+        short = failed.is_final and failed.end is SearchEnd.SHORT and way.kind is PreemptionKind.RECLAIM
+        if not short or self._eligibility.has_lower(rules.candidate.of):
+            return -INFINITE
+        ends_s = [cycle_ends_s(rules, name) for name in rules.job.stopped_for]
+        return min([end_s for end_s in ends_s if end_s is not None], default=INFINITE)
 
     def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | FailedSearch:
         """Free capacity in one way, or return the failure."""
@@ -123,9 +139,6 @@ class PreemptionAttempts:
             found = VictimSearch(self.context, victims, open_).run()
         if isinstance(found, PreemptionPlan):
             return found
-        fell_short = not domains and found.end is SearchEnd.SHORT
-        alone = not self.context.accounting.leaving and not self._eligibility.has_lower(candidate.of)
-        if fell_short and way.kind is PreemptionKind.RECLAIM and alone:
-            self._failed.keep_reclaim(rules, victims.jobs.keys())
-        is_final = found.is_final and not domains and not self._failed.more_by_time
+        more_by_time = self._policy.min_runtime.any or self._policy.usage.k or self._cluster.refused
+        is_final = found.is_final and not domains and not more_by_time
         return FailedSearch(found.end if cleared is None else max(found.end, cleared.end), is_final)

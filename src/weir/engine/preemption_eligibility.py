@@ -32,13 +32,13 @@ class PreemptionEligibility:
         if sets is None:
             sets = self._cache.candidate_sets = self._candidate_sets()
         found: list[Candidate] = []
-        consolidation = self._bounds.consolidation
+        moves = self._bounds.moves
         for key, members in sets.items():
             if key is None:
                 found += [self._allocator.candidate(*one) for one in members if self._may_wake(*one)]
             else:
                 of, at = members[0]
-                if consolidation.could_suffice(of.members[at][2], of.step.lacks, key):
+                if moves.could_suffice(of.members[at][2], of.step.lacks, key):
                     found += [self._allocator.candidate(*one) for one in members if self._wakes(*one)]
         return found
 
@@ -143,7 +143,7 @@ class PreemptionEligibility:
     def could_consolidate(self, of: EquivalenceClass, at: int, owner: bool) -> bool:
         """Return True if moves within the budget could suffice, by bounds."""
         job, lacks, key = of.members[at][2], of.step.lacks, self._consolidation_key(of, at, owner)
-        return self._bounds.consolidation.could_suffice(job, lacks, key)
+        return self._bounds.moves.could_suffice(job, lacks, key)
 
     def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
         """Return the free capacity that moves alone need for it; None if they aren't allowed."""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.consolidation_bounds import ConsolidationBounds
+from weir.engine.eviction_price import lost_work
 from weir.engine.feasibility import shares_for_memory
 from weir.engine.freed_capacity import VictimPods, max_pods
+from weir.engine.move_bounds import MoveBounds
 from weir.engine.preemption_cache import Sleeping
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionRules
@@ -33,7 +34,7 @@ class ReclaimBounds:
         self._searches_all = not allocator.cache.bounds
         self._capacity = allocator.capacity
         self._now_s = allocator.now_s
-        self.consolidation = ConsolidationBounds(allocator)
+        self.moves = MoveBounds(allocator)
 
     def could_reclaim(self, rules: PreemptionRules, context: PreemptionContext) -> bool:
         """Return True if the request could fit without all eligible victims and all cheap moves."""
@@ -82,7 +83,7 @@ class ReclaimBounds:
             budget = max(budget, self._policy.topology.budget)
         may = over <= 0
         if consolidation.protect_in_quota and not rules.is_owner:
-            may &= self.consolidation.moves.over_quota
+            may &= self.moves.over_quota
         running, free_blocks = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
         broken = self._cluster.incomplete.values()
         rows, _ = running.movable(self._now_s, budget, price.restart, free_blocks, may, broken)
@@ -125,11 +126,7 @@ class ReclaimBounds:
             return True
         most = max(self._policy.consolidation.budget, self._policy.topology.budget)
         saved = self._cluster.saved[len(self._cluster.saved) - new :]
-        cheap = [
-            one
-            for one in saved
-            if not sleeping.eligible[one.project] and self.consolidation.price(one) <= most
-        ]
+        cheap = [one for one in saved if not sleeping.eligible[one.project] and self._move_price(one) <= most]
         least = min(
             shape.devices if shape.whole else 0 for shape, lack in zip(job.shapes, lacks, strict=True) if lack
         )
@@ -139,11 +136,17 @@ class ReclaimBounds:
             for pod in one.running_pods()
         )
 
+    def _move_price(self, job: Job) -> float:
+        """Return the price of moving a workload; infinite if it isn't preemptible."""
+        if not job.preemptible:
+            return INFINITE
+        return lost_work(job, job.devices_held()[0], self._policy.price, self._now_s)
+
     def _freed_most(self, node: int, asked: Bools, most: float) -> int:
         """Return a bound on the exclusive devices of a node after all stops and cheap moves."""
         devices = int(self._capacity.whole[node])
         for pod in self._cluster.pods_on[node]:
-            price = self.consolidation.price(pod.job)
+            price = self._move_price(pod.job)
             if price <= most or (asked[pod.job.project] and price < INFINITE):
                 devices += len(pod.devices)
         return devices

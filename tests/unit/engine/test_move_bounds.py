@@ -6,8 +6,8 @@ from weir.engine.allocate import Allocator
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.kept_eligibility import ConsolidationKey
 from weir.engine.move_bounds import MoveBounds
-from weir.engine.preemption_cache import ConsolidationKey
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage_overlay import usage_of
@@ -48,7 +48,7 @@ def _submit(cluster: Cluster, name: str, devices: int, pods: int) -> None:
     reduce(cluster, WorkloadSubmitted(Workload(name, "borrows", (group,), pods, 0.0), 0.0))
 
 
-def _could_free(cluster: Cluster, policy: Policy = POLICY) -> bool:
+def _could_suffice(cluster: Cluster, policy: Policy = POLICY) -> bool:
     cache = EngineCache()
     capacity = cache.sync(cluster, policy)
     overlay = QuotaOverlay(cluster, policy, usage_of(cluster, policy, NOW_S), cache.share_tree)
@@ -56,11 +56,11 @@ def _could_free(cluster: Cluster, policy: Policy = POLICY) -> bool:
     allocator = Allocator(cluster, policy, Transaction(capacity, accounting), cache, NOW_S)
     of = next(iter(cluster.waiting.values()))
     key = ConsolidationKey(of.wants, None, True, False, protect_in_quota=True)
-    return MoveBounds(allocator).could_free(of.first, of.step.lacks, key)
+    return MoveBounds(allocator).could_suffice(of.first, of.step.lacks, key)
 
 
 def test_pods_of_the_gangs_size_find_no_place_beside_it() -> None:
-    assert not _could_free(_cluster(devices=8, running=(("first", 8), ("second", 8))))
+    assert not _could_suffice(_cluster(devices=8, running=(("first", 8), ("second", 8))))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_pods_of_the_gangs_size_find_no_place_beside_it() -> None:
 def test_other_moves_are_left_to_the_search(
     devices: int, running: tuple[tuple[str, int], ...], limit: bool
 ) -> None:
-    assert _could_free(_cluster(devices=devices, running=running, limit=limit))
+    assert _could_suffice(_cluster(devices=devices, running=running, limit=limit))
 
 
 @pytest.mark.parametrize("bounds", [True, False])
@@ -120,4 +120,4 @@ def test_a_shared_device_costs_the_moves_of_all_its_pods(budget: int, could: boo
         reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), node, (0,)), 0.0))
     _submit(cluster, "late", devices=1, pods=1)
 
-    assert _could_free(cluster, Policy.model_validate(policy)) == could
+    assert _could_suffice(cluster, Policy.model_validate(policy)) == could
