@@ -46,8 +46,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import pending_reason
 from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.plan import Plan
-from weir.engine.refusal_sentences import RefusalSentences
-from weir.engine.refusals import Refusal
+from weir.engine.refusals import Refusal, RefusalSentences
 from weir.model.policy import PRESETS, Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.decision_details import explain_decision

@@ -10,8 +10,8 @@ from weir.engine.cache import EngineCache
 from weir.engine.ineligible_victims import RunningHoldings
 from weir.engine.pending_reasons import pending_reason
 from weir.engine.plan import Plan
-from weir.engine.refusal_sentences import RefusalSentences
-from weir.engine.refusals import IneligibleVictims, ShortageRefusal
+from weir.engine.refusals import RefusalSentences
+from weir.engine.shortage_refusals import IneligibleVictims, ShortageRefusal
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Workload

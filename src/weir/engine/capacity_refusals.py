@@ -11,19 +11,9 @@ from weir.engine.preemption_rules import cycle_ends_s
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reason_context import ReasonContext
-from weir.engine.refusals import (
-    DomainShortage,
-    NoClaim,
-    NoVictims,
-    OutageRefusal,
-    PreemptionCycle,
-    QuotaRefusal,
-    Refusal,
-    Shortage,
-    ShortageRefusal,
-    TogetherRefusal,
-)
+from weir.engine.refusals import DomainShortage, OutageRefusal, QuotaRefusal, Refusal, TogetherRefusal
 from weir.engine.requester_claims import claims_change_s, no_claim, quota_shortfall
+from weir.engine.shortage_refusals import NoClaim, NoVictims, PreemptionCycle, Shortage, ShortageRefusal
 from weir.model.policy import AffinityRules
 from weir.model.resources import GPU
 from weir.state.jobs import Job, Wants

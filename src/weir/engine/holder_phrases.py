@@ -1,9 +1,9 @@
-"""Phrases for holders of capacity and their protection: amounts by holder, names, disruption budgets."""
+"""Protection of running work from eviction, and phrases for it: amounts by holder, names, budgets."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 from weir.engine.node_refusals import amount_phrase
-from weir.engine.refusals import Protection
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import Job
@@ -13,6 +13,20 @@ MAX_BUDGETS = 16
 PROTECTED = "workloads that"
 """Start of the words for usage that budgets protect."""
 _NAMED_MOST = 4
+
+
+class Protection(StrEnum):
+    """Causes that keep a running workload from eviction. Of several, the first is given."""
+
+    FIXED = "fixed"  # it is non-preemptible
+    PRIORITY = "priority"  # of the same project, and its priority is no lower
+    CLAIM = "claim"  # the requester has no claim on its queue
+    QUEUE = "queue"  # its queue doesn't hold more than it may
+    CYCLE = "cycle"  # the requester was stopped for it a moment ago
+    MIN_RUNTIME = "min_runtime"
+    REFUSED = "refused"  # its eviction was refused a moment ago
+    BUDGETS = "budgets"  # disruption budgets allow no eviction
+
 
 _HOLDERS = {
     Protection.FIXED: "non-preemptible work of {project}",

@@ -8,9 +8,11 @@ from typing import NamedTuple
 from weir.engine.capacity import Capacity
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.feasibility import pods_that_fit
+from weir.engine.holder_phrases import Protection
 from weir.engine.preemption_rules import PreemptionRules, cycle_ends_s, is_past_min_runtime
 from weir.engine.quota_overlay import INFINITE
-from weir.engine.refusals import IneligibleVictims, Protection, QuotaShortfall, SearchEnd
+from weir.engine.refusals import QuotaShortfall, SearchEnd
+from weir.engine.shortage_refusals import IneligibleVictims
 from weir.engine.victim_protection import VictimProtections, of_queue, protected_pods
 from weir.model.policy import Policy
 from weir.state.capacity_columns import Bools

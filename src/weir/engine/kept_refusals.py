@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from weir.engine.queue_order import Candidate
-from weir.engine.refusals import NoClaim, OlderClaims, QuotaRefusal, Refusal, Shortage
+from weir.engine.refusals import QuotaRefusal, Refusal
+from weir.engine.shortage_refusals import NoClaim, OlderClaims, Shortage
 from weir.model.policy import AffinityRules
 from weir.model.reasons import Reason
 from weir.state.jobs import EquivalenceClass, Wants

@@ -6,7 +6,7 @@ from weir.engine.infeasible_workloads import group_phrase
 from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.person_limit_reasons import person_limit_reason
 from weir.engine.plan import ClassRefusals
-from weir.engine.refusal_sentences import RefusalSentences
+from weir.engine.refusals import RefusalSentences
 from weir.model.policy import Policy
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.state.cluster import Cluster

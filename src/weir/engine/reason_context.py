@@ -7,8 +7,8 @@ from weir.engine.ineligible_victims import Lacks, RunningHoldings
 from weir.engine.node_shortages import PodRuleShortages, node_shortages
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate
-from weir.engine.refusals import Shortage
 from weir.engine.shortage_phrases import shortage_of
+from weir.engine.shortage_refusals import Shortage
 from weir.model.policy import AffinityRules
 from weir.state.shapes import RequestShape
 

@@ -5,7 +5,8 @@ from weir.engine.preemption_rules import PreemptionRules, effective_priority, lo
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reason_context import ReasonContext
-from weir.engine.refusals import NoClaim, OlderClaims, QuotaShortfall
+from weir.engine.refusals import QuotaShortfall
+from weir.engine.shortage_refusals import NoClaim, OlderClaims
 from weir.state.jobs import Job
 from weir.state.shapes import GPU_ROW
 from weir.state.usage_history import HOUR_S

@@ -8,7 +8,7 @@ import numpy as np
 from weir.engine.capacity import Capacity
 from weir.engine.node_refusals import amount_phrase, claim_phrase, taint_phrase
 from weir.engine.node_shortages import NodeShortages
-from weir.engine.refusals import Shortage
+from weir.engine.shortage_refusals import Shortage
 from weir.model.resources import (
     ATTACHED_PREFIX,
     CLAIMS_PREFIX,

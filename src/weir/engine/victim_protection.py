@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.holder_phrases import Protection
 from weir.engine.preemption_rules import PreemptionRules, cycle_ends_s, is_past_min_runtime
-from weir.engine.refusals import Protection
 from weir.model.policy import Policy
 from weir.state.jobs import Job, Pod
 

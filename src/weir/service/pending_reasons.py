@@ -10,8 +10,7 @@ from structlog import get_logger
 from weir.api.answers import Explanation
 from weir.control.loop import Control
 from weir.engine.pending_reasons import PendingReasonFinder
-from weir.engine.refusal_sentences import RefusalSentences
-from weir.engine.refusals import Refusal
+from weir.engine.refusals import Refusal, RefusalSentences
 from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job

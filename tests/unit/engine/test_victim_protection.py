@@ -8,7 +8,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.pending_reasons import pending_reason
 from weir.engine.pending_refusals import PendingRefusals
-from weir.engine.refusal_sentences import RefusalSentences
+from weir.engine.refusals import RefusalSentences
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.queues import Queue
