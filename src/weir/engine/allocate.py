@@ -9,6 +9,7 @@ from weir.engine.fitting_classes import FittingClasses
 from weir.engine.pending_order import Peers, PendingOrder
 from weir.engine.placer import Placer
 from weir.engine.pod_placer import NodePlacement
+from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.queue_order import Candidate, QueueOrder
 from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay
@@ -18,9 +19,13 @@ from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage_overlay import usage_of
 from weir.engine.workload_placer import WorkloadPlacer
 from weir.model.policy import Policy
+from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass
+from weir.state.shapes import RequestShape
 
+Lacks = Sequence[tuple[RequestShape, Bools, int]]
+"""Shapes of which pods are lacking, the nodes that match, and the number of pods."""
 FEW_CLASSES = 64
 """Number of classes up to which sorting on demand is cheaper than keeping the order."""
 
@@ -84,6 +89,18 @@ class Allocator:
     def candidate(self, of: EquivalenceClass, at: int) -> Candidate:
         """Return a member of a class as a candidate."""
         return Candidate(of, at).aged(self.now_s, self.policy.aging)
+
+    def rules_of(self, candidate: Candidate) -> PreemptionRules:
+        """Return the rights of a candidate to evict others."""
+        return self.checks.rules_of(candidate, self.now_s)
+
+    def matching(self, candidate: Candidate) -> Lacks:
+        """Return the shapes that lack pods, with the nodes that match each and the number of pods."""
+        affinity = self.feasibility.affinity(candidate.job)
+        return [
+            (shape, self.feasibility.feasible_nodes(shape, affinity)[0], lack)
+            for _, shape, lack in candidate.lacking()
+        ]
 
     def following(self, candidate: Candidate, placed: bool) -> list[Candidate]:
         """Return the candidates after a placed workload: its growth, and the next of its class.

@@ -1,18 +1,20 @@
 """Refusals by free capacity: a shortage, or capacity that the workload may not use."""
 
-import math
 from collections.abc import Sequence
 
-from weir.engine.ineligible_victims import ineligible_victims, preemption_cycle
+import numpy as np
+
+from weir.engine.allocate import Allocator
+from weir.engine.ineligible_victims import RunningHoldings, ineligible_victims, preemption_cycle
 from weir.engine.infeasible_workloads import best_domain, domain_name
 from weir.engine.kept_refusals import KeptClaim, KeptRefusal, KeptRefusals, QuotaAnswer, shared
+from weir.engine.node_shortages import PodRuleShortages, node_shortages
 from weir.engine.outages import NodeOutage
-from weir.engine.preemption_rules import cycle_ends_s
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
-from weir.engine.reason_context import ReasonContext
 from weir.engine.refusals import DomainShortage, OutageRefusal, QuotaRefusal, Refusal, TogetherRefusal
 from weir.engine.requester_claims import claims_change_s, no_claim, quota_shortfall
+from weir.engine.shortage_phrases import shortage_of
 from weir.engine.shortage_refusals import NoClaim, NoVictims, PreemptionCycle, Shortage, ShortageRefusal
 from weir.model.policy import AffinityRules
 from weir.model.resources import GPU
@@ -21,23 +23,22 @@ from weir.state.shapes import GPU_ROW
 
 
 class CapacityRefusals:
-    """Capacity refusals of one state, each with the next time at which it may change."""
+    """Refusals of one state by its free capacity."""
 
-    def __init__(self, context: ReasonContext, table: KeptRefusals) -> None:
-        self.context = context
+    def __init__(self, allocator: Allocator, table: KeptRefusals) -> None:
+        self.allocator = allocator
         self.table = table
-        self._placement = context.allocator.placement
+        self._placement = allocator.placement
         self._outages = self._placement.outages
         self._shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
-        self._outage_s = self._outages.next_s() if self._outages else INFINITE
+        self._holdings_on: dict[bytes, RunningHoldings] = {}  # by the nodes that count
         self._any_in_service = not self._outages or self._outages.any_node_in_service()
-        # The next time at which a pending workload may get a reservation
-        self._reserve_s: float | None = None
-        self._any_reserved = False
 
-    def refusal(self, kept: KeptRefusal) -> tuple[Refusal, float]:
-        """Return the capacity refusal of a workload, and the next time at which it may change."""
-        candidate = kept.candidate
+    def refusal(self, kept: KeptRefusal) -> Refusal:
+        """Return the refusal of a workload: by quotas or its nodes, or else by free capacity."""
+        if kept.quota.final is not None:
+            return kept.quota.final
+        candidate, job = kept.candidate, kept.candidate.job
         shortage = self._shortage(candidate)
         for fits, (_, lack) in zip(shortage.fitting, kept.groups, strict=True):
             if fits < lack:
@@ -45,156 +46,144 @@ class CapacityRefusals:
         else:
             return self._withheld(candidate, kept.quota)
         if not self._any_in_service:
-            return _outage_refusal(
-                self.context, candidate.job, self._outages.barring(candidate.job)
-            ), self._outage_s
-        claim = kept.claim
-        if (
-            claim is None
-            or claim.versions != self._versions_of(candidate)
-            or self.context.now_s >= claim.until_s
-        ):
-            claim = self._claim(candidate)
-            if kept.claim is not None and claim.denied == kept.claim.denied:
-                claim = claim._replace(denied=kept.claim.denied)
-        same, kept.claim = kept.claim is not None and claim.denied is kept.claim.denied, claim
-        until_s, before = min(claim.until_s, self._outage_s), kept.refusal
-        if (
-            same
-            and claim.denied is not None
-            and isinstance(before, ShortageRefusal)
-            and before.shortage is shortage
-        ):
-            return before, until_s
-        job = candidate.job
+            return _outage_refusal(self.allocator, job, self._outages.barring(job))
+        claim, before = self._claim(candidate, kept.claim), kept.refusal
+        is_denied_as_before = kept.claim is not None and claim.denied is kept.claim.denied is not None
+        kept.claim = claim
+        if is_denied_as_before and isinstance(before, ShortageRefusal) and before.shortage is shortage:
+            return before
         level = None if job.topology is None else job.topology.required
-        cause, cause_until_s = self._cause(candidate, claim, shortage)
-        several = len(job.spec.groups) > 1
-        refusal = ShortageRefusal(shortage, kept.groups, level, several, cause, not kept.quota.in_quota)
-        return refusal, min(until_s, cause_until_s)
+        cause, several = self._cause(candidate, claim, shortage), len(job.spec.groups) > 1
+        return ShortageRefusal(shortage, kept.groups, level, several, cause, not kept.quota.in_quota)
 
-    def _versions_of(self, candidate: Candidate) -> tuple[int, bool]:
-        """Return the versions that the claim of a workload depends on, without usage."""
-        shares = self.context.overlay.share_versions()
-        return shares[candidate.job.project], bool(self.context.cluster.unprotected)
-
-    def _claim(self, candidate: Candidate) -> KeptClaim:
-        """Return the claim of a workload. Only a shortage needs that."""
-        rules = self.context.rules(candidate)
-        denied, until_s = no_claim(self.context, rules), claims_change_s(self.context, rules)
-        return KeptClaim(denied, self._versions_of(candidate), until_s)
+    def _claim(self, candidate: Candidate, kept: KeptClaim | None) -> KeptClaim:
+        """Return the claim of a workload; the kept one if it holds. Only a shortage needs that."""
+        allocator = self.allocator
+        unprotected = bool(allocator.cluster.unprotected)
+        versions = allocator.overlay.share_versions()[candidate.job.project], unprotected
+        if kept is not None and kept.versions == versions and allocator.now_s < kept.until_s:
+            return kept
+        rules = allocator.rules_of(candidate)
+        denied, until_s = no_claim(allocator, rules), claims_change_s(allocator, rules)
+        if kept is not None and denied == kept.denied:
+            denied = kept.denied
+        return KeptClaim(denied, versions, until_s)
 
     def _shortage(self, candidate: Candidate) -> Shortage:
-        """Return the capacity that a workload lacks; an equal result is the same object."""
-        job = candidate.job
-        # Pod affinity makes the shortage specific to this workload
+        """Return the capacity that a workload lacks; the same object as before if it is equal.
+
+        Workloads with equal requests share it, unless their pods have affinity rules.
+        """
+        allocator, job = self.allocator, candidate.job
+        affinity = allocator.feasibility.affinity(job)
+        needs = [(shape, lack) for _, shape, lack in candidate.lacking()]
         if any(shape.pod_rules for shape in job.shapes):
-            return self.context.shortage(candidate)
-        key = candidate.of.wants, self.context.feasibility.affinity(job)
+            with allocator.capacity.trial():
+                by_rules = PodRuleShortages(allocator, affinity, job)
+                short = [
+                    by_rules.find(shape, lack)
+                    if shape.pod_rules
+                    else node_shortages(allocator, shape, affinity)
+                    for shape, lack in needs
+                ]
+                return shortage_of(allocator.cluster, allocator.capacity, short)
+        key = candidate.of.wants, affinity
         found = self._shortages.get(key)
         if found is None:
-            found = shared(self.table.shortages, key, self.context.shortage(candidate))
-            self._shortages[key] = found
+            short = [node_shortages(allocator, shape, affinity) for shape, _ in needs]
+            found = shortage_of(allocator.cluster, allocator.capacity, short)
+            found = self._shortages[key] = shared(self.table.shortages, key, found)
+        return found
+
+    def _holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
+        """Return the amount of a resource that running work holds on the nodes that a candidate may use."""
+        cluster = self.allocator.cluster
+        usable = np.zeros(cluster.capacity.shape[1], np.bool_)
+        for _, matching, _ in self.allocator.matching(candidate):
+            usable |= matching[: len(usable)]
+        nodes = None if usable[cluster.capacity[row] > 0].all() else usable
+        key = b"" if nodes is None else nodes.tobytes()
+        found = self._holdings_on.get(key)
+        if found is None:
+            policy, now_s = self.allocator.policy, self.allocator.now_s
+            found = self._holdings_on[key] = RunningHoldings(cluster, policy, now_s, nodes)
         return found
 
     # Short of capacity
 
-    def _cause(self, candidate: Candidate, claim: KeptClaim, shortage: Shortage) -> tuple[NoVictims, float]:
-        """Return why no eviction helps, and until when."""
-        # False: evictions alone can't end the shortage
-        can_help = bool(shortage.helped) or not shortage.nodes
-        if claim.denied is not None:
-            # Older claims are no cause if evictions can't end the shortage
-            is_cause = can_help or isinstance(claim.denied, NoClaim)
-            return claim.denied if is_cause else NoClaim(may_preempt=True, shortfall=None), INFINITE
-        if not can_help:
-            return NoClaim(may_preempt=True, shortfall=None), INFINITE
-        context, rules = self.context, self.context.rules(candidate)
+    def _cause(self, candidate: Candidate, claim: KeptClaim, shortage: Shortage) -> NoVictims:
+        """Return why no eviction helps."""
+        can_help = bool(shortage.helped) or not shortage.nodes  # else a cause remains that no eviction ends
+        if claim.denied is not None and (can_help or isinstance(claim.denied, NoClaim)):
+            return claim.denied
+        if not can_help:  # older claims don't matter to such a shortage
+            return NoClaim(may_preempt=True, shortfall=None)
+        allocator, rules = self.allocator, self.allocator.rules_of(candidate)
         resource = shortage.helped[0] if shortage.helped else GPU
-        row = context.cluster.rows.known(resource)
+        row = allocator.cluster.rows.known(resource)
         row = GPU_ROW if row is None else row
-        holdings = context.holdings(candidate, row)
-        ends_s = [cycle_ends_s(rules, name) for name in rules.job.stopped_for]
-        until_s = min([end_s for end_s in ends_s if end_s is not None], default=INFINITE)
-        until_s = min(until_s, holdings.until_s)
-        if until_s < INFINITE and rules.job.stopped_for:
-            lacks = context.matching(candidate)
-            if partners := preemption_cycle(holdings, rules, row, context.capacity, lacks):
-                return PreemptionCycle(partners), until_s
-        shortfall = quota_shortfall(context, rules)
-        end = context.cache.preemption.search_end(context.cluster, (candidate.of, candidate.at))
+        holdings = self._holdings(candidate, row)
+        if rules.job.stopped_for:
+            lacks = allocator.matching(candidate)
+            if partners := preemption_cycle(holdings, rules, row, allocator.capacity, lacks):
+                return PreemptionCycle(partners)
+        shortfall = quota_shortfall(allocator, rules)
+        end = allocator.cache.preemption.search_end(allocator.cluster, (candidate.of, candidate.at))
         found = ineligible_victims(holdings, rules, resource, shortfall, end)
-        return found or NoClaim(may_preempt=True, shortfall=shortfall), until_s
+        return found or NoClaim(may_preempt=True, shortfall=shortfall)
 
     # Free capacity that it may not use
 
-    def _withheld(self, candidate: Candidate, quota: QuotaAnswer) -> tuple[Refusal, float]:
-        """Return the cause why a workload may not use free capacity that it fits into, or not yet."""
-        until_s = self._withheld_until_s(candidate)
-        if self._outages and (barring := self._outages.barring(candidate.job)):
-            with self.context.capacity.trial():
-                placed = self._placement.place(candidate, self.context.allocator.placer)
+    def _withheld(self, candidate: Candidate, quota: QuotaAnswer) -> Refusal:
+        """Return why a workload may not use the capacity that it fits, or not at once."""
+        allocator, job = self.allocator, candidate.job
+        if self._outages and (barring := self._outages.barring(job)):
+            with allocator.capacity.trial():
+                placed = self._placement.place(candidate, allocator.placer)
             if placed is None:
-                return _outage_refusal(self.context, candidate.job, barring), until_s
-        if quota.any_model_shut or self._any_reserved:
+                return _outage_refusal(allocator, job, barring)
+        withheld: Refusal | None = None
+        if quota.any_model_shut or self._placement.reserved:
             withheld = self._placement.refusal(candidate)
-            if withheld is not None:
-                return withheld, until_s
-        headroom = None if quota.in_quota else self._headroom(candidate.gpu_milli)
-        if headroom is not None:
-            return headroom, until_s
-        if (patience := self._placement.patience_refusal(candidate)) is not None:
-            return patience, min(until_s, patience.until_s)
-        rules = self.context.rules(candidate)
-        until_s = min(until_s, claims_change_s(self.context, rules))
-        shortfall = quota_shortfall(self.context, rules)
-        return TogetherRefusal(_domain(self.context, candidate), shortfall, not quota.in_quota), until_s
-
-    def _withheld_until_s(self, candidate: Candidate) -> float:
-        """Return the next time at which outages or reservations may withhold other nodes."""
-        context = self.context
-        if self._reserve_s is None:
-            patience_s = context.policy.reserve_after
-            ends_s = [of.first.waits_since_s + patience_s for of in context.cluster.waiting.values()]
-            self._reserve_s = min([end_s for end_s in ends_s if end_s > context.now_s], default=INFINITE)
-            self._any_reserved = bool(self._placement.reserved)
-        if not self._outages:
-            return self._reserve_s
-        if self._any_reserved:
-            return math.nextafter(context.now_s, INFINITE)  # an outage may end a reservation at any time
-        return min(self._reserve_s, self._outages.changes_s(candidate.job))
+        if withheld is None and not quota.in_quota:
+            withheld = self._headroom(candidate.gpu_milli)
+        withheld = withheld or self._placement.patience_refusal(candidate)
+        if withheld is not None:
+            return withheld
+        shortfall = quota_shortfall(allocator, allocator.rules_of(candidate))
+        return TogetherRefusal(_domain(allocator, candidate), shortfall, not quota.in_quota)
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
-        """Return the headroom refusal of these devices for work over quota; None if enough stays free."""
-        found = self.context.checks.headroom_refusal(want, self.context.capacity)
+        """Return the headroom that keeps these devices from work over quota; None if it stays free."""
+        found = self.allocator.checks.headroom_refusal(want, self.allocator.capacity)
         return None if found is None else shared(self.table.headrooms, want, found)
 
 
-def _outage_refusal(context: ReasonContext, job: Job, barring: Sequence[NodeOutage]) -> OutageRefusal:
-    """Return the outage after which a workload may start."""
+def _outage_refusal(allocator: Allocator, job: Job, barring: Sequence[NodeOutage]) -> OutageRefusal:
+    """Return the outage whose end lets a workload start first."""
     first = min(barring, key=lambda each: (each.outage.until_s or INFINITE, each.outage.from_s))
     return OutageRefusal(
-        context.cluster.node_names[first.node],
+        allocator.cluster.node_names[first.node],
         first.outage,
-        context.allocator.placement.outages.longest_run_s(job),
+        allocator.placement.outages.longest_run_s(job),
         job.preemptible and not first.outage.keeps_running,
     )
 
 
-def _domain(context: ReasonContext, candidate: Candidate) -> DomainShortage | None:
+def _domain(allocator: Allocator, candidate: Candidate) -> DomainShortage | None:
     """Return the domains of the required level that can't take all of its pods; None without a level."""
     job = candidate.job
-    topology, cluster = job.topology, context.cluster
+    topology, cluster = job.topology, allocator.cluster
     if topology is None or topology.required is None:
         return None
     depth = cluster.topologies[topology.name].levels.index(topology.required)
-    level = context.feasibility.levels(topology.name)[depth]
+    level = allocator.feasibility.levels(topology.name)[depth]
     runs_in = {int(level.of[pod.node]) for pod in job.running_pods()} - {-1}
-    needs = context.lacking(candidate)
+    needs = candidate.lacking()
     pods = sum([lack for _, _, lack in needs])
     if runs_in:
         names = tuple([domain_name(cluster, level, domain) for domain in sorted(runs_in)])
         return DomainShortage(topology.required, pods, names)
-    affinity = context.feasibility.affinity(job)
-    best = best_domain(context.allocator, context.capacity, level, needs, affinity)
+    affinity = allocator.feasibility.affinity(job)
+    best = best_domain(allocator, allocator.capacity, level, needs, affinity)
     return DomainShortage(topology.required, pods, (), best.name, best.pods)

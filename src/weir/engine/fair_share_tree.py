@@ -5,11 +5,13 @@ update to the next only queues whose usage or requests changed are computed agai
 a resource is short.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import add
+from types import MappingProxyType
 
 from weir.engine.fair_share import Siblings
-from weir.engine.never_runs import NO_EXCESS, Excess
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass
 from weir.state.quota_usage import QuotaUsage
 from weir.state.versions import changed_since, versions_of
 
@@ -17,6 +19,26 @@ _TOP = -1
 _UNKNOWN = -1
 FairShares = list[list[float]]
 """Queue by row, in the units of the rows."""
+Excess = Mapping[int, Mapping[int, int]]
+"""Requests of workloads that no node could ever take, by the position of their project and by row."""
+NO_EXCESS: Excess = MappingProxyType({})
+
+
+def excess_demand(cluster: Cluster, could_run: Callable[[EquivalenceClass], bool]) -> Excess:
+    """Return the requests of pending workloads that don't fit the nodes even if all are idle.
+
+    If they counted, their fair share would be withheld from the siblings of their queue and stay unused.
+    """
+    excess: dict[int, dict[int, int]] = {}
+    for of in cluster.waiting.values():
+        job = of.first
+        if could_run(of) or job.is_running:  # a part of a running one does fit
+            continue
+        line = excess.setdefault(of.project, {})
+        for request, pending in zip(job.requests, job.pending, strict=True):
+            for row, amount in request:
+                line[row] = line.get(row, 0) + amount * pending * len(of.members)
+    return excess
 
 
 class FairShareTree:

@@ -6,8 +6,8 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from weir.engine.capacity import Capacity
+from weir.engine.fair_share_tree import Excess, excess_demand
 from weir.engine.feasibility import empty_capacity, feasible_nodes, pods_that_fit
-from weir.engine.never_runs import Excess, NeverRuns
 from weir.engine.pod_affinity import PodAffinityRules
 from weir.engine.topology_levels import TopologyLevel, levels_of, missing_topology
 from weir.model.policy import AffinityRules, Policy
@@ -36,10 +36,9 @@ class FeasibilityCache:
         self._levels: dict[str, list[TopologyLevel]] = {}
         self._pod_rules: PodAffinityRules | None = None
         self._could_run: dict[tuple[object, ...], bool] = {}
-        self._of_class: dict[EquivalenceClass, bool] = {}  # feasibility by class
-        self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # reasons by all that they depend on
-        self.one_domain: dict[tuple[object, ...], bool] = {}  # gangs with a preferred level
-        self._never_runs = NeverRuns()
+        self._of_class: dict[EquivalenceClass, bool] = {}  # the same by class
+        self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # of gangs, by all that it depends on
+        self.one_domain: dict[tuple[object, ...], bool] = {}  # of gangs that prefer a topology level
         self._gpus: Ints | None = None
         self._without: dict[frozenset[str], Bools] = {}
         self._empty: Capacity | None = None
@@ -55,7 +54,6 @@ class FeasibilityCache:
             copy._affinity = self._affinity.copy()
             copy.infeasible, copy.one_domain = self.infeasible.copy(), self.one_domain.copy()
             copy._owners = self._owners.copy()
-            copy._never_runs = self._never_runs.branch(cluster)
         return copy
 
     def affinity(self, job: Job) -> AffinityRules:
@@ -106,7 +104,7 @@ class FeasibilityCache:
 
     def excess(self) -> Excess:
         """Return the requests of pending workloads that no node could ever take."""
-        return self._never_runs.excess(self._cluster, self.could_run)
+        return excess_demand(self._cluster, self.could_run)
 
     def could_run(self, of: EquivalenceClass) -> bool:
         """Return True if a workload of this class fits an empty cluster, each group by itself.

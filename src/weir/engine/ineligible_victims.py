@@ -1,16 +1,16 @@
 """Running work that a pending workload may not evict, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from weir.engine.allocate import Lacks
 from weir.engine.capacity import Capacity
 from weir.engine.disruption_allowances import DisruptionAllowances
 from weir.engine.feasibility import pods_that_fit
 from weir.engine.holder_phrases import Protection
 from weir.engine.preemption_rules import PreemptionRules, cycle_ends_s, is_past_min_runtime
-from weir.engine.quota_overlay import INFINITE
 from weir.engine.refusals import QuotaShortfall, SearchEnd
 from weir.engine.shortage_refusals import IneligibleVictims
 from weir.engine.victim_protection import VictimProtections, of_queue, protected_pods
@@ -19,10 +19,6 @@ from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.reducers.accounting import usage_on
-from weir.state.shapes import RequestShape
-
-Lacks = Sequence[tuple[RequestShape, Bools, int]]
-"""Shapes of which pods are lacking, the nodes that match, and the number of pods."""
 
 
 class HeldPart(NamedTuple):
@@ -68,22 +64,6 @@ class RunningHoldings:
         self._disruptions = DisruptionAllowances(cluster, policy, now_s)
         self.protections = VictimProtections(policy, now_s, self._disruptions)
         self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
-        self._until_s: float | None = None
-
-    @property
-    def until_s(self) -> float:
-        """Return the next time at which a protection ends without an event."""
-        if self._until_s is None:
-            ends_s = self._disruptions.ends_s()
-            if self.policy.min_runtime.any:
-                ends_s += [
-                    job.started_s + self.policy.min_runtime.of(job.type)
-                    for jobs in self.cluster.running.values()
-                    for job in jobs.values()
-                    if job.started_s is not None
-                ]
-            self._until_s = min([end_s for end_s in ends_s if end_s > self.now_s], default=INFINITE)
-        return self._until_s
 
     def of(self, row: int) -> Mapping[int, ProjectHoldings]:
         """Return the holdings of a resource by project."""

@@ -1,4 +1,4 @@
-"""Refusals kept from one cycle to the next, each with the values that it depends on."""
+"""Parts of refusals kept from one state to the next, each with the values that it depends on."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -17,26 +17,11 @@ Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
-class StateVersions(NamedTuple):
-    """Versions that the refusal of a class depends on.
-
-    Attributes:
-        changes: of the cluster.
-        shares: of all fair shares, where they change with time.
-        searches: of the ends of searches for victims.
-        usage: of the project and the bounded queues above. Quota checks depend on that alone.
-    """
-
-    changes: int
-    shares: int
-    searches: int
-    usage: int
-
-
 class QuotaAnswer(NamedTuple):
-    """Result of the checks that don't ask for free capacity."""
+    """Result of the checks that don't ask for free capacity. It holds for one version of usage."""
 
-    final: Refusal | None  # a refusal that free capacity can't change
+    usage: int  # version of the usage of the project and the bounded queues above
+    final: Refusal | None  # a refusal that free capacity doesn't change
     in_quota: bool  # quotas cover the request
     any_model_shut: bool  # the limit of a GPU model may exclude nodes
 
@@ -54,16 +39,14 @@ class KeptClaim(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KeptRefusal:
-    """Refusal of a class of pending workloads. Valid for the same versions, until a time."""
+    """Refusal of a class of pending workloads. An equal one of a later state is the same object."""
 
     candidate: Candidate  # the workload that the refusal was computed for
     nodes: Reason | None  # reason if no node could take it even when idle; None if one could
     groups: Groups
     quota: QuotaAnswer
-    versions: StateVersions
-    claim: KeptClaim | None = None  # None until capacity is short
-    refusal: Refusal | None = None  # None until the first check
-    until_s: float = float("inf")
+    claim: KeptClaim | None = None  # None before any capacity was short
+    refusal: Refusal | None = None  # None before it is asked for
 
 
 class KeptRefusals:

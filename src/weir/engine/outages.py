@@ -48,12 +48,9 @@ class OutageRules:
             for outage in (node.outages if node is not None else ())
             if not outage.is_over(now_s)
         ]
-        # By the time terms of a workload
-        self._known: dict[tuple[float | None, ...], tuple[Bools, float]] = {}
+        self._known: dict[tuple[float | None, ...], Bools] = {}  # by the terms of a workload
         self._nodes = np.array([each.node for each in self._outages], np.int64)
         self._from_s = np.array([each.outage.from_s for each in self._outages], np.float64)
-        ends_s = [INFINITE if each.outage.until_s is None else each.outage.until_s for each in self._outages]
-        self._until_s = np.array(ends_s, np.float64)
         self._keeps_running = np.array([each.outage.keeps_running for each in self._outages], np.bool_)
         self._is_whole = np.array([each.outage.devices is None for each in self._outages], np.bool_)
 
@@ -66,7 +63,7 @@ class OutageRules:
 
         Pods that a running workload adds end with it; a workload that is `moved` starts its run again.
         """
-        return [self._outages[at] for at in np.flatnonzero(self._bars(job, moved)).tolist()]
+        return [self._outages[at] for at in np.flatnonzero(self._bars(job, moved=moved)).tolist()]
 
     def conflicts(self, job: Job, placements: Iterable[NodePlacement], *, moved: bool = False) -> bool:
         """Return True if any of these placements of a workload would run into an outage."""
@@ -82,7 +79,7 @@ class OutageRules:
 
         With `wholly`, nodes with such an outage of single devices are left out, too.
         """
-        bars = self._bars(job, False)
+        bars = self._bars(job)
         shut = self._nodes[bars if wholly else bars & self._is_whole]
         if not len(shut):
             return None
@@ -96,15 +93,6 @@ class OutageRules:
         return not out or any(
             node is not None and at not in out for at, node in enumerate(self._cluster.nodes)
         )
-
-    def next_s(self) -> float:
-        """Return the next time at which an outage begins or ends; infinite without one."""
-        times_s = np.concatenate([self._from_s, self._until_s])
-        return float(times_s[times_s > self._now_s].min(initial=INFINITE))
-
-    def changes_s(self, job: Job) -> float:
-        """Return the time until which the same outages bar a workload."""
-        return self._barred(job, moved=False)[1]
 
     @contextmanager
     def withheld(self, capacity: Capacity, job: Job, *, moved: bool = False) -> Iterator[None]:
@@ -124,7 +112,7 @@ class OutageRules:
 
     def _barred_devices(self, job: Job, moved: bool) -> dict[int, Sequence[int]]:
         found: dict[int, set[int]] = {}
-        for at in np.flatnonzero(self._bars(job, moved) & ~self._is_whole).tolist():
+        for at in np.flatnonzero(self._bars(job, moved=moved) & ~self._is_whole).tolist():
             of = self._outages[at]
             node = self._cluster.nodes[of.node]
             if of.outage.devices is not None and node is not None:
@@ -132,12 +120,8 @@ class OutageRules:
                 found.setdefault(of.node, set()).update(known)
         return {node: sorted(devices) for node, devices in found.items()}
 
-    def _bars(self, job: Job, moved: bool) -> Bools:
-        """Return the outages that would interrupt a workload started now."""
-        return self._barred(job, moved=moved)[0]
-
-    def _barred(self, job: Job, *, moved: bool) -> tuple[Bools, float]:
-        """Return these outages, and the time until which they stay the same, by the terms of a workload."""
+    def _bars(self, job: Job, *, moved: bool = False) -> Bools:
+        """Return which outages a workload would run into if it started now; equal terms share the answer."""
         longest_s = self.longest_run_s(job)
         started_s = None if moved or longest_s is None else job.started_s
         has_kept = longest_s is None or job.ran_s > 0
@@ -150,9 +134,7 @@ class OutageRules:
             least_s = INFINITE if grace_s is None else self._now_s + LEAST_RUN_S + grace_s
             from_s = min(ends_s, least_s) if has_kept else ends_s
             allowed_s = np.where(self._keeps_running, ends_s, from_s)
-            bars = (self._from_s <= self._now_s) | (self._from_s < allowed_s)
-            left_s = float((self._from_s - allowed_s)[~bars].min(initial=INFINITE))
-            found = self._known[key] = bars, min(self._now_s + left_s, self.next_s())
+            found = self._known[key] = (self._from_s <= self._now_s) | (self._from_s < allowed_s)
         return found
 
     def _project_times(self, job: Job) -> QueueTimeLimits:

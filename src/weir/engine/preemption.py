@@ -132,7 +132,7 @@ class Preemptor:
         if not job.can_preempt:
             return None
         under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
-        rules = self._checks.rules_of(candidate, self._allocator.now_s)
+        rules = self._allocator.rules_of(candidate)
         return self._attempts.first_success(rules, under_limits)
 
     def _placed_after_releases(self, candidate: Candidate) -> list[NodePlacement] | None:

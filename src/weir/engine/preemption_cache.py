@@ -30,7 +30,6 @@ class PreemptionCache:
         # Valid until an event other than a checkpoint
         self.candidate_sets: CandidateSets | None = None
         self.sleeping: dict[Member, Sleeping] = {}
-        self.ends_noted = 0  # number of times that a search ended differently
         self._search_ends: dict[Member, SearchEnd] = {}
         self._ends_of = -1  # changes of the cluster, when they ended so
 
@@ -45,9 +44,7 @@ class PreemptionCache:
         if self._ends_of != cluster.changes:
             self._ends_of = cluster.changes
             self._search_ends.clear()
-        if self._search_ends.get(member) is not end:
-            self._search_ends[member] = end
-            self.ends_noted += 1
+        self._search_ends[member] = end
 
     def search_end(self, cluster: Cluster, member: Member) -> SearchEnd | None:
         """Return the end of the searches for a workload; None if none was worth it in this state."""

@@ -6,6 +6,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.state.jobs import EquivalenceClass, NextStep, Pod
+from weir.state.shapes import RequestShape
 from weir.state.usage_history import HOUR_S
 
 RuntimeKeyOrder = tuple[float, float, float, str]
@@ -55,6 +56,11 @@ class Candidate:
                 skip = self.placed[group] - self.job.placed[group]
                 chosen[group] = self.job.pending_pods(group)[skip : skip + lack]
         return chosen
+
+    def lacking(self) -> list[tuple[str, RequestShape, int]]:
+        """Return the groups that lack pods: name, shape and number."""
+        groups, shapes = self.job.spec.groups, self.job.shapes
+        return [(groups[at].name, shapes[at], lack) for at, lack in enumerate(self.lacks) if lack]
 
     def grown(self) -> "Candidate | None":
         """Return the workload's next elastic pod after it was served; None without one."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from weir.engine.fair_share_tree import FairShares, FairShareTree
-from weir.engine.never_runs import Excess
+from weir.engine.fair_share_tree import Excess, FairShares, FairShareTree
 from weir.model.policy import Policy
 from weir.model.resources import UNLIMITED
 from weir.state.cluster import Cluster

@@ -9,7 +9,6 @@ from weir.engine.allocate import Allocator, new_allocator
 from weir.engine.node_scores import INFEASIBLE, NodeScores
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.queue_order import Candidate
-from weir.engine.reason_context import ReasonContext
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.considered_victims import ConsideredVictims
 from weir.service.decision_state import DecisionState
@@ -38,14 +37,14 @@ def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
         cache, job = state.cache_for(cluster), cluster.jobs[name]
     if job.waiting is None:
         return None
-    context = ReasonContext(new_allocator(cluster, state.policy, state.now_s, cache))
+    allocator = new_allocator(cluster, state.policy, state.now_s, cache)
     candidate = Candidate(job.waiting, job.waiting.position_of(job))
     useful = np.zeros(cluster.free_capacity.free.shape[1], np.bool_)
-    for _, nodes, _ in context.matching(candidate):
+    for _, nodes, _ in allocator.matching(candidate):
         useful |= nodes
-    victims = ConsideredVictims(PreemptionContext(context.allocator), context.rules(candidate), useful)
+    victims = ConsideredVictims(PreemptionContext(allocator), allocator.rules_of(candidate), useful)
     return DecisionAnswer(
-        rankings=list(_node_rankings(context.allocator, candidate)),
+        rankings=list(_node_rankings(allocator, candidate)),
         eligible=victims.eligible,
         protected=victims.protected,
         victims=victims.rows(),

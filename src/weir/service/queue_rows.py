@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow, WorkloadDefaultsRow
-from weir.engine.never_runs import Excess
+from weir.engine.fair_share_tree import Excess
 from weir.engine.quota_overlay import QuotaOverlay
 from weir.engine.usage_overlay import usage_of
 from weir.model.nodes import DRAINED, Node, Outage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.engine import reason_context
+from weir.engine import capacity_refusals
 from weir.engine.allocate import new_allocator
 from weir.engine.cache import EngineCache
 from weir.engine.pending_refusals import PendingRefusals
@@ -33,7 +33,7 @@ def test_an_error_while_pods_are_tried_releases_them(monkeypatch: pytest.MonkeyP
         assert allocator.capacity.columns.free.tolist() != before, "pods are tried"
         raise ZeroDivisionError
 
-    monkeypatch.setattr(reason_context, "shortage_of", fail)
+    monkeypatch.setattr(capacity_refusals, "shortage_of", fail)
     refusals = PendingRefusals(cluster, policy, 0.0, allocator.cache, allocator)
     for of in cluster.waiting.values():
         with pytest.raises(ZeroDivisionError):
