@@ -46,7 +46,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import pending_reason
 from weir.engine.pending_refusals import PendingRefusals
 from weir.engine.plan import Plan
-from weir.engine.refusals import Refusal, RefusalSentences
+from weir.engine.refusals import PendingRefusal, RefusalSentences
 from weir.model.policy import PRESETS, Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.decision_details import explain_decision
@@ -121,7 +121,7 @@ def reasons(nodes: int, policy: Policy) -> Row:
     """Every refusal after 100 events and the cycle that follows, and the sentences of those that changed."""
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
     made, took = busy.made, []
-    shown: dict[EquivalenceClass, Refusal] = {}
+    shown: dict[EquivalenceClass, PendingRefusal] = {}
     for _ in range(SHOTS):
         busy.measured(busy.events, 1)
         began = thread_time()

@@ -12,7 +12,7 @@ from weir.engine.node_shortages import PodRuleShortages, node_shortages
 from weir.engine.outages import NodeOutage
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
-from weir.engine.refusals import DomainShortage, OutageRefusal, QuotaRefusal, Refusal, TogetherRefusal
+from weir.engine.refusals import DomainShortage, OutageRefusal, PendingRefusal, QuotaRefusal, TogetherRefusal
 from weir.engine.requester_claims import claims_change_s, no_claim, quota_shortfall
 from weir.engine.shortage_phrases import shortage_of
 from weir.engine.shortage_refusals import NoClaim, NoVictims, PreemptionCycle, Shortage, ShortageRefusal
@@ -34,7 +34,7 @@ class CapacityRefusals:
         self._holdings_on: dict[bytes, RunningHoldings] = {}  # by the nodes that count
         self._any_in_service = not self._outages or self._outages.any_node_in_service()
 
-    def refusal(self, kept: KeptRefusal) -> Refusal:
+    def refusal(self, kept: KeptRefusal) -> PendingRefusal:
         """Return the refusal of a workload: by quotas or its nodes, or else by free capacity."""
         if kept.quota.final is not None:
             return kept.quota.final
@@ -134,15 +134,15 @@ class CapacityRefusals:
 
     # Free capacity that it may not use
 
-    def _withheld(self, candidate: Candidate, quota: QuotaAnswer) -> Refusal:
-        """Return why a workload may not use the capacity that it fits, or not at once."""
+    def _withheld(self, candidate: Candidate, quota: QuotaAnswer) -> PendingRefusal:
+        """Return the cause why a workload may not use free capacity that it fits into, or not yet."""
         allocator, job = self.allocator, candidate.job
         if self._outages and (barring := self._outages.barring(job)):
             with allocator.capacity.trial():
                 placed = self._placement.place(candidate, allocator.placer)
             if placed is None:
                 return _outage_refusal(allocator, job, barring)
-        withheld: Refusal | None = None
+        withheld: PendingRefusal | None = None
         if quota.any_model_shut or self._placement.reserved:
             withheld = self._placement.refusal(candidate)
         if withheld is None and not quota.in_quota:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from weir.engine.queue_order import Candidate
-from weir.engine.refusals import QuotaRefusal, Refusal
+from weir.engine.refusals import PendingRefusal, QuotaRefusal
 from weir.engine.shortage_refusals import NoClaim, OlderClaims, Shortage
 from weir.model.policy import AffinityRules
 from weir.model.reasons import Reason
@@ -21,7 +21,7 @@ class QuotaAnswer(NamedTuple):
     """Result of the checks that don't ask for free capacity. It holds for one version of usage."""
 
     usage: int  # version of the usage of the project and the bounded queues above
-    final: Refusal | None  # a refusal that free capacity doesn't change
+    final: PendingRefusal | None  # a refusal that free capacity can't change
     in_quota: bool  # quotas cover the request
     any_model_shut: bool  # the limit of a GPU model may exclude nodes
 
@@ -45,8 +45,8 @@ class KeptRefusal:
     nodes: Reason | None  # reason if no node could take it even when idle; None if one could
     groups: Groups
     quota: QuotaAnswer
-    claim: KeptClaim | None = None  # None before any capacity was short
-    refusal: Refusal | None = None  # None before it is asked for
+    claim: KeptClaim | None = None  # None until capacity is short
+    refusal: PendingRefusal | None = None  # None until the first check
 
 
 class KeptRefusals:

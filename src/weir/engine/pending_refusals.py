@@ -13,7 +13,7 @@ from weir.engine.ineligible_victims import budgets_of
 from weir.engine.infeasible_workloads import infeasible
 from weir.engine.kept_refusals import KeptRefusal, KeptRefusals, QuotaAnswer
 from weir.engine.queue_order import Candidate
-from weir.engine.refusals import NodesRefusal, Refusal, RefusalKind
+from weir.engine.refusals import NodesRefusal, PendingRefusal, RefusalKind
 from weir.model.policy import Policy
 from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
@@ -38,7 +38,7 @@ class PendingRefusals:
         self._allocator = allocator
         self._changes = cluster.changes
         self._capacity: CapacityRefusals | None = None
-        self._of_class: dict[EquivalenceClass, Refusal] = {}
+        self._of_class: dict[EquivalenceClass, PendingRefusal] = {}
         self._usage: dict[int, int] = {}  # versions by project
 
     @property
@@ -46,7 +46,7 @@ class PendingRefusals:
         """Return True if the cluster hasn't changed since."""
         return self._changes == self._cluster.changes
 
-    def of_class(self, of: EquivalenceClass) -> Refusal:
+    def of_class(self, of: EquivalenceClass) -> PendingRefusal:
         """Return the refusal of the oldest workload of a class."""
         refusal = self._of_class.get(of)
         if refusal is None:
@@ -58,7 +58,7 @@ class PendingRefusals:
             self._of_class[of] = kept.refusal = refusal
         return refusal
 
-    def of_member(self, of: EquivalenceClass, at: int) -> Refusal:
+    def of_member(self, of: EquivalenceClass, at: int) -> PendingRefusal:
         """Return the refusal of one workload of a class."""
         return self._opened().refusal(self._new(Candidate(of, at))) if at else self.of_class(of)
 
@@ -112,7 +112,7 @@ class PendingRefusals:
         refused = allocator.refused.get((candidate.of, candidate.at))
         if refused is None or refused.kind is RefusalKind.HEADROOM:  # no step asked, or it passed the quotas
             refused = allocator.checks.quota_refusal(job, request)
-        final: Refusal | None = refused
+        final: PendingRefusal | None = refused
         if refused is not None and refused.kind is RefusalKind.QUOTA:
             final = replace(refused, budgets=budgets_of(job))
         elif nodes is not None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from weir.engine.refusals import Refusal
+from weir.engine.refusals import PendingRefusal
 from weir.model.reasons import EvictionCause
 from weir.state.events import Placement, PodKey
 from weir.state.jobs import EquivalenceClass, Pod
@@ -39,11 +39,11 @@ class ClassRefusals(Protocol):
         """Return True if the cluster hasn't changed since."""
         ...
 
-    def of_class(self, of: EquivalenceClass) -> Refusal:
+    def of_class(self, of: EquivalenceClass) -> PendingRefusal:
         """Return the refusal of the oldest workload of a class."""
         ...
 
-    def of_member(self, of: EquivalenceClass, at: int) -> Refusal:
+    def of_member(self, of: EquivalenceClass, at: int) -> PendingRefusal:
         """Return the refusal of one workload of a class."""
         ...
 

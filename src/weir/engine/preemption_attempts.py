@@ -96,7 +96,7 @@ class PreemptionAttempts:
         return None
 
     def _move_request(self, rules: PreemptionRules) -> MoveRequest | None:
-        """Return what moves depend on, for requests for which they fail alike; None if it is more."""
+        """Return a key of requests for which moves fail alike; None if more than the key matters."""
         candidate, job, placement = rules.candidate, rules.job, self.context.placement
         if job.is_running or job.stopped_for or placement.open_to(candidate) is not None:
             return None

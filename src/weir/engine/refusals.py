@@ -26,7 +26,7 @@ class Wording(NamedTuple):
     now_s: float
 
 
-class Refusal(Protocol):
+class PendingRefusal(Protocol):
     """Refusal of a pending workload."""
 
     def reason(self, wording: Wording) -> Reason:
@@ -39,9 +39,9 @@ class RefusalSentences:
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._wording = Wording(cluster.ledger.queues, cluster.rows.names, now_s)
-        self._known: dict[int, tuple[Refusal, Reason]] = {}  # by identity; the refusal is kept alive
+        self._known: dict[int, tuple[PendingRefusal, Reason]] = {}  # by identity; the refusal is kept alive
 
-    def reason_of(self, refusal: Refusal) -> Reason:
+    def reason_of(self, refusal: PendingRefusal) -> Reason:
         """Return the reason of a refusal."""
         known = self._known.get(id(refusal))
         if known is None:
@@ -236,7 +236,7 @@ class TogetherRefusal:
     over_quota: bool
 
     def reason(self, wording: Wording) -> Reason:
-        """Return what the pods would have to share."""
+        """Return the domain that the pods would have to share."""
         numbers: Numbers = {}
         claim = "" if self.shortfall is None else f"; {self.shortfall.clause(wording, numbers)}"
         sentence = "each of its pods fits, but not all of them at once"

@@ -1,4 +1,4 @@
-"""Refusals for a shortage of capacity: what is short, and why no eviction helps."""
+"""Refusals for a shortage of capacity, with the cause why no eviction helps."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class NoClaim:
     shortfall: QuotaShortfall | None
 
     def clause(self, wording: Wording, numbers: Numbers) -> str:
-        """Return what keeps the workload from evicting others, with a leading semicolon; empty if unknown."""
+        """Return the obstacles to evicting others, each after a semicolon; empty if unknown."""
         meek = "" if self.may_preempt else "; it may not preempt"
         return meek if self.shortfall is None else f"{meek}; {self.shortfall.clause(wording, numbers)}"
 
@@ -144,7 +144,7 @@ class ShortageRefusal:
     over_quota: bool
 
     def reason(self, wording: Wording) -> Reason:
-        """Return what is short, and the cause."""
+        """Return the shortage and the cause."""
         shortage, cause = self.shortage, self.cause
         fitting = [
             (group, min(lack, fits), lack)

@@ -10,7 +10,7 @@ from structlog import get_logger
 from weir.api.answers import Explanation
 from weir.control.loop import Control
 from weir.engine.pending_reasons import PendingReasonFinder
-from weir.engine.refusals import Refusal, RefusalSentences
+from weir.engine.refusals import PendingRefusal, RefusalSentences
 from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job
@@ -32,7 +32,7 @@ def explanation(found: Reason | None) -> Explanation | None:
 class _Shown(NamedTuple):
     """Reason of a class as people see it: its refusal, the usage of its project, and when it was written."""
 
-    refusal: Refusal | None
+    refusal: PendingRefusal | None
     touched: int
     at_s: float
 
@@ -118,7 +118,7 @@ class _Update:
             control.cluster, control.policy, self._now_s, control.cache, self._refusals
         )
 
-    def refusal_of(self, of: EquivalenceClass) -> Refusal | None:
+    def refusal_of(self, of: EquivalenceClass) -> PendingRefusal | None:
         """Return the refusal of a class; None if its reason is another, or if it can't be found."""
         first = of.first
         if first.name in self._cluster.nominated or not first.is_ready:
@@ -129,7 +129,7 @@ class _Update:
             self._failed(first, error)
             return None
 
-    def explanation_of(self, job: Job, refusal: Refusal | None) -> Explanation | None:
+    def explanation_of(self, job: Job, refusal: PendingRefusal | None) -> Explanation | None:
         """Return why a workload is pending; None if that can't be found."""
         try:
             reason = self._finder.find(job) if refusal is None else self._sentences.reason_of(refusal)
