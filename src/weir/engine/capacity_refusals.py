@@ -23,7 +23,7 @@ from weir.state.shapes import GPU_ROW
 
 
 class CapacityRefusals:
-    """Refusals of one state by its free capacity."""
+    """Capacity refusals of one state."""
 
     def __init__(self, allocator: Allocator, table: KeptRefusals) -> None:
         self.allocator = allocator
@@ -31,7 +31,7 @@ class CapacityRefusals:
         self._placement = allocator.placement
         self._outages = self._placement.outages
         self._shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
-        self._holdings_on: dict[bytes, RunningHoldings] = {}  # by the nodes that count
+        self._holdings_on: dict[bytes, RunningHoldings] = {}  # by the mask of the counted nodes
         self._any_in_service = not self._outages or self._outages.any_node_in_service()
 
     def refusal(self, kept: KeptRefusal) -> PendingRefusal:
@@ -70,7 +70,7 @@ class CapacityRefusals:
         return KeptClaim(denied, versions, until_s)
 
     def _shortage(self, candidate: Candidate) -> Shortage:
-        """Return the capacity that a workload lacks; the same object as before if it is equal.
+        """Return the capacity that a workload lacks; an equal result is the same object.
 
         Workloads with equal requests share it, unless their pods have affinity rules.
         """
@@ -113,10 +113,11 @@ class CapacityRefusals:
 
     def _cause(self, candidate: Candidate, claim: KeptClaim, shortage: Shortage) -> NoVictims:
         """Return why no eviction helps."""
-        can_help = bool(shortage.helped) or not shortage.nodes  # else a cause remains that no eviction ends
+        # False: evictions alone can't end the shortage
+        can_help = bool(shortage.helped) or not shortage.nodes
         if claim.denied is not None and (can_help or isinstance(claim.denied, NoClaim)):
             return claim.denied
-        if not can_help:  # older claims don't matter to such a shortage
+        if not can_help:  # older claims are no cause either
             return NoClaim(may_preempt=True, shortfall=None)
         allocator, rules = self.allocator, self.allocator.rules_of(candidate)
         resource = shortage.helped[0] if shortage.helped else GPU
@@ -154,13 +155,13 @@ class CapacityRefusals:
         return TogetherRefusal(_domain(allocator, candidate), shortfall, not quota.in_quota)
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
-        """Return the headroom that keeps these devices from work over quota; None if it stays free."""
+        """Return the headroom refusal of these devices for work over quota; None if enough stays free."""
         found = self.allocator.checks.headroom_refusal(want, self.allocator.capacity)
         return None if found is None else shared(self.table.headrooms, want, found)
 
 
 def _outage_refusal(allocator: Allocator, job: Job, barring: Sequence[NodeOutage]) -> OutageRefusal:
-    """Return the outage whose end lets a workload start first."""
+    """Return the outage after which a workload may start."""
     first = min(barring, key=lambda each: (each.outage.until_s or INFINITE, each.outage.from_s))
     return OutageRefusal(
         allocator.cluster.node_names[first.node],

@@ -36,9 +36,9 @@ class FeasibilityCache:
         self._levels: dict[str, list[TopologyLevel]] = {}
         self._pod_rules: PodAffinityRules | None = None
         self._could_run: dict[tuple[object, ...], bool] = {}
-        self._of_class: dict[EquivalenceClass, bool] = {}  # the same by class
-        self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # of gangs, by all that it depends on
-        self.one_domain: dict[tuple[object, ...], bool] = {}  # of gangs that prefer a topology level
+        self._of_class: dict[EquivalenceClass, bool] = {}  # feasibility by class
+        self.infeasible: dict[tuple[object, ...], Reason | None] = {}  # reasons by all that they depend on
+        self.one_domain: dict[tuple[object, ...], bool] = {}  # gangs with a preferred level
         self._gpus: Ints | None = None
         self._without: dict[frozenset[str], Bools] = {}
         self._empty: Capacity | None = None

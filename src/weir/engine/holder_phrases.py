@@ -16,13 +16,13 @@ _NAMED_MOST = 4
 
 
 class Protection(StrEnum):
-    """Causes that keep a running workload from eviction. Of several, the first is given."""
+    """Causes that protect a running workload from eviction, by precedence."""
 
     FIXED = "fixed"  # it is non-preemptible
-    PRIORITY = "priority"  # of the same project, and its priority is no lower
+    PRIORITY = "priority"  # same project, and its priority isn't lower
     CLAIM = "claim"  # the requester has no claim on its queue
-    QUEUE = "queue"  # its queue doesn't hold more than it may
-    CYCLE = "cycle"  # the requester was stopped for it a moment ago
+    QUEUE = "queue"  # its queue isn't above its quota or share
+    CYCLE = "cycle"  # the requester was evicted for it a moment ago
     MIN_RUNTIME = "min_runtime"
     REFUSED = "refused"  # its eviction was refused a moment ago
     BUDGETS = "budgets"  # disruption budgets allow no eviction

@@ -55,14 +55,12 @@ def infeasible(allocator: Allocator, candidate: Candidate) -> Reason | None:
 
 def _no_node(cluster: Cluster, candidate: Candidate, affinity: AffinityRules) -> Reason | None:
     """Return why no node matches the pods of a group; None if some do for each group."""
-    job = candidate.job
-    for at, lack in enumerate(candidate.lacks):
-        request = job.shapes[at].request
-        refusals = NodeRefusals.of(cluster.nodes, request, affinity) if lack else None
-        if refusals is not None and not refusals.able:
-            sentence = sentence_of(refusals, cluster.nodes, request)
-            by = {"group": job.spec.groups[at].name, "refused_by": dict(refusals.by)}
-            return Reason(ReasonCode.NO_NODE_MATCHES, sentence, by)
+    for group, shape, _ in candidate.lacking():
+        refusals = NodeRefusals.of(cluster.nodes, shape.request, affinity)
+        if not refusals.able:
+            sentence = sentence_of(refusals, cluster.nodes, shape.request)
+            numbers: dict[str, object] = {"group": group, "refused_by": dict(refusals.by)}
+            return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)
     return None
 
 

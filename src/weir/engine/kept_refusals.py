@@ -39,7 +39,7 @@ class KeptClaim(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KeptRefusal:
-    """Refusal of a class of pending workloads. An equal one of a later state is the same object."""
+    """Refusal of a class of pending workloads. An equal refusal of a later state is the same object."""
 
     candidate: Candidate  # the workload that the refusal was computed for
     nodes: Reason | None  # reason if no node could take it even when idle; None if one could

@@ -48,7 +48,7 @@ class OutageRules:
             for outage in (node.outages if node is not None else ())
             if not outage.is_over(now_s)
         ]
-        self._known: dict[tuple[float | None, ...], Bools] = {}  # by the terms of a workload
+        self._known: dict[tuple[float | None, ...], Bools] = {}  # by the time terms of a workload
         self._nodes = np.array([each.node for each in self._outages], np.int64)
         self._from_s = np.array([each.outage.from_s for each in self._outages], np.float64)
         self._keeps_running = np.array([each.outage.keeps_running for each in self._outages], np.bool_)
@@ -121,7 +121,7 @@ class OutageRules:
         return {node: sorted(devices) for node, devices in found.items()}
 
     def _bars(self, job: Job, *, moved: bool = False) -> Bools:
-        """Return which outages a workload would run into if it started now; equal terms share the answer."""
+        """Return a mask of these outages, kept by the time terms of a workload."""
         longest_s = self.longest_run_s(job)
         started_s = None if moved or longest_s is None else job.started_s
         has_kept = longest_s is None or job.ran_s > 0

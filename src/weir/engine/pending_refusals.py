@@ -54,7 +54,7 @@ class PendingRefusals:
             kept = table.of[of] = self._renewed(of, table.of.get(of))
             refusal = self._opened().refusal(kept)
             if refusal == kept.refusal:
-                refusal = kept.refusal  # it stays, and so does its reason
+                refusal = kept.refusal  # an equal refusal is kept, with its reason
             self._of_class[of] = kept.refusal = refusal
         return refusal
 
@@ -85,20 +85,20 @@ class PendingRefusals:
         return version
 
     def _new(self, candidate: Candidate) -> KeptRefusal:
-        """Return the parts of a refusal that free capacity doesn't change."""
+        """Return the parts of a refusal that free capacity can't change."""
         groups = tuple([(name, lack) for name, _, lack in candidate.lacking()])
         nodes = infeasible(self._opened().allocator, candidate)
         return KeptRefusal(candidate, nodes, groups, self._quota(candidate, nodes))
 
     def _renewed(self, of: EquivalenceClass, kept: KeptRefusal | None) -> KeptRefusal:
-        """Return these parts for the oldest workload of a class, of an earlier state as far as they hold."""
+        """Return these parts for the oldest workload of a class; kept ones as far as they are valid."""
         if kept is None:
             return self._new(Candidate(of, 0))
         job = of.first
         if (
             kept.quota.usage == self._usage_version(of.project)
             and kept.candidate.job is job
-            and not (job.spec.lapsed or job.spec.protected)  # budgets come and go
+            and not (job.spec.lapsed or job.spec.protected)  # disruption budgets change the quota check
         ):
             return kept
         candidate = kept.candidate if kept.candidate.job is job else Candidate(of, 0)
@@ -110,7 +110,8 @@ class PendingRefusals:
         allocator, job, request = self._opened().allocator, candidate.job, candidate.request
         usage = self._usage_version(job.project)
         refused = allocator.refused.get((candidate.of, candidate.at))
-        if refused is None or refused.kind is RefusalKind.HEADROOM:  # no step asked, or it passed the quotas
+        # No step requested, or the quota checks passed
+        if refused is None or refused.kind is RefusalKind.HEADROOM:
             refused = allocator.checks.quota_refusal(job, request)
         final: PendingRefusal | None = refused
         if refused is not None and refused.kind is RefusalKind.QUOTA:

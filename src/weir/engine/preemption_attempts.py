@@ -9,7 +9,7 @@ from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption_plan import PreemptionPlan
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay, cycle_ends_s
-from weir.engine.preemption_ways import PreemptionWays
+from weir.engine.preemption_ways import ways_of
 from weir.engine.queue_order import Candidate
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.reclaim_bounds import ReclaimBounds
@@ -37,7 +37,6 @@ class PreemptionAttempts:
         self._cache = allocator.cache.preemption
         self._bounds = bounds
         self._eligibility = eligibility
-        self._ways = PreemptionWays(context, bounds, eligibility)
         self._domains = DomainClearing(context)
         # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
         self._failed_moves: dict[MoveRequest, bool] = {}
@@ -67,9 +66,10 @@ class PreemptionAttempts:
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; keep lasting failures, and the end of searches."""
         failed, member = self._failed_moves, (rules.candidate.of, rules.candidate.at)
-        end: SearchEnd | None = None  # of the searches for work that stops
-        until_s = INFINITE  # until when every way fails
-        for way in self._ways.of(rules, under_limits):
+        end: SearchEnd | None = None  # result of the searches with evictions
+        until_s = INFINITE  # time until which every way fails
+        ways = ways_of(rules, self.context, self._bounds, self._eligibility, under_limits=under_limits)
+        for way in ways:
             moves = way.kind is PreemptionKind.CONSOLIDATE
             key = self._move_request(rules) if moves else None
             if key is not None and key in failed:

@@ -31,10 +31,10 @@ class PreemptionCache:
         self.candidate_sets: CandidateSets | None = None
         self.sleeping: dict[Member, Sleeping] = {}
         self._search_ends: dict[Member, SearchEnd] = {}
-        self._ends_of = -1  # changes of the cluster, when they ended so
+        self._ends_of = -1  # value of `cluster.changes` for `_search_ends`
 
     def branch(self) -> "PreemptionCache":
-        """Return a copy of the parts that outlast changes."""
+        """Return a copy of the parts that stay valid."""
         copy = PreemptionCache()
         copy.eligibility = None if self.eligibility is None else self.eligibility.branch()
         return copy
@@ -51,6 +51,6 @@ class PreemptionCache:
         return self._search_ends.get(member) if self._ends_of == cluster.changes else None
 
     def wake(self) -> None:
-        """Forget results that hold only while nothing but checkpoints happens."""
+        """Drop results that are valid only until an event other than a checkpoint."""
         self.candidate_sets = None
         self.sleeping.clear()

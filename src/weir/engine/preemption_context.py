@@ -36,6 +36,7 @@ class PreemptionContext:
         self.levels_of = allocator.feasibility.levels
         self.bounds = allocator.cache.bounds
         self.single_pods: dict[Job, PricedVictim] = {}  # filled on demand
+        self._any_lapsed: bool | None = None
         self.accounting = allocator.transaction.accounting
         self.accounting.expect(self.cluster.nominated)
         self.protections = VictimProtections(self.policy, self.now_s, self.accounting.disruptions)
@@ -50,3 +51,11 @@ class PreemptionContext:
         """Return the pods of a job that the plan leaves running so far."""
         leaving, pods = self.accounting.leaving, job.running_pods()
         return [pod for pod in pods if pod not in leaving] if leaving else pods
+
+    @property
+    def any_lapsed(self) -> bool:
+        """Return True if budgets no longer protect any running workload."""
+        if self._any_lapsed is None:
+            running = self.cluster.running.values()
+            self._any_lapsed = any(job.spec.lapsed for jobs in running for job in jobs.values())
+        return self._any_lapsed

@@ -50,12 +50,12 @@ class RefusalSentences:
 
 
 class SearchEnd(IntEnum):
-    """End of a search for victims without success; the greatest counts of several searches."""
+    """Result of a failed search for victims; of several searches, the greatest."""
 
     SHORT = 0  # all victims together free too little
     NO_SET = 1  # no set of victims that rules and budgets allow frees enough
-    OVERTAKES = 2  # the workload would end above its victims in its share
-    GAVE_UP = 3  # a bound ended it before all sets were tried
+    OVERTAKES = 2  # the requester's share would be above those of its victims
+    GAVE_UP = 3  # a bound ended the search before all sets
 
 
 class FailedSearch(NamedTuple):
@@ -95,7 +95,7 @@ class QuotaRefusal:
         amounts = {"have": self.have, "want": self.want, "most": self.most}
         have, want, most = [written(resource, amount) for amount in amounts.values()]
         sentence = (
-            f"{'project' if queue.is_project else 'department'} {queue.name} would pass its {what}: "
+            f"{'project' if queue.is_project else 'department'} {queue.name} would exceed its {what}: "
             f"it holds {have} of {most} {_noun(resource)} and this asks for {want} more"
         )
         numbers: Numbers = {"queue": queue.name, "resource": resource}
@@ -128,7 +128,7 @@ class QuotaShortfall:
     claims_s: float | None
 
     def clause(self, wording: Wording, numbers: Numbers, so: str = "it may only use free capacity") -> str:
-        """Return which quota a reclaim would exceed, as a clause; the figures are added to `numbers`."""
+        """Return the quota that a reclaim would exceed, as a clause; add its figures to `numbers`."""
         name, resource = wording.queues[self.queue].name, wording.resources[self.row]
         numbers["claim"] = {
             "queue": name,
@@ -270,11 +270,11 @@ class OutageRefusal:
         numbers["left_s"] = left_s
         if self.longest_s is not None:
             numbers["max_runtime_s"] = self.longest_s
-            why = f"it may run {span(self.longest_s)}, and that begins in {span(left_s)}"
+            why = f"its maximum run time is {span(self.longest_s)}, and that begins in {span(left_s)}"
         elif self.may_start_before:
             why = f"that begins in {span(left_s)}, too soon to start it before"
         else:
-            why = f"that begins in {span(left_s)}, and it has no longest run (--max-runtime) that ends before"
+            why = f"that begins in {span(left_s)}, and it has no --max-runtime that ends before"
         return Reason(ReasonCode.MAINTENANCE, f"{what}; {why}{end}", numbers)
 
     def _out_of_service(self) -> str:

@@ -13,7 +13,7 @@ from weir.state.usage_history import HOUR_S
 
 
 def no_claim(allocator: Allocator, rules: PreemptionRules) -> NoClaim | OlderClaims | None:
-    """Return the reason why a workload may evict nothing; None if it has a claim, or work of lower priority.
+    """Return the cause why a workload may evict nothing; None if it has a claim or lower-priority victims.
 
     Idle work without protection is open to every request for GPUs.
     """
@@ -33,7 +33,7 @@ def no_claim(allocator: Allocator, rules: PreemptionRules) -> NoClaim | OlderCla
 
 
 def quota_shortfall(allocator: Allocator, rules: PreemptionRules) -> QuotaShortfall | None:
-    """Return the queue whose quota keeps a workload from reclaiming; None if it may reclaim, or never may."""
+    """Return the queue whose quota prevents a reclaim; None if it is allowed, or never is."""
     job = rules.job
     if rules.has_claim or not job.can_preempt:
         return None
@@ -46,7 +46,7 @@ def quota_shortfall(allocator: Allocator, rules: PreemptionRules) -> QuotaShortf
 
 
 def claims_change_s(allocator: Allocator, rules: PreemptionRules) -> float:
-    """Return the time from which on a workload may gain a claim by waiting."""
+    """Return the time at which a workload may gain a claim by waiting."""
     job, policy = rules.job, allocator.policy
     times_s = [INFINITE]
     if rules.depends_on_share and not rules.is_patient:

@@ -13,7 +13,7 @@ from weir.model.resources import GPU, plain_amount, span
 _ENDS = {
     SearchEnd.SHORT: "don't free enough",
     SearchEnd.NO_SET: "don't free enough",
-    SearchEnd.OVERTAKES: "would be overtaken: it would hold more of its share than they of theirs",
+    SearchEnd.OVERTAKES: "stay: it would hold more of its share than they of theirs",
     SearchEnd.GAVE_UP: "weren't tried in every combination: the search is bounded",
 }
 
@@ -54,7 +54,7 @@ class OlderClaims:
     claimed: int
 
     def clause(self, wording: Wording, numbers: Numbers) -> str:
-        """Return whose claims use up the quota."""
+        """Return the workloads whose claims use up the quota."""
         names = list(self.workloads)
         numbers["older"], numbers["claimed"] = names, plain_amount(GPU, self.claimed)
         amount = f" ({amount_phrase(GPU, self.claimed)})" if self.claimed else ""
@@ -67,7 +67,7 @@ class OlderClaims:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCycle:
-    """Victims that the workload was stopped for itself, with the time until which they are left alone."""
+    """Victims for which the workload itself was evicted, and the end of their protection."""
 
     partners: Mapping[str, float]
 
@@ -76,8 +76,8 @@ class PreemptionCycle:
         numbers["partners"] = dict(self.partners)
         left = span(max(self.partners.values()) - wording.now_s)
         return (
-            f"it could stop {names_phrase(sorted(self.partners))}, for which it was stopped itself: "
-            f"left as it is for up to {left} more, so that they don't stop one another in turn"
+            f"it could evict {names_phrase(sorted(self.partners))}, for which it was evicted itself: "
+            f"not before {left} have passed, so that they don't evict one another in turn"
         )
 
 
@@ -125,7 +125,7 @@ class IneligibleVictims:
 
 
 NoVictims = NoClaim | OlderClaims | PreemptionCycle | IneligibleVictims
-"""Causes for which no eviction helps a workload that is short of capacity."""
+"""Causes why no eviction helps a workload that lacks capacity."""
 
 
 @dataclass(frozen=True, slots=True)

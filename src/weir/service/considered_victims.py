@@ -91,7 +91,7 @@ def _running_on(context: PreemptionContext, requester: Job, useful: Bools) -> It
 
 
 def _ways(context: PreemptionContext, rules: PreemptionRules) -> list[PreemptionWay]:
-    """Return the kinds of preemption open to a requester, each with all that it may override."""
+    """Return the kinds of preemption open to a requester, with the protections each may override."""
     found: list[PreemptionWay] = []
     if not rules.job.can_preempt:
         return found

@@ -20,8 +20,6 @@ from weir.service.decision_state import DecisionState
 from weir.simulation.initial_events import build_cluster
 from weir.state.events import Placement, PodAssigned, PodKey, WorkloadSubmitted
 
-from .spying import needs_sources
-
 FULL = """
 cluster: {{nodes: [{{name: node0, gpus: 4}}]}}
 projects: [{{name: team}}, {{name: fixed, quota: {{gpu: 3}}}}]
@@ -93,30 +91,22 @@ def test_pod_that_needs_parts_of_two_gpus_does_not_fit_one_with_as_much_free() -
     assert reason.numbers["short"] == {"gpu": 1}
 
 
-@needs_sources
-@pytest.mark.parametrize("policy", [Policy(), Policy(min_runtime={"train": 600})])  # type: ignore[arg-type]
-def test_kept_refusal_is_asked_again_only_when_time_may_change_it(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outage = Outage(from_s=86_400.0, until_s=90_000.0)
+def test_refusal_stays_the_same_object_until_time_changes_it() -> None:
+    policy, outage = Policy(), Outage(from_s=86_400.0, until_s=90_000.0)
     queues = (Queue("owner", quota={"gpu": 4000}), Queue("lender", quota={"gpu": 4000}))
     running = Running(World((node("n0", 4, outages=(outage,)),), queues, (), policy))
     running.tell(WorkloadSubmitted(single("holds", "lender", 4, max_runtime_s=3600.0), 0.0))
     running.tell(PodAssigned(Placement(PodKey("holds", 0, 0), "n0", (0, 1, 2, 3)), 0.0))
     running.tell(WorkloadSubmitted(single("asks", "owner", 4, max_runtime_s=3600.0), 0.0))
-    of, cache, asked = running.cluster.jobs["asks"].waiting, EngineCache(), []
+    of, cache, changed_s = running.cluster.jobs["asks"].waiting, EngineCache(), []
     assert of is not None
-    ask = PendingRefusals._asked
-
-    def noted(self: PendingRefusals, *args: object) -> object:
-        asked.append(self.now_s)
-        return ask(self, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(PendingRefusals, "_asked", noted)
+    before = None
     for now_s in (1.0, 2.0, 599.0, 600.0, 601.0, 86_399.0, 86_400.0, 86_401.0):
-        PendingRefusals(running.cluster, policy, now_s, cache).of_class(of)
-    young = [600.0] if policy.min_runtime.any else []
-    assert asked == [1.0, *young, 86_400.0]
+        refusal = PendingRefusals(running.cluster, policy, now_s, cache).of_class(of)
+        if refusal is not before:
+            changed_s.append(now_s)
+        before = refusal
+    assert changed_s == [1.0, 86_400.0]
 
 
 def test_work_over_quota_beside_a_node_with_an_outage_has_the_reason_of_the_headroom() -> None:
