@@ -50,7 +50,18 @@ class Preemptor:
         """Yield each workload for which capacity was freed, with the plan."""
         candidates = self._eligibility.candidates()
         if candidates:
-            yield from self._preempt_for(candidates)
+            yield from self._preempt_for(candidates, self._least_free_milli(candidates))
+
+    def _least_free_milli(self, candidates: Sequence[Candidate]) -> int:
+        """Return the thousandths of devices that must be free for any candidate; 0 if that is unknown.
+
+        Work that only moves could help needs its own devices and the headroom, whatever moves.
+        """
+        sets = self._allocator.cache.preemption.candidate_sets
+        if sets is None or None in sets or not self._policy.oldest_first_in_quota:
+            return 0  # it may stop others, now or once this plan has changed the usage of its project
+        steps = [0 if candidate.job.is_elastic else candidate.gpu_milli for candidate in candidates]
+        return min(steps) + self._checks.headroom_milli if all(steps) else 0
 
     def retry_refused(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Free capacity for workloads with refused evictions, before others use free capacity."""
@@ -63,9 +74,13 @@ class Preemptor:
         if candidates:
             yield from self._preempt_for(candidates)
 
-    def _preempt_for(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, PreemptionPlan]]:
+    def _preempt_for(
+        self, candidates: Sequence[Candidate], least_free_milli: int = 0
+    ) -> Iterator[tuple[Candidate, PreemptionPlan]]:
+        """Yield plans until no candidate is left, or fewer thousandths of devices are free than any needs."""
         order = QueueOrder(self._allocator.overlay, candidates)
-        while (candidate := order.next()) is not None:
+        totals = self._attempts.context.placer.capacity.totals
+        while totals.free_gpu_milli >= least_free_milli and (candidate := order.next()) is not None:
             plan = self._plan_for(candidate)
             if plan is None:
                 order.settle()

@@ -9,6 +9,7 @@ from tests.properties.running import Running
 
 from weir.engine import outages, preemption
 from weir.engine.cheapest_node import CheapestNode
+from weir.engine.queue_order import Candidate
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.queues import Queue
@@ -121,3 +122,33 @@ def test_devices_that_vanished_free_nothing_for_a_reclaim() -> None:
     plan = running.cycle()
 
     assert [eviction.pod.workload for eviction in plan.evictions] == ["kept"]
+
+
+def test_work_that_moves_alone_could_help_is_left_once_only_the_headroom_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    plan_for = preemption.Preemptor._plan_for
+
+    def counted(preemptor: preemption.Preemptor, candidate: Candidate) -> object:
+        nonlocal looks
+        looks += 1
+        return plan_for(preemptor, candidate)
+
+    monkeypatch.setattr(preemption.Preemptor, "_plan_for", counted)
+    policy = Policy.model_validate({"reserve_fraction": 0.2})
+    queues = tuple(Queue(f"p{at}", quota={"gpu": 0}) for at in range(8))
+    running = Running(World(tuple(node(f"n{at}", 1) for at in range(10)), queues, (), policy))
+    half = PodGroup("0", Request(devices=1, share_milli=500))
+    for at in range(10):
+        name, group = f"one-{at}", half if at < 6 else PodGroup("0", Request(devices=1))
+        running.tell(WorkloadSubmitted(Workload(name, "p0", (group,), 1, 0.0), 0.0))
+        running.tell(PodAssigned(Placement(PodKey(name, 0, 0), f"n{at}", (0,)), 0.0))
+    running.now_s = 600.0
+    for at in range(8):
+        running.tell(WorkloadSubmitted(single(f"late-{at}", f"p{at}"), 600.0))
+
+    plan = running.cycle()
+
+    assert [eviction.moves for eviction in plan.evictions] == [True]
+    assert looks == 1
