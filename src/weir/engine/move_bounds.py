@@ -13,6 +13,7 @@ from weir.engine.topology_levels import TopologyLevel
 from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.running_pods import RunningColumns
 from weir.state.shapes import GPU_ROW, RequestShape
@@ -22,16 +23,23 @@ _PARTS = 4
 
 
 class MoveBounds:
-    """Possible moves of one cycle, with their prices, and projects whose workloads may always be moved."""
+    """Possible moves, their prices, and the projects whose work is always movable.
+
+    They hold for the capacity at the beginning of a cycle and, after each plan, for what it leaves.
+    """
 
     def __init__(self, allocator: Allocator) -> None:
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._overlay = allocator.overlay
         self._feasibility = allocator.feasibility
-        self._capacity = allocator.capacity
         self._now_s = allocator.now_s
         self._outages = allocator.placement.outages
+        self.forget(allocator.capacity)
+
+    def forget(self, capacity: Capacity) -> None:
+        """Forget all bounds after a plan that leaves this capacity."""
+        self._capacity = capacity
         self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: Bools | None = None
@@ -76,7 +84,7 @@ class MoveBounds:
 
     def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
         for devices, lack in wants:
-            needed = self._nodes_for(devices, lack)
+            needed = _nodes_for(self._cluster, devices, lack)
             missing = needed - int((self._capacity.whole >= devices).sum())
             if missing <= 0:
                 continue
@@ -98,7 +106,7 @@ class MoveBounds:
         groups = [group for group, lack in enumerate(lacks) if lack]
         shape, lack = job.shapes[groups[0]], lacks[groups[0]]
         devices, whole = shape.devices, self._capacity.whole
-        if len(groups) > 1 or not (shape.whole and devices) or self._nodes_for(devices, pods=2) == 1:
+        if len(groups) > 1 or not (shape.whole and devices) or _nodes_for(self._cluster, devices, 2) == 1:
             return True
         free = whole >= devices
         missing = lack - int(free.sum())
@@ -133,16 +141,11 @@ class MoveBounds:
             prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares), np.inf)
             order = np.lexsort((prices, level.of))
             order = order[np.isfinite(prices[order])]
-            of, needed = level.of[order], self._nodes_for(devices, lack)
-            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # the cheapest nodes of each domain
+            of, needed = level.of[order], _nodes_for(self._cluster, devices, lack)
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
             total = np.bincount(of[first], prices[order][first], level.count)
             enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
         return bool(enough.any())
-
-    def _nodes_for(self, devices: int, pods: int) -> int:
-        """Return the least number of nodes for pods of this many devices."""
-        each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
-        return -(-pods // max(1, each))
 
     def _least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
         """Return by node the least price of moves that free capacity for one pod."""
@@ -165,6 +168,12 @@ class MoveBounds:
             found = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
             self._found[(budget, spares)] = found
         return found
+
+
+def _nodes_for(cluster: Cluster, devices: int, pods: int) -> int:
+    """Return the least number of nodes for pods of this many devices."""
+    each = int(cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
+    return -(-pods // max(1, each))
 
 
 def least_move_prices(

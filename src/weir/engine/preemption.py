@@ -44,6 +44,7 @@ class Preemptor:
             plan = self._attempts.cleared_or_kept(candidate, placements)
             if plan.kind is not None:
                 self._allocator.withdraw(placements)
+                self._forget_moves()
             yield candidate, plan
 
     def preempt(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
@@ -85,6 +86,7 @@ class Preemptor:
             if plan is None:
                 order.settle()
             else:
+                self._forget_moves()
                 if not candidate.again:
                     self._allocator.note_nominated(candidate)
                 yield candidate, plan
@@ -93,6 +95,10 @@ class Preemptor:
                 if self._looked_at > PODS_AT_ONCE_MOST:
                     self.stopped_early = True
                     return
+
+    def _forget_moves(self) -> None:
+        """Forget the bounds of moves, which a plan has changed."""
+        self._bounds.consolidation.moves.forget(self._attempts.context.placer.capacity)
 
     def _pods_looked_at(self, plan: PreemptionPlan) -> int:
         """Return the number of pods that the search for a plan examines, a bound of its time."""

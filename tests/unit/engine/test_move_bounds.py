@@ -120,4 +120,48 @@ def test_a_shared_device_costs_the_moves_of_all_its_pods(budget: int, could: boo
         reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), node, (0,)), 0.0))
     _submit(cluster, "late", devices=1, pods=1)
 
-    assert _could_suffice(cluster, Policy.model_validate(policy)) == could
+    assert _could_free(cluster, Policy.model_validate(policy)) == could
+
+
+@pytest.mark.parametrize("bounds", [True, False])
+def test_work_that_is_over_quota_since_a_plan_of_this_cycle_moves_for_the_next_plan(bounds: bool) -> None:
+    """The first reclaim brings its project over quota, whose other pod then moves for the second one."""
+    policy = Policy.model_validate(
+        {
+            "reserve_fraction": 0,
+            "reclaim_share_after": 0,
+            "price": {"restart": 100},
+            "consolidation": {"budget": 500},
+        }
+    )
+    cluster = Cluster()
+    for name, gpus, model in (("first", 2, "big"), ("second", 2, "big"), ("idle", 1, "small")):
+        capacity = {"cpu": 64_000, "memory": 512 << 30, "pods": 99}
+        reduce(cluster, NodeSet(Node(name, gpus, 16 << 30, capacity, gpu_model=model)))
+    queues = (
+        Queue("gives", quota={"gpu": 0}, weight={"gpu": 0.001}),
+        Queue("asks", quota={"gpu": 1000}, priority=200),
+        Queue("asks-next", quota={"gpu": 0}, created_s=1.0),
+    )
+    reduce(cluster, QueuesSet(queues))
+    for name, project, node, device in (
+        ("v0", "gives", "first", 0),
+        ("v1", "gives", "first", 1),
+        ("v2", "gives", "second", 1),
+        ("cheap", "asks", "second", 0),
+    ):
+        model, at_s = ("", 590.0) if project == "asks" else ("big", 0.0)
+        _work(cluster, name, project, 1, model, at_s)
+        reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), node, (device,)), at_s))
+    _work(cluster, "x", "asks", 2, "big", 600.0)
+    _work(cluster, "y", "asks-next", 2, "big", 600.0)
+
+    plan = decide(cluster, policy, 600.0, EngineCache(bounds=bounds))
+
+    assert [nominated.workload for nominated in plan.nominations] == ["x", "cheap", "y"]
+
+
+def _work(cluster: Cluster, name: str, project: str, devices: int, model: str, at_s: float) -> None:
+    request = Request(devices=devices, gpu_models=(model,) if model else ())
+    work = Workload(name, project, (PodGroup("0", request),), 1, at_s)
+    reduce(cluster, WorkloadSubmitted(work, at_s))
