@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.eligible_victims import EligibleVictims
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
 from weir.state.events import Checkpointed, Placement, PodAssigned, PodKey, WorkloadSubmitted
+from weir.state.jobs import Job
 
 from .budget import examples
 from .random_cluster import GI, World, node, single
@@ -103,13 +104,14 @@ def test_moves_are_the_same_whichever_nodes_are_searched_first(seed: int, nodes_
 
 def test_one_pod_gathers_the_victims_of_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     gathered: list[int] = []
-    takeable = VictimCandidates.takeable
+    find = EligibleVictims.find
 
-    def counted(candidates: VictimCandidates) -> object:
-        gathered.append(len(candidates.jobs))
-        return takeable(candidates)
+    def counted(victims: EligibleVictims) -> dict[Job, bool]:
+        jobs = find(victims)
+        gathered.append(len(jobs))
+        return jobs
 
-    monkeypatch.setattr(VictimCandidates, "takeable", counted)
+    monkeypatch.setattr(EligibleVictims, "find", counted)
     nodes, half = 60, Request(devices=1, share_milli=500)
     queues = (Queue("p", quota={"gpu": nodes * WHOLE_MILLI}),)
     running = Running(World(tuple(node(f"n{at}", 1) for at in range(nodes)), queues, (), Policy()))

@@ -125,7 +125,8 @@ class CheapestNode:
         if excesses is None:
             return False
         victims = self._victim_candidates.victims_on(node)
-        limits, below = self._victim_candidates.limits(victims), self._victim_candidates.below
+        limits, cheapest = self._victim_candidates.limits(victims), self._victim_candidates.cheapest
+        below = None if cheapest is None else cheapest.below
 
         def space_of(some: Sequence[Victim]) -> NodeCapacity:
             return NodeCapacity(self._capacity, node, self._shape, some, excesses)

@@ -6,7 +6,7 @@ from functools import cache
 from weir.engine.eviction_price import cheap_to_move
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
-from weir.state.capacity_columns import Bools
+from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job, Pod
 
 
@@ -14,7 +14,8 @@ class EligibleVictims:
     """Eligible workloads of one kind of preemption.
 
     Workloads that quotas protect more than `most` aren't stopped. Workloads that disruption budgets protect
-    are neither stopped nor moved, unless the kind is to override the budgets.
+    are neither stopped nor moved, unless the kind is to override the budgets. `rows` are those of the pods
+    that may be moved, where few are looked at.
     """
 
     def __init__(
@@ -23,7 +24,7 @@ class EligibleVictims:
         rules: PreemptionRules,
         way: PreemptionWay,
         move_budget: float,
-        nodes: Bools | None,
+        rows: Ints | None,
     ) -> None:
         self._context = context
         self._cluster = context.cluster
@@ -34,7 +35,7 @@ class EligibleVictims:
         self._rules = rules
         self._kind, self._most = way
         self._move_budget = move_budget
-        self._nodes = nodes
+        self._rows = rows
         self._has_capacity = cache(context.placer.has_capacity)
 
     def find(self) -> dict[Job, bool]:
@@ -81,13 +82,11 @@ class EligibleVictims:
     def _movable(self) -> list[Job]:
         """Return running preemptible workloads that are cheap to move and fit elsewhere."""
         prices, overlay = self._policy.price, self._accounting.overlay
-        running, free_block = (
-            self._cluster.running_pods,
-            self._context.placer.capacity.totals.largest_free_blocks()[0],
-        )
-        jobs = running.jobs_saved_within(
-            self._now_s, self._move_budget, prices.restart, free_block, self._nodes
-        )
+        running, rows = self._cluster.running_pods, self._rows
+        if rows is None:
+            free_block = self._context.placer.capacity.totals.largest_free_blocks()[0]
+            rows = running.saved_within(self._now_s, self._move_budget, prices.restart, free_block)
+        jobs = running.jobs_of(rows)
         if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
             projects = {job.project: job.path for job in jobs}
             over = {at for at, path in projects.items() if overlay.over_any_quota(path)}

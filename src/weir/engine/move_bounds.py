@@ -88,10 +88,10 @@ class MoveBounds:
             missing = needed - int((self._capacity.whole >= devices).sum())
             if missing <= 0:
                 continue
-            _, price = self._could_move(budget, spares)
+            _, price = self.could_move(budget, spares)
             if not len(price) or missing * float(price.min()) > budget:
                 return False
-            prices = self._least_prices(devices, budget, spares)
+            prices = self.least_prices(devices, budget, spares)
             prices = np.sort(prices[prices <= budget])[:needed]
             if len(prices) < needed or float(prices.sum()) > budget:
                 return False
@@ -112,7 +112,7 @@ class MoveBounds:
         missing = lack - int(free.sum())
         if missing <= 0:
             return True
-        rows, price = self._could_move(budget, spares=True)
+        rows, price = self.could_move(budget, spares=True)
         small = self._cluster.running_pods.whole[rows] < devices
         prices = least_move_prices(
             self._capacity, devices, self._cluster.running_pods, rows[small], price[small]
@@ -138,7 +138,7 @@ class MoveBounds:
         """Return True if any domain could be cleared for the request."""
         enough = np.ones(level.count, np.bool_)
         for devices, lack in wants:
-            prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares), np.inf)
+            prices = np.where(level.of >= 0, self.least_prices(devices, budget, spares), np.inf)
             order = np.lexsort((prices, level.of))
             order = order[np.isfinite(prices[order])]
             of, needed = level.of[order], _nodes_for(self._cluster, devices, lack)
@@ -147,23 +147,24 @@ class MoveBounds:
             enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
         return bool(enough.any())
 
-    def _least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
+    def least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
         """Return by node the least price of moves that free capacity for one pod."""
         key = (devices, budget, spares)
         found = self._prices.get(key)
         if found is None:
-            rows, price = self._could_move(budget, spares)
+            rows, price = self.could_move(budget, spares)
             running = self._cluster.running_pods
             found = self._prices[key] = least_move_prices(self._capacity, devices, running, rows, price)
         return found
 
-    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Floats]:
+    def could_move(self, budget: float, spares: bool) -> tuple[Ints, Floats]:
         """Return row and price of each pod that is cheap to move and fits."""
         found = self._found.get((budget, spares))
         if found is None:
             restart, borrowers = self._policy.price.restart, self.over_quota if spares else None
             running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
-            free_blocks = np.where(self._capacity.whole == first, second, first)
+            beside = first if self._cluster.topologies else second  # a gang that moves as one opens its nodes
+            free_blocks = np.where(self._capacity.whole == first, beside, first)
             broken = self._cluster.incomplete.values()
             found = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
             self._found[(budget, spares)] = found

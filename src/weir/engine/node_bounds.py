@@ -5,7 +5,7 @@ import numpy as np
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import pods_that_fit, shares_for_memory
 from weir.engine.knapsack import NO_BOUND, cheapest_by_place, in_units, min_devices_to_move
-from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_candidates import LAST, VictimCandidates
 from weir.engine.victim_entries import LeastPrices, VictimColumns, VictimEntries
 from weir.engine.victim_sets import PRICE_DIGITS, Tier
 from weir.state.capacity_columns import Bools, Ints
@@ -29,9 +29,12 @@ class NodeBounds:
         self._open = open_
         self.entries: list[tuple[Tier, Tier, int]] = []
         self.unknown: list[int] = []
-        self._least: list[float] = []  # least prices of the entries
-        self._pods_most = 0  # number of pods that would fit without all possible victims
-        self._to_move: Ints | None = None  # by usable node: devices to move for one pod
+        self._least: list[float] = []  # prices of the entries
+        self._pods_most = 0  # pods that fit without all candidates
+        self._to_move: Ints | None = None  # least devices to move for one pod, by usable node
+        if candidates.cheapest is not None:
+            self._bound_moves(candidates, candidates.cheapest.least)
+            return
         if shape.whole:
             self._bound_whole(candidates.takeable(), candidates.price_most)
         self._least.sort()
@@ -56,6 +59,13 @@ class NodeBounds:
             free = int((self._capacity.whole // self._shape.devices)[self._open].sum())
         missing = max(0, pods - free)
         return float(sum(self._least[:missing])) if len(self._least) >= missing else 0.0
+
+    def _bound_moves(self, candidates: VictimCandidates, least: dict[int, Tier]) -> None:
+        """Take over the bounds of the nodes with a pod that may be moved."""
+        nodes = {pod.node for job in candidates.jobs for pod in candidates.running(job)}
+        open_ = (node for node in least if node in nodes and self._open[node])
+        self.entries = [(LAST, least[node], node) for node in open_]
+        self._pods_most = len(self.entries)
 
     def _bound_whole(self, takeable: VictimEntries, price_most: float) -> None:
         whole, devices = self._capacity.whole, self._shape.devices

@@ -37,6 +37,9 @@ class PreemptionAttempts:
         self._cache = allocator.cache.preemption
         self._bounds = bounds
         self._eligibility = eligibility
+        self._moves = bounds.consolidation.moves
+        self._ways = PreemptionWays(context, bounds, eligibility)
+        self._failed = FailedPreemptions(allocator, bounds)
         self._domains = DomainClearing(context)
         # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
         self._failed_moves: dict[MoveRequest, bool] = {}
@@ -130,7 +133,9 @@ class PreemptionAttempts:
         if not anywhere:
             return FailedSearch(SearchEnd.SHORT if cleared is None else cleared.end, is_final=False)
         budget, open_ = self._policy.consolidation.budget, self.context.placement.open_to(candidate)
-        cheapest = cheapest_moves(self.context, rules) if way.kind is PreemptionKind.CONSOLIDATE else None
+        cheapest = None
+        if way.kind is PreemptionKind.CONSOLIDATE:
+            cheapest = cheapest_moves(self.context, rules, self._moves)
         if cheapest is not None:
             victims = VictimCandidates(self.context, rules, way, budget, cheapest=cheapest)
             found = VictimSearch(self.context, victims, open_).run()

@@ -66,15 +66,14 @@ class VictimCandidates:
         self.rules = rules
         self.way = way
         self.move_budget = move_budget
-        # Price limit of one pod
-        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE
-        nodes = None if cheapest is None else cheapest.nodes
-        self.below = None if cheapest is None else cheapest.below
+        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE  # of one pod
+        self.cheapest = cheapest
         self.tiers = VictimTiers(context, rules)
         self.order = LegalOrder(context, rules, way)
         self.nodes_needed = 1  # nodes the requester still lacks; the price of a gang is divided by it
         if found is None:
-            jobs = EligibleVictims(context, rules, way, move_budget, nodes).find()
+            rows = None if cheapest is None else cheapest.rows
+            jobs = EligibleVictims(context, rules, way, move_budget, rows).find()
             found = CandidateSet(jobs, len(self._leaving))
         self._kept = found
         self.jobs = found.jobs

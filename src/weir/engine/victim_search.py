@@ -145,7 +145,8 @@ class VictimSearch:
                 self._is_final = sum(self._candidate.lacks) == 1 and not (gave_up or self._has_pod_rules)
                 return None
             node, going = found
-            if sum(self._candidate.lacks) == 1 and not self._victims:
+            stops = self._kind is not PreemptionKind.CONSOLIDATE
+            if stops and sum(self._candidate.lacks) == 1 and not self._victims:
                 nodes = self.nodes.of(pod.shape)
                 self._runner_up = runner_up(nodes, self._candidates, self._capacity, pod.shape)
             self._remove(going)

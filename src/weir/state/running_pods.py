@@ -116,18 +116,17 @@ class RunningColumns:
         self._pods += [None] * size
         self._spare += range(2 * size - 1, size - 1, -1)
 
-    def jobs_saved_within(
-        self, now_s: float, most: float, restart: float, free_block: int, nodes: Bools | None
-    ) -> list[Job]:
-        """Return preemptible jobs with a pod that alone costs at most `most` and fits a free block, by name.
+    def saved_within(self, now_s: float, most: float, restart: float, free_block: int) -> Ints:
+        """Return the rows of pods of preemptible jobs that alone cost at most `most` and fit a free block.
 
-        An exclusive pod fits `free_block` devices at most. `nodes` are those it may be on, None for all.
+        An exclusive pod fits `free_block` devices at most.
         """
         lost = self.milli / WHOLE_MILLI * (now_s - self.since_s)
         lost += np.where(self.restart < 0, restart, self.restart)
-        rows = np.flatnonzero((lost <= most) & (self.whole <= free_block))
-        if nodes is not None:
-            rows = rows[nodes[self.node[rows]]]
+        return np.flatnonzero((lost <= most) & (self.whole <= free_block))
+
+    def jobs_of(self, rows: Ints) -> list[Job]:
+        """Return the jobs of the pods in these rows, by name."""
         pods = [self._pods[row] for row in rows.tolist()]
         return sorted({pod.job for pod in pods if pod is not None}, key=_name)
 
