@@ -218,11 +218,12 @@ def likely_use(count: Floats, milli: Ints) -> Floats:
     sizes = np.flatnonzero(often)
     often = often[sizes] / often.sum()
     use = np.zeros(WHOLE_MILLI + 1)
-    for free in range(1, WHOLE_MILLI + 1):
+    step = int(np.gcd.reduce(sizes))  # what lies between two multiples finds the use of the lower one
+    for free in range(step, WHOLE_MILLI + 1, step):
         fitting = int(np.searchsorted(sizes, free, "right"))
         if fitting:
             value = sizes[:fitting] + use[free - sizes[:fitting]]
             order = np.argsort(-value, kind="stable")
             none = np.maximum(1 - np.concatenate([[0], np.cumsum(often[:fitting][order])]), 0) ** REST_DRAWS
-            use[free] = (value[order] * (none[:-1] - none[1:])).sum()
+            use[free : free + step] = (value[order] * (none[:-1] - none[1:])).sum()
     return use

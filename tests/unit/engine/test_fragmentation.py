@@ -8,7 +8,7 @@ import pytest
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import devices_for, fits
 from weir.engine.fragmentation import FragmentationScore
-from weir.engine.mix_worth import MixWorth
+from weir.engine.mix_worth import MixWorth, likely_use
 from weir.engine.node_states import NodeStateTable
 from weir.model.nodes import Node
 from weir.model.queues import Queue
@@ -134,3 +134,11 @@ def test_states_after_releases_are_those_of_the_freed_nodes() -> None:
     assert states.of(after)[0] == now[0]
     assert states.of(after)[1] == now[2]
     assert states.of(capacity)[1] == now[1]
+
+
+def test_the_rest_of_a_device_finds_the_use_of_the_requests_that_fit_it() -> None:
+    halves = likely_use(np.array([1.0]), np.array([500]))
+    mixed = likely_use(np.array([1.0, 1.0]), np.array([300, 600]))
+
+    assert [halves[free] for free in (0, 499, 500, 999, 1000)] == [0, 0, 500, 500, 1000]
+    assert [round(mixed[free], 6) for free in (299, 300, 599, 600, 900, 1000)] == [0, 300, 300, 600, 900, 900]
