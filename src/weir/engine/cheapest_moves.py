@@ -22,9 +22,9 @@ NODES_MOST = 16
 
 
 class CheapestMoves(NamedTuple):
-    """Nodes to search, each with a lower bound of the `set_key` of moves there, and the pods there.
+    """Nodes to search, each with a lower bound of the `set_key` of moves there, and the running pods there.
 
-    Moves on other nodes have a `set_key` above `below`; None if there are none. `rows` are the running pods.
+    Moves on other nodes have a `set_key` above `below`; None if there are none.
     """
 
     rows: Ints
@@ -35,9 +35,9 @@ class CheapestMoves(NamedTuple):
 def cheapest_moves(
     context: PreemptionContext, rules: PreemptionRules, moves: MoveBounds
 ) -> CheapestMoves | None:
-    """Return the nodes to search first for a workload that lacks one pod; None if no bound is known.
+    """Return the nodes to search first for one missing pod; None if no bound is known.
 
-    Outages keep devices from some workloads, which the bounds of all don't know.
+    Outages keep devices from some workloads, which bounds shared by all workloads ignore.
     """
     lacks = rules.candidate.lacks
     if sum(lacks) != 1 or not context.bounds or context.placement.outages:

@@ -23,9 +23,9 @@ _PARTS = 4
 
 
 class MoveBounds:
-    """Possible moves, their prices, and the projects whose work is always movable.
+    """Possible moves, with their prices, and projects whose workloads may always be moved.
 
-    They hold for the capacity at the beginning of a cycle and, after each plan, for what it leaves.
+    They hold for the capacity at the beginning of a cycle and, after each plan, for what the plan leaves.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -35,6 +35,8 @@ class MoveBounds:
         self._feasibility = allocator.feasibility
         self._now_s = allocator.now_s
         self._outages = allocator.placement.outages
+        self._searches_all = not allocator.cache.bounds
+        self._suffice: dict[ConsolidationKey, bool] = {}
         self.forget(allocator.capacity)
 
     def forget(self, capacity: Capacity) -> None:
@@ -43,8 +45,6 @@ class MoveBounds:
         self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: Bools | None = None
-        self._searches_all = not allocator.cache.bounds
-        self._suffice: dict[ConsolidationKey, bool] = {}
 
     def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
         """Return True if moves within the budget could free enough, given places for all that moves."""
@@ -142,7 +142,7 @@ class MoveBounds:
             order = np.lexsort((prices, level.of))
             order = order[np.isfinite(prices[order])]
             of, needed = level.of[order], _nodes_for(self._cluster, devices, lack)
-            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # the cheapest nodes of each domain
             total = np.bincount(of[first], prices[order][first], level.count)
             enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
         return bool(enough.any())

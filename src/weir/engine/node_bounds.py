@@ -29,9 +29,9 @@ class NodeBounds:
         self._open = open_
         self.entries: list[tuple[Tier, Tier, int]] = []
         self.unknown: list[int] = []
-        self._least: list[float] = []  # prices of the entries
-        self._pods_most = 0  # pods that fit without all candidates
-        self._to_move: Ints | None = None  # least devices to move for one pod, by usable node
+        self._least: list[float] = []  # least prices of the entries
+        self._pods_most = 0  # number of pods that would fit without all possible victims
+        self._to_move: Ints | None = None  # by usable node: devices to move for one pod
         if candidates.cheapest is not None:
             self._bound_moves(candidates, candidates.cheapest.least)
             return

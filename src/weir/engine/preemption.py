@@ -98,7 +98,7 @@ class Preemptor:
 
     def _forget_moves(self) -> None:
         """Forget the bounds of moves, which a plan has changed."""
-        self._bounds.consolidation.moves.forget(self._attempts.context.placer.capacity)
+        self._bounds.moves.forget(self._attempts.context.placer.capacity)
 
     def _pods_looked_at(self, plan: PreemptionPlan) -> int:
         """Return the number of pods that the search for a plan examines, a bound of its time."""

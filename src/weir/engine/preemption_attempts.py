@@ -37,9 +37,6 @@ class PreemptionAttempts:
         self._cache = allocator.cache.preemption
         self._bounds = bounds
         self._eligibility = eligibility
-        self._moves = bounds.consolidation.moves
-        self._ways = PreemptionWays(context, bounds, eligibility)
-        self._failed = FailedPreemptions(allocator, bounds)
         self._domains = DomainClearing(context)
         # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
         self._failed_moves: dict[MoveRequest, bool] = {}
@@ -135,7 +132,7 @@ class PreemptionAttempts:
         budget, open_ = self._policy.consolidation.budget, self.context.placement.open_to(candidate)
         cheapest = None
         if way.kind is PreemptionKind.CONSOLIDATE:
-            cheapest = cheapest_moves(self.context, rules, self._moves)
+            cheapest = cheapest_moves(self.context, rules, self._bounds.moves)
         if cheapest is not None:
             victims = VictimCandidates(self.context, rules, way, budget, cheapest=cheapest)
             found = VictimSearch(self.context, victims, open_).run()

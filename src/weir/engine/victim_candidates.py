@@ -66,7 +66,8 @@ class VictimCandidates:
         self.rules = rules
         self.way = way
         self.move_budget = move_budget
-        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE  # of one pod
+        # Price limit of one pod
+        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE
         self.cheapest = cheapest
         self.tiers = VictimTiers(context, rules)
         self.order = LegalOrder(context, rules, way)

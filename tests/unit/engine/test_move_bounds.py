@@ -120,7 +120,7 @@ def test_a_shared_device_costs_the_moves_of_all_its_pods(budget: int, could: boo
         reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), node, (0,)), 0.0))
     _submit(cluster, "late", devices=1, pods=1)
 
-    assert _could_free(cluster, Policy.model_validate(policy)) == could
+    assert _could_suffice(cluster, Policy.model_validate(policy)) == could
 
 
 @pytest.mark.parametrize("bounds", [True, False])
