@@ -60,6 +60,7 @@ test: $(READY) web
 	@$(PY) -m tools.olm_validator
 	@$(PY) -m tools.slurm.programs
 	@$(PY) -m tools.prometheus
+	@$(PY) -m tools.sessions.programs
 	@$(PY) -m tools.compile_tests
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
@@ -120,6 +121,8 @@ soak: $(READY)
 constraints: $(READY)
 	$(PY) -m uv pip compile --quiet pyproject.toml --all-extras --universal --generate-hashes --no-annotate \
 	  --no-header $(UPGRADE) --output-file constraints.txt
+	$(PY) -m uv pip compile --quiet tools/sessions/jupyter.in --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header $(UPGRADE) --output-file tools/sessions/jupyter.txt
 
 # What an installation for a cluster and for PostgreSQL consists of, as CycloneDX.
 sbom: $(READY)

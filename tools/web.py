@@ -28,10 +28,18 @@ SOURCES = (
 )
 
 
+def environment() -> dict[str, str]:
+    """Return the variables of a program of Node."""
+    return {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
+        "NO_UPDATE_NOTIFIER": "1",
+    }
+
+
 def run(*words: object) -> None:
     """Run a program of Node in web/."""
-    env = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}", "NO_UPDATE_NOTIFIER": "1"}
-    done = subprocess.run([str(BIN / "node"), *map(str, words)], cwd=WEB, env=env, check=False)  # noqa: S603
+    done = subprocess.run([str(BIN / "node"), *map(str, words)], cwd=WEB, env=environment(), check=False)  # noqa: S603
     if done.returncode:
         raise SystemExit(f"web: {' '.join(map(str, words))} ended with {done.returncode}")
 

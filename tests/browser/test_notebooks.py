@@ -1,7 +1,6 @@
 """Sessions in a real browser: Jupyter with a kernel over a restart, and pages that are hostile."""
 
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.e2e.ssh_session import until
+from tests.session_programs import need_programs
 
 from .conftest import missing
 from .serving import ServingOnPort
 
 PROGRAM = Path(__file__).parents[1] / "e2e" / "session_program.py"
-JUPYTER = shutil.which("jupyter-lab", path=f"{os.environ.get('WEIR_JUPYTER', '')}:{os.environ['PATH']}")
 HOSTILE = """<!doctype html><title>hostile</title><script>
 const pool = 'POOL'
 async function attack() {
@@ -133,14 +132,10 @@ def test_another_program_of_this_machine_gets_nothing_by_the_browser(pool: OwnPo
     assert set(found) <= {"", "opaque0"}, found
 
 
-@pytest.mark.skipif(
-    JUPYTER is None, reason="JupyterLab is missing: pip install jupyterlab, or set WEIR_JUPYTER"
-)
 def test_a_kernel_is_there_again_after_a_restart_of_the_server(
     pool: OwnPool, context: Any, tmp_path: Path
 ) -> None:
-    assert JUPYTER is not None
-    env = {"HOME": str(tmp_path), "PATH": f"{Path(JUPYTER).parent}:{os.environ['PATH']}"}
+    env = {"HOME": str(tmp_path), "PATH": f"{need_programs().path}:{os.environ['PATH']}"}
     pods = [{"gpus": 1, "memory": "2Gi"}]
     pool.submit("jupyter-lab", name="notes", session="jupyter", directory=str(tmp_path), env=env, pods=pods)
     pool.until("notes", "running")

@@ -3,7 +3,6 @@
 import os
 import pty
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,9 +16,6 @@ from tests.unit.local.server.server_process import Serving
 from tools import prefork
 
 LIMIT_S = 180.0
-MISSING = [name for name in ("ssh", "scp", "sftp") if shutil.which(name) is None]
-if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None:
-    MISSING.append("sshd (apt-get install openssh-server)")
 
 
 class PersonAtHome:

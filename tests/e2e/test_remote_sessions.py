@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.ssh_session import LIMIT_S, MISSING, Person, connected, ended, words_of
+from tests.e2e.ssh_session import LIMIT_S, Person, connected, ended, words_of
+from tests.session_programs import NEEDS_SSH
 from tests.unit.local.server.server_process import serving
 from tools.controlplane.ports import free_port
 
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"OpenSSH is incomplete here: {', '.join(MISSING)} missing"
-)
+pytestmark = NEEDS_SSH
 
 
 @pytest.fixture(scope="module")

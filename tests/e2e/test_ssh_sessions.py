@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -18,7 +17,6 @@ from pathlib import Path
 import pytest
 from tests.e2e.ssh_session import (
     LIMIT_S,
-    MISSING,
     Person,
     connected,
     ended,
@@ -27,12 +25,11 @@ from tests.e2e.ssh_session import (
     until,
     words_of,
 )
+from tests.session_programs import NEEDS_RSYNC, NEEDS_SSH
 from tests.unit.local.server.server_process import serving
 from tools.controlplane.ports import free_port
 
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"OpenSSH is incomplete here: {', '.join(MISSING)} missing"
-)
+pytestmark = NEEDS_SSH
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +96,7 @@ def test_files_are_copied(person: Person, tmp_path: Path) -> None:
     assert (tmp_path / "three").read_bytes() == content
 
 
-@pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is missing (apt-get install rsync)")
+@NEEDS_RSYNC
 def test_directories_are_synchronised(person: Person, tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     for at in range(20):

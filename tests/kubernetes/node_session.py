@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import struct
 import subprocess
@@ -17,19 +16,7 @@ import httpx
 from tests.e2e.ssh_session import LIMIT_S, PersonAtHome, ended
 from tools.node.image import MACHINE_IMAGE
 
-JUPYTER = Path(os.environ.get("WEIR_JUPYTER", "/opt/jlab"))
-"""Environment with JupyterLab, which the containers of the node see."""
-CODE_SERVER = Path(os.environ.get("WEIR_CODE_SERVER", "/opt/cs"))
-"""Directory into which npm has installed code-server, which the containers of the node see."""
-CODE_PATH = CODE_SERVER / "node_modules" / ".bin"
-HAS_CODE_SERVER = (CODE_PATH / "code-server").exists()
-MOUNTS = sorted(
-    {
-        "/usr",
-        str(Path(sys.base_prefix).resolve()),
-        *(str(each) for each in (JUPYTER, CODE_SERVER) if each.is_dir()),  # a runtime mounts no missing one
-    }
-)
+MOUNTS = sorted({"/usr", str(Path(sys.base_prefix).resolve())})
 SMALL = ("--cpu", "0.1", "--image", MACHINE_IMAGE)
 _LINK = re.compile(r"http://(\S+?):(\d+)(/sessions/\S+)")
 

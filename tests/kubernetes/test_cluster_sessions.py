@@ -1,6 +1,6 @@
 """Sessions on a cluster, on a real kubelet: terminal, SSH and what builds on it, and Jupyter.
 
-They run where a node can run, as `test_real_node.py` says. Those of SSH need OpenSSH, that of Jupyter JupyterLab.
+They run where a node can run, as `test_real_node.py` says, with the programs of `tests/session_programs.py`.
 """
 
 import asyncio
@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import stat
@@ -23,7 +22,6 @@ import aiohttp
 import pytest
 from tests.e2e.ssh_session import (
     LIMIT_S,
-    MISSING,
     connected,
     ended,
     read_until,
@@ -32,9 +30,6 @@ from tests.e2e.ssh_session import (
     words_of,
 )
 from tests.kubernetes.node_session import (
-    CODE_PATH,
-    HAS_CODE_SERVER,
-    JUPYTER,
     MOUNTS,
     SMALL,
     ClusterPerson,
@@ -42,6 +37,7 @@ from tests.kubernetes.node_session import (
     execution,
     handshake,
 )
+from tests.session_programs import NEEDS_RSYNC, NEEDS_SSH, find_programs, need_programs
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
@@ -52,12 +48,7 @@ from tools.node.image import IMAGE, MACHINE_PATH
 from tools.node.node import RealNode
 from tools.node.programs import Programs
 
-NEEDS_SSH = pytest.mark.skipif(bool(MISSING), reason=f"OpenSSH is incomplete: {', '.join(MISSING)} missing")
-NEEDS_JUPYTER = pytest.mark.skipif(
-    not (JUPYTER / "bin" / "jupyter-lab").exists(), reason="no JupyterLab: WEIR_JUPYTER names one"
-)
 GPUS = 4
-SIMULATED_CODE_SERVER = Path(__file__).with_name("simulated_code_server.py")
 
 
 EDITOR_SCRIPT = """
@@ -76,18 +67,14 @@ echo listeningOn==$(cat port)==
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    plane: ControlPlane, programs: Programs, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
+def cluster(plane: ControlPlane, programs: Programs) -> Iterator[Cluster]:
     """A cluster with one real node, which the API server reaches by its name, and Weir."""
     found = Cluster(plane)
     plane.start_scheduler()
-    own = tmp_path_factory.mktemp("programs")
-    if not HAS_CODE_SERVER:
-        shutil.copy(SIMULATED_CODE_SERVER, own / "code-server")
-        (own / "code-server").chmod(0o755)
+    path, mounts = MACHINE_PATH, MOUNTS
+    if (web := find_programs()) is not None:
+        path, mounts = f"{web.path}:{path}", [*mounts, *web.directories]
     try:
-        path, mounts = f"{own}:{CODE_PATH}:{JUPYTER}/bin:{MACHINE_PATH}", [*MOUNTS, str(own)]
         with (
             RealNode(plane, programs, name="localhost", gpus=GPUS, mounts=mounts, path=path) as node,
             Installed(plane, name="sessions") as weir,
@@ -173,12 +160,23 @@ def test_ssh_and_its_kin_reach_a_container_by_name(person: ClusterPerson, tmp_pa
     done = person.run("sftp", *options, "-b", "-", "weir-dev", text=f"get /tmp/two {tmp_path}/three\n")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "three").read_bytes() == content
-    if shutil.which("rsync"):
-        shell = f"ssh -F {person.config}"
-        done = person.run("rsync", "-a", "-e", shell, f"{tmp_path}/one", "weir-dev:/tmp/four")
-        assert done.returncode == 0, done.stderr
-        assert len(words_of(person.ssh("weir-dev", "cmp /tmp/two /tmp/four && echo same"))) == 1
     assert "Host weir-dev\n  User root\n" in person.weir("ssh", "--print-config").stdout
+
+
+@NEEDS_SSH
+@NEEDS_RSYNC
+def test_directories_are_synchronised(person: ClusterPerson, tmp_path: Path) -> None:
+    person.ended_with(0, "ssh", "dev", "--", "true")
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "file").write_bytes(content := os.urandom(300_000))
+    shell = ("rsync", "-a", "-e", f"ssh -F {person.config}")
+    for source, target in (
+        (f"{tmp_path}/from/", "weir-dev:/tmp/to/"),
+        ("weir-dev:/tmp/to/", f"{tmp_path}/back/"),
+    ):
+        done = person.run(*shell, source, target)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "back" / "file").read_bytes() == content
 
 
 @NEEDS_SSH
@@ -235,10 +233,10 @@ def test_another_account_than_the_containers_is_named(person: ClusterPerson) -> 
     assert "the container of dev doesn't run as mia" in done.stderr
 
 
-@NEEDS_JUPYTER
 def test_a_kernel_answers_through_the_api_server_also_after_its_restart(
     person: ClusterPerson, cluster: Cluster
 ) -> None:
+    need_programs()
     with person.notebook("notes", *SMALL) as notebook:
         assert notebook.status() == 401, "a port isn't enough"
         notebook.open()
@@ -246,6 +244,8 @@ def test_a_kernel_answers_through_the_api_server_also_after_its_restart(
         notebook.browser.get(f"{notebook.path}lab")
         kernel = notebook.ask("POST", "api/kernels", json={})["id"]
         assert asyncio.run(_output(notebook, kernel, "x = 6; print(x * 7)")) == "42\n"
+        text = "long" * 10_000
+        assert asyncio.run(_output(notebook, kernel, f"print({text!r})")) == f"{text}\n"
         _refuses_other_pages(notebook)
         cluster.plane.restart("kube-apiserver")
         until(lambda: notebook.status() == 200)
@@ -262,8 +262,8 @@ def test_a_kernel_answers_through_the_api_server_also_after_its_restart(
         assert "notes is over" in again.process.stderr.read()
 
 
-@pytest.mark.skipif(not HAS_CODE_SERVER, reason="no code-server: WEIR_CODE_SERVER names one")
 def test_code_server_opens_a_folder(person: ClusterPerson) -> None:
+    need_programs()
     with person.in_browser("code", "editor", "--cpu", "0.5", *SMALL[2:], "--directory", "/root") as editor:
         editor.open()
         page = editor.browser.get(editor.path, follow_redirects=True)
@@ -276,30 +276,6 @@ def test_code_server_opens_a_folder(person: ClusterPerson) -> None:
         assert asyncio.run(handshake(editor, commit[0])) == "sign"
         person.ended_with(0, "stop", "editor")
         assert editor.process.wait(LIMIT_S) == 1
-
-
-@pytest.mark.skipif(HAS_CODE_SERVER, reason="there is a real code-server")
-def test_code_server_answers_by_http_and_websockets(person: ClusterPerson) -> None:
-    with person.in_browser("code", "editor", *SMALL, "--directory", "/root") as editor:
-        editor.open()
-        page = editor.browser.get(f"{editor.path}static/a?b=c")
-        assert page.text == "/static/a?b=c of /root"
-        for size in (5, 40_000):
-            assert asyncio.run(_echoed(editor, "x" * size)) == "x" * size
-        person.ended_with(0, "stop", "editor")
-        assert editor.process.wait(LIMIT_S) == 1
-
-
-async def _echoed(editor: Notebook, text: str) -> str:
-    root = str(editor.browser.base_url).rstrip("/")
-    headers = {"Cookie": editor.cookies(), "Origin": root}
-    async with (
-        asyncio.timeout(LIMIT_S),
-        aiohttp.ClientSession() as http,
-        http.ws_connect(f"{root}{editor.path}stable?reconnectionToken=1", headers=headers) as stream,
-    ):
-        await stream.send_str(text)
-        return await stream.receive_str()
 
 
 def _refuses_other_pages(notebook: Notebook) -> None:

@@ -1,0 +1,1 @@
+"""JupyterLab and code-server, which the tests of sessions run, with their pins."""
