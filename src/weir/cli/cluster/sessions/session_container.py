@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 JOB_PREFIX = "job-"
 _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError")
+_PREPARED_FOR = ("ContainerCreating", "PodInitializing")
+"""Reasons of a kubelet without a message, also while it pulls an image for minutes."""
+_PREPARING = "its node pulls the image, or prepares volumes, network and init containers"
 _NO_PROGRAM = re.compile(r"""exec: "([^"]+)": (?:executable file not found|stat .*: no such file)""")
 """Message of runc; crun says: executable file `NAME` not found."""
 _NO_PROGRAM_OF_CRUN = re.compile(r"executable file `([^`]+)` not found")
@@ -107,4 +110,6 @@ def awaited_start(pod: PodContainers, program: str, missing: str) -> str:
             if missing_program(over.message) == program:
                 raise EntryRefused(f"the image {image} has no {program}: {missing}")
             raise EntryRefused(f"the container of {pod.metadata.name} can't be started: {over.message}")
-    return "" if state.waiting is None else state.waiting.message
+    if state.waiting is None:
+        return ""
+    return state.waiting.message or (_PREPARING if state.waiting.reason in _PREPARED_FOR else "")

@@ -65,6 +65,12 @@ def test_a_container_that_waits_says_for_what() -> None:
     assert awaited_start(pulls, "sh", "") == "no such image"
 
 
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_a_container_whose_node_says_no_more_waits_for_its_image_too(reason: str) -> None:
+    made = _pod({"waiting": {"reason": reason}}, annotations=_MAIN)
+    assert "its node pulls the image" in awaited_start(made, "sh", "")
+
+
 def test_a_container_without_the_program_is_refused_with_the_way_to_get_it() -> None:
     message = 'exec: "jupyter-lab": executable file not found in $PATH'
     over = _pod({"terminated": {"reason": "StartError", "message": message}}, annotations=_MAIN)
