@@ -1,6 +1,8 @@
 """Lookup of workloads by the names that people write, and of the namespace of a submission."""
 
 import asyncio
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,7 @@ import msgspec
 from weir.cli.cluster.errors import refused, wrong
 from weir.cli.cluster.missing_rights import FORBIDDEN
 from weir.cli.cluster.query_api import QueryApi
+from weir.client.errors import PoolError
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.api.paths import path_of
@@ -74,11 +77,12 @@ class Lookup:
         if candidates:
             names = ", ".join(each.key for each in candidates[:_LISTED_MOST])
             raise refused(409, f"There are several workloads {name}: write one of {names}.")
-        queued = await self._just_queued(namespace or self._queries.within, bare)
-        if queued is None:
-            text = f"There is no workload {name}; `weir list -A` shows which there are."
-            raise refused(404, f"{text} {page.get('note') or ''}".rstrip())
-        return queued
+        for place in [namespace] if namespace else await self._own_namespaces():
+            queued = await self._just_queued(place, bare)
+            if queued is not None:
+                return queued
+        text = f"There is no workload {name}; `weir list -A` shows which there are."
+        raise refused(404, f"{text} {page.get('note') or ''}".rstrip())
 
     async def owner(self, workload: LookupResult) -> "OwnerFields":
         """Return the object that makes a workload's pods."""
@@ -89,6 +93,14 @@ class Lookup:
             return workload.owner
         path = path_of(API_VERSION, "workloads", workload.namespace, workload.name)
         return (await self._api.get(path, WorkloadObject)).spec.owner
+
+    async def _own_namespaces(self) -> list[str]:
+        """Return the namespaces of names without one: that of the kubeconfig, and that of $WEIR_PROJECT."""
+        found = [self._queries.within]
+        if project := os.environ.get("WEIR_PROJECT"):
+            with suppress(PoolError):  # it has several, or they can't be read
+                found.append(await self.namespace_of(project))
+        return list(dict.fromkeys(found))
 
     async def _just_queued(self, namespace: str, name: str) -> LookupResult | None:
         """Return a Job or bare pod without a workload: a new one, or one of another scheduler."""

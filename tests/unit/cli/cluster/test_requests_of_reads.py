@@ -77,6 +77,24 @@ def test_a_read_asks_the_api_of_weir_alone(
     assert outside(cluster) == beside
 
 
+def test_a_workload_that_weir_does_not_know_yet_is_found_in_the_namespace_of_the_project(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.rows = []
+    cluster.add(
+        f"{PROJECTS}/speech",
+        {"metadata": {"name": "speech", "uid": "p2"}, "spec": {"namespaces": ["teams"]}},
+    )
+    job = cluster.add_job("fresh")
+    job["metadata"]["namespace"] = "teams"
+    cluster.add("/apis/batch/v1/namespaces/teams/jobs/fresh", job)
+    del cluster.objects["/apis/batch/v1/namespaces/vision/jobs/fresh"]
+    assert main(["describe", "fresh"]) == 2
+    monkeypatch.setenv("WEIR_PROJECT", "speech")
+    assert main(["describe", "fresh"]) == 0
+    assert "teams/job-fresh" in capsys.readouterr().out
+
+
 def test_an_unknown_workload_is_looked_for_by_name(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
