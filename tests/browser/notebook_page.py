@@ -1,6 +1,10 @@
-"""What a person does in the page of JupyterLab."""
+"""Steps of a person in the page of JupyterLab."""
 
 from typing import Any
+
+from tests.e2e.ssh_session import until
+
+_ANSWER_MS = 15_000
 
 
 def open_notebook(page: Any, link: str) -> None:
@@ -10,11 +14,25 @@ def open_notebook(page: Any, link: str) -> None:
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
 
 
-def run_cell(page: Any, code: str) -> None:
-    """Write code into the last cell, and run it."""
-    cell = page.locator(".jp-Notebook .jp-Cell").last
-    cell.locator(".cm-content").click()
-    cell.locator(".cm-editor.cm-focused").wait_for()
+def run_cell(page: Any, code: str, output: str) -> None:
+    """Write code into the last cell, and run it until its output is this line.
+
+    JupyterLab forgets a run that it gets just before it is connected to the kernel, so people repeat it.
+    """
+    from playwright.sync_api import TimeoutError as NothingShown
+
+    cells = page.locator(".jp-Notebook .jp-Cell")
+    editor = cells.nth(cells.count() - 1).locator(".cm-content")
+    editor.click()
     page.keyboard.insert_text(code)
-    cell.locator(".cm-content", has_text=code).wait_for()
-    page.keyboard.press("Shift+Enter")
+    editor.filter(has_text=code).wait_for()
+
+    def is_shown() -> bool:
+        editor.press("Shift+Enter")
+        try:
+            page.get_by_text(output, exact=True).wait_for(timeout=_ANSWER_MS)
+        except NothingShown:
+            return False
+        return True
+
+    until(is_shown)
