@@ -1,4 +1,4 @@
-"""Sessions in a real browser: Jupyter with a kernel over a restart, and pages that are hostile."""
+"""Sessions in a real browser: Jupyter and code-server over a restart, and pages that are hostile."""
 
 import os
 import signal
@@ -146,3 +146,43 @@ def test_a_kernel_is_there_again_after_a_restart_of_the_server(
     pool.end(signal.SIGKILL)
     pool.begin()
     run_cell(page, "print('second', x)", "second 42")
+
+
+def test_a_terminal_of_code_server_is_in_the_workload_and_there_again_after_a_restart(
+    pool: OwnPool, context: Any, tmp_path: Path
+) -> None:
+    env = {
+        "HOME": str(tmp_path / "home"),
+        "PATH": f"{need_programs().path}:{os.environ['PATH']}",
+        "SHELL": "/bin/sh",
+    }
+    (work := tmp_path / "work").mkdir()
+    (work / "train.py").touch()
+    pods = [{"gpus": 1, "memory": "4Gi"}]
+    pool.submit("code-server", name="editor", session="code", directory=str(work), env=env, pods=pods)
+    pool.until("editor", "running")
+    page = context.new_page()
+    page.goto(pool.link_to("editor"))
+    page.get_by_role("treeitem", name="train.py").wait_for()
+    page.keyboard.press("Control+Backquote")
+    page.locator(".terminal.xterm").wait_for()
+    _type(page, "echo $WEIR_WORKLOAD $$ > first", work / "first")
+    name, shell = (work / "first").read_text().split()
+    assert name == "editor"
+    pool.end(signal.SIGKILL)
+    pool.begin()
+    _type(page, "echo $$ > second", work / "second")
+    assert (work / "second").read_text().split() == [shell]
+
+
+def _type(page: Any, command: str, made: Path) -> None:
+    """Type a command into a terminal, again until it has made a file: keys are lost without a connection."""
+
+    def is_made() -> bool:
+        page.locator(".terminal.xterm .xterm-helper-textarea").focus()
+        page.keyboard.insert_text(command)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(1000)
+        return made.exists() and made.stat().st_size > 0
+
+    until(is_made)

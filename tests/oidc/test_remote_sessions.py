@@ -8,7 +8,8 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,8 +17,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from tests.browser.conftest import missing
+from tests.browser.notebook_page import open_notebook, run_cell
 from tests.browser.serving import CHROMIUM
 from tests.e2e.ssh_session import until
+from tests.session_programs import need_programs
 
 from .page import Page
 from .pool import LIMIT_S, RemotePool, remote_pool
@@ -49,9 +52,15 @@ def members(pool: RemotePool) -> dict[str, str]:
     return made
 
 
-def begin(person: httpx.Client, name: str, **env: str) -> None:
-    pods = [{"gpus": 0, "cpu": "100m", "memory": "16Mi"}]
-    words: dict[str, Any] = {"command": [sys.executable, str(PROGRAM)], "pods": pods, "session": "jupyter"}
+def begin(
+    person: httpx.Client,
+    name: str,
+    command: Sequence[str] = (sys.executable, str(PROGRAM)),
+    memory: str = "16Mi",
+    **env: str,
+) -> None:
+    pods = [{"gpus": 0, "cpu": "100m", "memory": memory}]
+    words: dict[str, Any] = {"command": [*command], "pods": pods, "session": "jupyter"}
     answer = person.post("/api/v1/workloads", json={"project": "default", "name": name, "env": env, **words})
     assert answer.status_code == 201, answer.text
 
@@ -242,43 +251,67 @@ def test_a_certificate_without_the_names_of_sessions_is_refused(pool: RemotePool
     assert "isn't a certificate for *.other.test" in done.stderr
 
 
+@contextmanager
+def opened_browser() -> Iterator[Any]:
+    """Yield a chromium to which the hosts of sessions lead to this machine."""
+    from playwright.sync_api import sync_playwright
+
+    rules = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=[*CHROMIUM, rules]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_notebook_of_jupyterlab_runs_code_at_its_own_host(
+    pool: RemotePool, members: Mapping[str, str], tmp_path: Path
+) -> None:
+    path = f"{need_programs().path}:{os.environ['PATH']}"
+    with pool.asks(members["mia"]) as mia:
+        begin(mia, "lab", ["jupyter-lab"], "2Gi", PATH=path, HOME=str(tmp_path))
+        link = link_to(mia, "lab")
+    with opened_browser() as browser:
+        context = browser.new_context(ignore_https_errors=True)
+        context.set_default_timeout(LIMIT_S * 1000)
+        page = context.new_page()
+        open_notebook(page, link)
+        run_cell(page, "import os; print('ran in', os.environ['WEIR_WORKLOAD'])", "ran in lab")
+        assert urlsplit(page.url).hostname == urlsplit(link).hostname
+
+
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_a_page_of_a_session_reaches_no_other_session(
     pool: RemotePool, members: Mapping[str, str], tmp_path: Path
 ) -> None:
-    from playwright.sync_api import sync_playwright
-
     own = tmp_path / "page.html"
     own.write_text("<!doctype html><title>hostile</title>")
     with pool.asks(members["mia"]) as mia:
         begin(mia, "hostile", PAGE=str(own))
         hostile, victim = link_to(mia, "hostile"), link_to(mia, "s-mia")
-    rules = f"MAP *.{DOMAIN} 127.0.0.1"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=[*CHROMIUM, f"--host-resolver-rules={rules}"]
-        )
-        try:
-            context = browser.new_context(ignore_https_errors=True)
-            context.set_default_timeout(LIMIT_S * 1000)
-            page = context.new_page()
-            page.goto(victim)
-            address = page.url
-            assert "args" in page.content()
-            page.goto(hostile.replace("/?", "/page?"))
-            assert page.title() == "hostile"
-            found = page.evaluate(ATTACK, [address, pool.url])
-            assert set(found["said"]) <= {"", "opaque0"}, found
-            assert "weir" not in found["cookie"]
-            names = {each["name"] for each in context.cookies([address])}
-            assert "__Host-weir_view" in names
-            unsigned = browser.new_context(ignore_https_errors=True).new_page()
-            unsigned.set_default_timeout(LIMIT_S * 1000)
-            unsigned.goto(address)
-            unsigned.get_by_role("link", name="Sign in with OpenID Connect").wait_for()
-            assert unsigned.url == f"{pool.url}/#/workload/s-mia"
-        finally:
-            browser.close()
+    with opened_browser() as browser:
+        context = browser.new_context(ignore_https_errors=True)
+        context.set_default_timeout(LIMIT_S * 1000)
+        page = context.new_page()
+        page.goto(victim)
+        address = page.url
+        assert "args" in page.content()
+        page.goto(hostile.replace("/?", "/page?"))
+        assert page.title() == "hostile"
+        found = page.evaluate(ATTACK, [address, pool.url])
+        assert set(found["said"]) <= {"", "opaque0"}, found
+        assert "weir" not in found["cookie"]
+        names = {each["name"] for each in context.cookies([address])}
+        assert "__Host-weir_view" in names
+        unsigned = browser.new_context(ignore_https_errors=True).new_page()
+        unsigned.set_default_timeout(LIMIT_S * 1000)
+        unsigned.goto(address)
+        unsigned.get_by_role("link", name="Sign in with OpenID Connect").wait_for()
+        assert unsigned.url == f"{pool.url}/#/workload/s-mia"
 
 
 ATTACK = """async ([address, pool]) => {
