@@ -1,5 +1,6 @@
 """Sessions in a real browser: Jupyter and code-server over a restart, and pages that are hostile."""
 
+import json
 import os
 import signal
 import sys
@@ -143,6 +144,8 @@ def test_a_kernel_is_there_again_after_a_restart_of_the_server(
     page = context.new_page()
     open_notebook(page, pool.link_to("notes"))
     run_cell(page, "import os; x = 6 * 7; print('first', x, os.environ['WEIR_WORKLOAD'])", "first 42 notes")
+    (kernel,) = tmp_path.glob(".local/share/jupyter/runtime/kernel-*.json")
+    assert "curve_publickey" in json.loads(kernel.read_text()), "other accounts can read its output"
     pool.end(signal.SIGKILL)
     pool.begin()
     run_cell(page, "print('second', x)", "second 42")

@@ -55,6 +55,7 @@ def command_of(
         "--ServerApp.allow_remote_access=True",  # the proxy checks host names
         "--ServerApp.open_browser=False",
         "--IdentityProvider.token=",
+        "--KernelManager.transport_encryption=auto",  # all accounts reach the ports of kernels
     ]
     return [*command, *options, *(["--allow-root"] if is_root else ())]
 
