@@ -1,6 +1,5 @@
 """Order and summary of the list of workloads."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,14 +40,3 @@ def summary(rows: "Sequence[WorkloadRow]", total: int, page: "WorkloadPage | Non
     if page is not None and page.gpus and page.gpus_in_use is not None:
         parts.append(f"{number(page.gpus_in_use)} of {counted(page.gpus, 'GPU')} in use")
     return ", ".join(parts)
-
-
-def since_s(written: str | None) -> float | None:
-    """Return the time before now that a span such as 2h names; None if there is none.
-
-    Raises:
-        ValueError: it is no span.
-    """
-    from weir.model.resources import seconds
-
-    return None if written is None else time.time() - abs(seconds(written))

@@ -13,8 +13,8 @@ from weir.cli.drain import drain, undrain
 from weir.cli.formatting import NOTHING, counted, number, percent, since, size
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import DocumentedOutput, WatchOption, print_plain, show
+from weir.cli.past_time import since_time
 from weir.cli.period_usage import notes, period_lines, period_usage
-from weir.cli.report import at
 from weir.cli.terminal import Screen, Tone, screen
 from weir.cli.watch import append, changed, is_terminal, repaint
 
@@ -216,14 +216,14 @@ def top(*, since: str | None = None, watch: WatchOption = False, output: Documen
 
 def _top_since(since: str, *, watch: bool, output: str) -> int:
     with option_mistakes():
-        at("--since", since)
+        since_time(since)
     if watch and (output in ("json", "yaml") or not is_terminal()):
         print("weir: --since --watch repaints a screen: leave one of them out.", file=sys.stderr)
         return 2
     with connect() as pool:
         if watch:
-            return repaint(lambda here: period_lines(period_usage(pool, at("--since", since)), here))
-        reports = period_usage(pool, at("--since", since))
+            return repaint(lambda here: period_lines(period_usage(pool, since_time(since)), here))
+        reports = period_usage(pool, since_time(since))
     if output in ("json", "yaml"):
         print_plain([report.model_dump(mode="json") for report in reports], output)
     else:

@@ -2,10 +2,8 @@
 
 import csv
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, Parameter
@@ -15,6 +13,7 @@ from weir.cli.connect import connect
 from weir.cli.formatting import hours, lasting, moment, number, percent, resource
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import as_json
+from weir.cli.past_time import past_time, since_time
 from weir.cli.short_reasons import short_reason
 from weir.cli.terminal import screen
 from weir.model.resources import GPU
@@ -92,8 +91,8 @@ def _report(
     present: "Callable[[Pool], list[str]] | None" = None,
 ) -> int:
     with option_mistakes():
-        since_s = at("--since", options.since)
-        until_s = None if options.until is None else at("--until", options.until)
+        since_s = since_time(options.since)
+        until_s = None if options.until is None else past_time("--until", options.until)
     with connect() as pool:
         report = get(pool, {"since_s": since_s, "until_s": until_s, "by": options.by})
         now = present(pool) if present is not None and options.output == "table" and until_s is None else []
@@ -144,8 +143,8 @@ def jobs(
         trace, the format that `weir simulate --trace` reads.
     """
     with option_mistakes():
-        since_s = at("--since", since)
-        until_s = None if until is None else at("--until", until)
+        since_s = since_time(since)
+        until_s = None if until is None else past_time("--until", until)
     with connect() as pool:
         sys.stdout.write(pool.trace(since_s=since_s, until_s=until_s))
     return 0
@@ -205,25 +204,6 @@ def _history_table(report: "HistoryReport") -> list[str]:
     if report.currency is not None:
         lines.append(f"Cost in {report.currency}: {report.total.cost or 0.0:,.2f}.")
     return lines
-
-
-def at(option: str, written: str) -> float:
-    """Return a time as seconds since the epoch.
-
-    Raises:
-        ValueError: the text isn't a time; the message says what to write.
-    """
-    from weir.model.resources import seconds
-
-    try:
-        return time.time() - abs(seconds(written))
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(written).timestamp()
-    except ValueError:
-        right = "how long ago, such as 7d or 12h, or a date such as 2026-11-01"
-        raise ValueError(f"{option} {written!r} is no time: write {right}") from None
 
 
 def _csv(report: "UsageReport") -> None:

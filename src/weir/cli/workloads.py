@@ -14,7 +14,8 @@ from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.list_filter import ListFilter, words_of
-from weir.cli.list_order import Order, ordered, since_s, summary
+from weir.cli.list_order import Order, ordered, summary
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import (
     DocumentedOutput,
     LimitOption,
@@ -24,6 +25,7 @@ from weir.cli.outputs import (
     print_plain,
     show,
 )
+from weir.cli.past_time import since_time
 from weir.cli.start_conditions import condition_lines
 from weir.cli.sweep_lines import with_parked_together
 from weir.cli.terminal import Screen, plain, screen, wrapped
@@ -80,7 +82,7 @@ def list_(
     sort
         Order: status (running first, each newest first), age (newest first), name, gpus or priority.
     since_
-        Only workloads submitted within this time, such as 2h or 3d.
+        Only workloads submitted since then: an age such as 2h or 3d, or a date such as 2026-11-01.
     limit
         Maximum number of workloads, the newest; 0 for all.
     watch
@@ -94,11 +96,9 @@ def list_(
 
         return list_indices(name, words, limit, output, indices=indices)
     ended = all_ or any(word not in LIVE for word in words)
-    try:
-        list_filter = ListFilter(project, tuple(words), type_, user, search, ended, since_s(since_))
-    except ValueError as error:
-        print(f"weir: --since: {error}.", file=sys.stderr)
-        return 2
+    with option_mistakes():
+        since_s = None if since_ is None else since_time(since_)
+    list_filter = ListFilter(project, tuple(words), type_, user, search, ended, since_s)
     return _list(list_filter, sort, limit, output, watch=watch)
 
 
