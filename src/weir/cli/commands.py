@@ -214,3 +214,13 @@ OTHER_NAMES = {
     **dict.fromkeys(("sacctmgr", "quota", "quotas", "projects"), "project"),
 }
 """Names of commands of other tools with a similar meaning, each with the command of Weir to try."""
+OTHER_OPTIONS = {
+    **dict.fromkeys(("--pods", "--nodes", "--replicas", "--ntasks", "--tasks", "--parallelism"), "--workers"),
+    **dict.fromkeys(("--time", "--time-limit", "--timeout", "--walltime"), "--max-runtime"),
+    **dict.fromkeys(("--depend", "--depends", "--depends-on", "--dependency"), "--after-ok"),
+    **dict.fromkeys(("--account", "--partition", "--queue"), "--project"),
+    **dict.fromkeys(("--chdir", "--cwd", "--workdir"), "--directory"),
+    **dict.fromkeys(("--gres", "--gpus-per-node"), "--gpus"),
+    **dict.fromkeys(("--starttime", "--start-time", "--newer-than"), "--since"),
+}
+"""Options of other tools with a similar meaning, each with the option of Weir to try."""

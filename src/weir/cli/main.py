@@ -154,8 +154,8 @@ def _misunderstood(words: Sequence[str], error: "CycloptsError") -> str:
 
     if words[0] in _TAKE_COMMANDS and "--" not in words and (unknown := unknown_word(error)):
         return f"{unknown} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
-    named = words[0] if any(words[0] == command.name for command in COMMANDS) else ""
-    return usage_error(error, f"weir {named}".rstrip())
+    named = error.command_chain or ()
+    return usage_error(error, " ".join(("weir", *named)))
 
 
 if __name__ == "__main__":

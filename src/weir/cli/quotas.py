@@ -8,7 +8,7 @@ from weir.cli.connect import connect
 from weir.cli.formatting import number
 from weir.cli.option_mistakes import WrongOption, option_mistakes, refusals_in
 from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
-from weir.cli.refused_options import queue_options
+from weir.cli.refused_options import argument, queue_options
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
@@ -62,8 +62,12 @@ def put(
     if above is not None:
         fields["department" if kind == "project" else "parent"] = above
     if not new and not fields:
-        raise WrongOption(f"nothing to change: write an option, as in `weir {kind} set {name} --gpus 4`")
-    with connect() as pool, refusals_in(partial(queue_options, gpus=quota.gpus is not None)):
+        print(
+            f"weir: nothing to change: write an option, as in `weir {kind} set {name} --gpus 4`.",
+            file=sys.stderr,
+        )
+        return 2
+    with connect() as pool, argument("name"), queue_options(gpus=quota.gpus is not None):
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )

@@ -22,8 +22,27 @@ _OPTIONS = {
 }
 
 
-def queue_options(text: str, *, gpus: bool) -> str:
-    """Return a refusal with the options of a project or department; `gpus`: --gpus set its quota."""
+@contextmanager
+def argument(field: str) -> Iterator[None]:
+    """Name an argument in a refusal as the usage line does: PRIORITY for `priority`.
+
+    Raises:
+        Refused: the pool refuses the request.
+    """
+    try:
+        yield
+    except Refused as refused:
+        refused.args = (re.sub(rf"{_AT_START}{field}(?=: )", field.upper(), str(refused)),)
+        raise
+
+
+@contextmanager
+def queue_options(*, gpus: bool) -> Iterator[None]:
+    """Name the options of a project or department in a refusal; `gpus`: --gpus was given for its quota.
+
+    Raises:
+        Refused: the pool refuses the request.
+    """
 
     def option(found: re.Match[str]) -> str:
         field, key, alone = found.groups()

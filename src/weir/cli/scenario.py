@@ -90,17 +90,17 @@ def check(*files: Path, output: Output = "text") -> int:
 
 
 @app.command
-def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
+def schema(kind: Literal["scenario", "policy"] = "scenario", /) -> int:
     """Print the JSON Schema of scenario or policy files, for editors that check while you type.
 
     Parameters
     ----------
-    of
+    kind
         The kind of file.
     """
     from weir.scenario_io.schema import policy_schema, scenario_schema
 
-    print(json.dumps(policy_schema() if of == "policy" else scenario_schema(), indent=2))
+    print(json.dumps(policy_schema() if kind == "policy" else scenario_schema(), indent=2))
     return DONE
 
 

@@ -12,6 +12,7 @@ from weir.cli.formatting import moment
 from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import WrongOption
 from weir.cli.outputs import OutputOption, print_plain, show
+from weir.cli.refused_options import argument
 
 if TYPE_CHECKING:
     from weir.api.answers import TokenMade, TokenRow
@@ -68,8 +69,9 @@ def create(
         token (its text alone), json or yaml.
     """
     if not admin and not project:
-        raise WrongOption("no project is named: write -p PROJECT, or --admin for all of them")
-    with connect() as pool:
+        print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
+        return 2
+    with connect() as pool, argument("user"):
         made = pool.make_token(
             user, role="admin" if admin else role, projects=project, label=label, expires=expires
         )

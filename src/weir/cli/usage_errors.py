@@ -12,6 +12,8 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
+from weir.cli.commands import OTHER_OPTIONS
+
 
 def usage_error(error: CycloptsError, command: str) -> str:
     """Return a sentence about a command line; the help of `command` tells more."""
@@ -40,7 +42,13 @@ def unknown_word(error: CycloptsError) -> str:
     """Return a sentence about a word that the command doesn't know; an empty text for other errors."""
     if isinstance(error, UnusedCliTokensError):
         return f"Unknown argument {', '.join(map(repr, error.unused_tokens or ()))}."
-    return " ".join(str(error).split()) if isinstance(error, UnknownOptionError) else ""
+    if not isinstance(error, UnknownOptionError):
+        return ""
+    written = (error.token.keyword or error.token.value).partition("=")[0]
+    other = OTHER_OPTIONS.get(written)
+    if other is not None and any(other in argument.names for argument in error.argument_collection):
+        return f"Unknown option: {written}. Did you mean {other}?"
+    return " ".join(str(error).split())
 
 
 def _name_of(error: CycloptsError) -> str:

@@ -52,10 +52,26 @@ def test_every_number_is_read_as_it_is_written() -> None:
         ("list --watch=maybe", "--watch: 'maybe' can't be read. See weir list --help."),
         ("list --limit", "--limit has no value; write --limit=VALUE. See weir list --help."),
         ("list -p", "-p has no value; write -p VALUE. See weir list --help."),
-        ("report usage --since -1h", "--since has no value; write --since=VALUE. See weir report --help."),
-        ("maintenance add", "--from is missing. See weir maintenance --help."),
+        (
+            "report usage --since -1h",
+            "--since has no value; write --since=VALUE. See weir report usage --help.",
+        ),
+        ("maintenance add", "--from is missing. See weir maintenance add --help."),
         ("describe", "NAME is missing. See weir describe --help."),
         ("describe a b", "Unknown argument 'b'. See weir describe --help."),
+        ("scenario schema x", "KIND: 'x' is unknown; write scenario or policy."),
+        ("submit --pods 4 -- a", "Unknown option: --pods. Did you mean --workers? See weir submit --help."),
+        ("submit --nodes=4 -- a", "Unknown option: --nodes. Did you mean --workers? See weir submit --help."),
+        (
+            "sweep --replicas 4 -- a",
+            "Unknown option: --replicas. Did you mean --workers? See weir sweep --help.",
+        ),
+        (
+            "schedule add --time 1h -- a",
+            "Unknown option: --time. Did you mean --max-runtime? See weir schedule add --help.",
+        ),
+        ("list --account a", "Unknown option: --account. Did you mean --project? See weir list --help."),
+        ("nodes --account a", "Unknown option: --account. See weir nodes --help."),
         ("top --bogus", "Unknown option: --bogus. See weir top --help."),
     ],
 )

@@ -1,5 +1,7 @@
 """Refusals of a pool name the options that were typed, not the fields of the request."""
 
+from pathlib import Path
+
 import pytest
 from tests.unit.client.fake import Fake, page, problem, queue
 
@@ -35,6 +37,34 @@ def test_a_refused_project_is_said_in_options(
     fake.on("PUT", "/projects/vision", problem(422, "The project: ...", error))
     assert main(["project", "set", "vision", *options.split()]) == 2
     assert capsys.readouterr().err == f"weir: {said}: 'x' is wrong; write 4.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path", "field"),
+    [
+        ("priority a x", "POST", "/workloads/a/priority", "priority"),
+        ("extend a x", "POST", "/workloads/a/extend", "duration"),
+        ("project create x", "PUT", "/projects/x", "name"),
+        ("token create x --admin", "POST", "/tokens", "user"),
+        ("secret set x -p vision --file /dev/stdin", "PUT", "/projects/vision/secrets/x", "name"),
+    ],
+)
+def test_a_refused_argument_is_named_as_in_the_usage(
+    words: str,
+    method: str,
+    path: str,
+    field: str,
+    fake: Fake,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    value = tmp_path / "value"
+    value.write_text("value")
+    error = {"field": field, "message": f"{field}: 'x' is wrong; write y"}
+    fake.on("GET", "/projects", page())
+    fake.on(method, path, problem(422, "The request: ...", error))
+    assert main(words.replace("/dev/stdin", str(value)).split()) == 2
+    assert capsys.readouterr().err == f"weir: {field.upper()}: 'x' is wrong; write y.\n"
 
 
 @pytest.mark.parametrize(
