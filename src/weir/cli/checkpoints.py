@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import number, since, size
+from weir.cli.list_filter import chosen
 from weir.cli.outputs import OutputOption, ProjectOption, show
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ def checkpoints(*, project: ProjectOption = None, output: OutputOption = "table"
     Parameters
     ----------
     project
-        Only those of this project.
+        Only those of this project, or of several between commas.
     """
     with connect() as pool:
-        rows = [row for row in pool.checkpoints() if project in (None, row.project)]
+        rows = [row for row in pool.checkpoints() if chosen(project, row.project)]
     show(rows, COLUMNS, output, none="No workload saved anything.")
     return 0

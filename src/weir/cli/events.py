@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from weir.cli.columns import GAP, Column
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, moment
+from weir.cli.list_filter import chosen, refuse_missing_project
 from weir.cli.outputs import LimitOption, OutputOption, ProjectOption, print_plain
 from weir.cli.terminal import Screen, cells, plain, screen, shortened, wrapped
 from weir.cli.watch import append, waited_out
@@ -51,9 +52,9 @@ def events(
     name
         Only events of this workload.
     project
-        Only events of this project.
+        Only events of this project, or of several between commas.
     kind
-        Only events of this kind.
+        Only events of this kind, or of several between commas.
     limit
         Maximum number of events; 0 for all.
     watch
@@ -66,6 +67,8 @@ def events(
                 return _print_each(rows, named=name is None)
             return append(rows, COLUMNS, output)
         found, note = _last(pool, name, project, kind, limit)
+        if not found:
+            refuse_missing_project(pool, project)
     if note:
         print(note, file=sys.stderr)
     if output in ("json", "yaml"):
@@ -158,8 +161,8 @@ def _as_they_come(
             isinstance(row, EventRow)
             and row.id > last
             and name in (None, row.workload)
-            and project in (None, row.project)
-            and kind in (None, row.kind)
+            and chosen(project, row.project)
+            and chosen(kind, row.kind)
         )
 
     def newest() -> "Sequence[EventRow]":

@@ -11,7 +11,7 @@ from weir.cli.formatting import moment
 from weir.cli.number_options import number_or_name
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import IndexOption
-from weir.cli.refused_options import argument
+from weir.cli.refused_options import named
 from weir.cli.selection import Selection
 from weir.client.errors import Refused
 from weir.model.array_indices import index_name
@@ -75,7 +75,7 @@ def priority(name: str, priority: Annotated[int | str, number_or_name()], /) -> 
         The new priority, up to your highest in its project: a number, or a class such as high
         (`weir priorities`).
     """
-    with connect() as pool, argument("priority"):
+    with connect() as pool, named(priority="PRIORITY"):
         row = pool.set_priority(name, priority)
     print(f"{row.name} has priority {row.priority} now.")
     return 0
@@ -91,7 +91,7 @@ def extend(name: str, duration: str, /) -> int:
     duration
         Time from now, such as 2h; the policy limits it.
     """
-    with connect() as pool, argument("duration"):
+    with connect() as pool, named(duration="DURATION"):
         row = pool.extend(name, duration)
     until_s = None if row.activity is None else row.activity.extended_until_s
     until = "" if until_s is None else f" until {moment(until_s)}"

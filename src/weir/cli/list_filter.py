@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weir.api.comma_lists import comma_words
+from weir.cli.option_mistakes import WrongOption
+from weir.client.errors import Refused
+
 if TYPE_CHECKING:
     from weir.api.workload_list import WorkloadPage, WorkloadRow
     from weir.client.api import Pool
@@ -49,20 +53,34 @@ class ListFilter:
         """Return True if a workload matches. One that just ended matches, so that its end is printed."""
         texts = (row.name.lower(), row.project.lower(), row.user.lower())
         return (
-            _holds(self.project, row.project)
+            chosen(self.project, row.project)
             and (not self.status or row.status in self.status)
-            and _holds(self.type, row.type)
-            and _holds(self.user, row.user)
+            and chosen(self.type, row.type)
+            and chosen(self.user, row.user)
             and any((self.search or "").lower() in text for text in texts)
             and row.submitted_s >= (self.since_s or 0.0)
         )
 
 
-def words_of(text: str | None) -> list[str]:
-    """Return comma-separated words in the form that the pool reads."""
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
-
-
-def _holds(text: str | None, word: str) -> bool:
-    words = words_of(text)
+def chosen(text: str | None, word: str | None) -> bool:
+    """Return True if a word is among those between commas, as the pool reads them; no words choose all."""
+    words = comma_words(text)
     return not words or word in words
+
+
+def refuse_missing_project(pool: "Pool", project: str | None) -> None:
+    """Refuse the projects of an option if the pool doesn't have them all.
+
+    Raises:
+        WrongOption: there is no project of a name.
+    """
+    words = comma_words(project)
+    try:
+        names = {row.name for row in pool.projects()} if words else set()
+    except Refused:  # on a cluster, some people may not read its projects
+        return
+    missing = next((word for word in words if word not in names), None)
+    if missing is not None:
+        raise WrongOption(
+            f"--project: there is no project {missing}; `weir project list` shows which there are"
+        )

@@ -16,6 +16,7 @@ from weir.cli.connect import connect, refuse_on_cluster, report_outage
 from weir.cli.formatting import counted, lasting, moment, sentence
 from weir.cli.option_mistakes import WrongOption, option_mistakes
 from weir.cli.outputs import LimitOption, OutputOption, ProjectOption, show
+from weir.cli.refused_options import named
 from weir.cli.secret_input import read_secret
 from weir.cli.terminal import plain
 from weir.cli.watch import waited_out
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 app = App(name="notify", help="Choose notifications by mail, a webhook or on the desktop.")
 
 TopicWord = Literal["start", "end", "failure", "eviction", "idle", "warning", "quota", "maintenance"]
+NotificationId = Annotated[str, Parameter(name="ID")]
 LOOK_S = 5.0
 """Interval of checks for desktop messages."""
 SHOW_S_MAX = 10.0
@@ -104,7 +106,7 @@ def add(
         with option_mistakes():
             address = read_secret("address of the webhook", file).strip()
     topics = list(on) or ["end", "eviction", "warning"]
-    with connect() as pool:
+    with connect() as pool, named(target="ADDRESS", quiet="--quiet", digest="--digest"):
         made = pool.add_notification(channel, address, on=topics, project=project, quiet=quiet, digest=digest)
     name = made.name or str(made.id)
     print(f"Notification {name}: {', '.join(made.on)} to {made.target}.")
@@ -128,31 +130,31 @@ def list_(*, output: OutputOption = "table") -> int:
 
 
 @app.command
-def remove(id_: str, /) -> int:
+def remove(identifier: NotificationId, /) -> int:
     """Remove a notification, with everything that it would still send.
 
     Parameters
     ----------
-    id_
+    identifier
         Its ID in `weir notify list`.
     """
-    with connect() as pool:
-        pool.remove_notification(id_)
-    print(f"Notification {plain(id_)} is removed.")
+    with connect() as pool, named(id="ID"):
+        pool.remove_notification(identifier)
+    print(f"Notification {plain(identifier)} is removed.")
     return 0
 
 
 @app.command
-def test(id_: str, /) -> int:
+def test(identifier: NotificationId, /) -> int:
     """Send a test message now, and print the outcome.
 
     Parameters
     ----------
-    id_
+    identifier
         Its ID in `weir notify list`.
     """
-    with connect() as pool:
-        outcome = pool.test_notification(id_)
+    with connect() as pool, named(id="ID"):
+        outcome = pool.test_notification(identifier)
     print(f"{'Delivered' if outcome.delivered else 'Not delivered'}: {plain(outcome.sentence)}.")
     return 0 if outcome.delivered else 1
 

@@ -8,7 +8,7 @@ from weir.cli.connect import connect
 from weir.cli.formatting import number
 from weir.cli.option_mistakes import WrongOption, option_mistakes, refusals_in
 from weir.cli.queue_options import LimitOptions, QuotaOptions, limit_fields, quota_fields
-from weir.cli.refused_options import argument, queue_options
+from weir.cli.refused_options import named, queue_options
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def put(
             file=sys.stderr,
         )
         return 2
-    with connect() as pool, argument("name"), queue_options(gpus=quota.gpus is not None):
+    with connect() as pool, named(name="NAME"), queue_options(gpus=quota.gpus is not None):
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )

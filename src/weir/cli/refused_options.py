@@ -23,8 +23,8 @@ _OPTIONS = {
 
 
 @contextmanager
-def argument(field: str) -> Iterator[None]:
-    """Name an argument in a refusal as the usage line does: PRIORITY for `priority`.
+def named(**words: str) -> Iterator[None]:
+    """Name fields in a refusal as the command line does: `named(priority="PRIORITY", cron="--cron")`.
 
     Raises:
         Refused: the pool refuses the request.
@@ -32,7 +32,8 @@ def argument(field: str) -> Iterator[None]:
     try:
         yield
     except Refused as refused:
-        refused.args = (re.sub(rf"{_AT_START}{field}(?=: )", field.upper(), str(refused)),)
+        fields = rf"{_AT_START}({'|'.join(words)})(?=: )"
+        refused.args = (re.sub(fields, lambda found: words[found[1]], str(refused)),)
         raise
 
 

@@ -9,8 +9,9 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
-from weir.cli.option_mistakes import option_mistakes, refusals_in
+from weir.cli.list_filter import chosen, refuse_missing_project
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
+from weir.cli.refused_options import named
 from weir.cli.submit import in_options
 from weir.cli.submit_options import (
     EnvironmentOptions,
@@ -67,7 +68,7 @@ def add(
         body = _filled(template, project, placement.namespace)
         words = read_options(request, rules, StartOptions(), environment, placement)
         words |= _stated(project, command, body)
-        with connect(namespace=placement.namespace) as pool:
+        with connect(namespace=placement.namespace) as pool, named(cron="--cron", zone="--zone"):
             workload = _workload(pool, body, words, environment)
             row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
     print(f"{row.name} runs at {row.cron} ({row.zone}){_next(row)}.")
@@ -75,10 +76,18 @@ def add(
 
 
 @app.command(name="list")
-def list_(*, output: OutputOption = "table") -> int:
-    """List the schedules of your projects."""
+def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
+    """List the schedules of your projects.
+
+    Parameters
+    ----------
+    project
+        Only those of this project, or of several between commas.
+    """
     with connect() as pool:
-        rows = pool.schedules()
+        rows = [row for row in pool.schedules() if chosen(project, row.project)]
+        if not rows:
+            refuse_missing_project(pool, project)
     show(rows, _COLUMNS, output, none="There is no schedule; `weir schedule add` creates one.")
     return 0
 

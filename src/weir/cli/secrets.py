@@ -10,7 +10,7 @@ from weir.cli.connect import connect, refuse_on_cluster
 from weir.cli.formatting import moment
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
-from weir.cli.refused_options import argument
+from weir.cli.refused_options import named
 from weir.cli.secret_input import read_secret
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
         chosen = chosen_project(project)
         refuse_on_cluster("projects", chosen, "secrets", name)
         value = read_secret(f"value of {name}", file)
-    with connect() as pool, argument("name"):
+    with connect() as pool, named(name="NAME"):
         pool.set_secret(chosen, name, value)
     print(f"Secret {name} of project {chosen} is set.")
     return 0

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from weir.api.comma_lists import comma_words
 from weir.cli.number_options import number_or_name, whole_number
 from weir.cli.start_conditions import begin_time
 
@@ -16,6 +17,7 @@ INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHON
 """Environment variables by which a command finds the same programs as this shell."""
 _KEYS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
 _READ_APART = ("begin", "elastic", "topology", "env", "secret", "inherit", "namespace")
+_CONDITIONS = ("after", "after_ok", "after_not_ok", "after_any")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 
@@ -78,8 +80,8 @@ class StartOptions:
     begin: str | None = None
     """Time before which it doesn't start: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now."""
     after: Annotated[Sequence[str], Parameter(negative=())] = ()
-    """Workload that has to start before it, or to end. Repeat it for more workloads, and so --after-ok,
-    --after-not-ok and --after-any."""
+    """Workload that has to start before it, or to end, or several between commas. So are --after-ok,
+    --after-not-ok and --after-any, and each may be repeated."""
     after_ok: Annotated[Sequence[str], Parameter(negative=())] = ()
     """Workload that has to succeed before it starts. If that fails or is stopped, this is stopped."""
     after_not_ok: Annotated[Sequence[str], Parameter(negative=())] = ()
@@ -153,11 +155,16 @@ def read_options(
                 key = _KEYS.get(option.name, option.name)
                 found[key] = list(value) if isinstance(value, tuple | list) else value
     found |= _elastic(request.elastic) | _topology(placement.topology)
+    found |= {key: _names(found[key]) for key in _CONDITIONS if key in found}
     if conditions.begin is not None:
         found["begin"] = begin_time(conditions.begin, time.time())
     if environment.secret:
         found["secrets"] = _secrets(environment.secret)
     return found
+
+
+def _names(values: Sequence[str]) -> list[str]:
+    return [name for each in values for name in comma_words(each) or [each]]
 
 
 def _elastic(elastic: str | None) -> dict[str, Any]:

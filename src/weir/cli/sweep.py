@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, moment, sentence, since
-from weir.cli.option_mistakes import option_mistakes, refusals_in
+from weir.cli.list_filter import refuse_missing_project
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
 from weir.cli.refused_options import sweep_options
 from weir.cli.submit import in_options
@@ -189,10 +189,12 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     Parameters
     ----------
     project
-        Only those of a project.
+        Only those of a project, or of several between commas.
     """
     with connect() as pool:
         rows = pool.sweeps(project=project)
+        if not rows:
+            refuse_missing_project(pool, project)
     show(rows, SWEEPS, output, none="There are no sweeps. Begin one: weir sweep --help")
     return 0
 

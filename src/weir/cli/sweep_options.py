@@ -67,7 +67,7 @@ def params_of(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise ValueError(f"--param {word!r} has no name: write lr=log:1e-5..1e-1")
+            raise ValueError(f"--param {word!r} has no name and values: write lr=log:1e-5..1e-1")
         if name in params:
             raise ValueError(f"--param {name} is given twice: leave one out")
         params[name] = text

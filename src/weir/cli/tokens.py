@@ -12,7 +12,7 @@ from weir.cli.formatting import moment
 from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import WrongOption
 from weir.cli.outputs import OutputOption, print_plain, show
-from weir.cli.refused_options import argument
+from weir.cli.refused_options import named
 
 if TYPE_CHECKING:
     from weir.api.answers import TokenMade, TokenRow
@@ -71,7 +71,7 @@ def create(
     if not admin and not project:
         print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
         return 2
-    with connect() as pool, argument("user"):
+    with connect() as pool, named(user="USER"):
         made = pool.make_token(
             user, role="admin" if admin else role, projects=project, label=label, expires=expires
         )

@@ -13,7 +13,7 @@ from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
-from weir.cli.list_filter import ListFilter, words_of
+from weir.cli.list_filter import ListFilter, refuse_missing_project
 from weir.cli.list_order import Order, ordered, summary
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import (
@@ -26,6 +26,7 @@ from weir.cli.outputs import (
     show,
 )
 from weir.cli.past_time import since_time
+from weir.cli.refused_options import named
 from weir.cli.start_conditions import condition_lines
 from weir.cli.sweep_lines import with_parked_together
 from weir.cli.terminal import Screen, plain, screen, wrapped
@@ -103,17 +104,15 @@ def list_(
 
 
 def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, watch: bool) -> int:
-    with connect() as pool:
+    with connect() as pool, named(status="--status", type="--type"):
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output))
         if watch:
             return append(_changes(pool, list_filter, limit), columns_of(output), output)
         rows, page = list_filter.all(pool, limit)
         total = max(page.total, len(rows))
-        if not rows and (missing := _missing_project(pool, list_filter.project)):
-            message = f"there is no project {missing}; `weir project list` shows which there are"
-            print(f"weir: --project: {message}.", file=sys.stderr)
-            return 2
+        if not rows:
+            refuse_missing_project(pool, list_filter.project)
     none = (
         "There is no such workload."
         if list_filter.ended
@@ -130,13 +129,6 @@ def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, w
     if page.note:
         print(page.note, file=sys.stderr)
     return 0
-
-
-def _missing_project(pool: "Pool", project: str | None) -> str | None:
-    """Return the first of the projects of an option that the pool doesn't have."""
-    words = words_of(project)
-    names = {row.name for row in pool.projects()} if words else set()
-    return next((word for word in words if word not in names), None)
 
 
 def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[WorkloadRow]":

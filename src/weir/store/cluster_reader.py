@@ -102,20 +102,16 @@ class ClusterHistoryReader:
     # Events
 
     def events(self, wanted: ClusterEventFilter, start: int, limit: int) -> RecordPage[EventRow]:
-        """Return events from `start` on, newest first. Changes of reasons are left out unless selected."""
-        where = [
-            column == storable(value)
-            for column, value in (
-                (_events.namespace, wanted.namespace),
-                (_events.workload, wanted.workload),
-                (_events.project, wanted.project),
-                (_events.kind, wanted.kind),
-            )
-            if value
-        ]
+        """Return events from `start` on, newest first; new reasons only if they are asked for by kind."""
+        where = _among(
+            (_events.namespace, (wanted.namespace,)),
+            (_events.workload, (wanted.workload,)),
+            (_events.project, wanted.projects),
+            (_events.kind, wanted.kinds),
+        )
         if wanted.since_s:
             where.append(_events.at_s >= wanted.since_s)
-        if not wanted.kind:  # Weir's own events already state most reasons
+        if not wanted.kinds:  # Weir's Events have the same reasons, unless they were too many
             where.append(_events.kind != PENDING)
         query = select(cluster_events).where(*where).order_by(_events.at_s.desc(), _events.id.desc())
         count = select(func.count()).select_from(cluster_events).where(*where)
@@ -165,17 +161,18 @@ class ClusterHistoryReader:
         return self._reports.report(since_s, until_s, by, now_s=now_s, namespace=namespace or None)
 
 
+def _among(*columns: tuple[Any, Sequence[str]]) -> list[ColumnElement[bool]]:
+    """Return the conditions that columns have one of their values; empty values select all."""
+    return [column.in_([storable(value) for value in values]) for column, values in columns if any(values)]
+
+
 def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
-    where: list[ColumnElement[bool]] = [
-        column == storable(value)
-        for column, value in (
-            (_workloads.namespace, wanted.namespace),
-            (_workloads.user, wanted.user),
-            (_workloads.project, wanted.project),
-            (_workloads.type, wanted.type),
-        )
-        if value
-    ]
+    where = _among(
+        (_workloads.namespace, (wanted.namespace,)),
+        (_workloads.user, wanted.users),
+        (_workloads.project, wanted.projects),
+        (_workloads.type, wanted.types),
+    )
     statuses = [storable(status) for status in wanted.statuses]
     where.append(_workloads.state.in_(statuses) if statuses else _workloads.state != LIVE)
     if wanted.since_s:

@@ -49,10 +49,10 @@ class ClusterWorkloadFilter:
     """
 
     namespace: str = ""
-    project: str = ""
-    user: str = ""
+    projects: Sequence[str] = ()
+    users: Sequence[str] = ()
     statuses: Sequence[str] = ()
-    type: str = ""
+    types: Sequence[str] = ()
     text: str = ""
     named: str = ""
     present: Sequence[int] = ()
@@ -65,8 +65,8 @@ class ClusterEventFilter:
 
     namespace: str = ""
     workload: str = ""
-    project: str = ""
-    kind: str = ""
+    projects: Sequence[str] = ()
+    kinds: Sequence[str] = ()
     since_s: float = 0.0
 
 

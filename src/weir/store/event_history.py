@@ -113,30 +113,30 @@ class EventHistory(WriteListener):
         *,
         workload: str | None = None,
         uid: int | None = None,
-        project: str | None = None,
-        projects: Mapping[str, float] | None = None,
-        kind: str | None = None,
+        projects: Sequence[str] = (),
+        visible: Mapping[str, float] | None = None,
+        kinds: Sequence[str] = (),
         after: int | None = None,
         limit: int = 100,
     ) -> RecordPage[HistoryEvent]:
         """Return a page of events, newest first; `after` is the number of the last one seen.
 
-        A name selects all workloads that ever had it. `projects`: only events of these projects, each from
-        the moment on at which it was made.
+        A name selects all workloads that ever had it; no `projects` or `kinds` select all. `visible`: only
+        events of these projects, each from the moment on at which it was made.
         """
         where: list[ColumnElement[bool]] = []
         if workload is not None:
             where.append(events.c.uid.in_(select(workloads.c.uid).where(workloads.c.name == workload)))
         if uid is not None:
             where.append(events.c.uid == uid)
-        if project is not None:
-            where.append(events.c.project == project)
-        if projects is not None:
-            where.append(events.c.project.in_(list(projects)))
-            for name, made_s in projects.items():
+        if projects:
+            where.append(events.c.project.in_(projects))
+        if visible is not None:
+            where.append(events.c.project.in_(list(visible)))
+            for name, made_s in visible.items():
                 where.append(not_(and_(events.c.project == name, events.c.at_s < made_s)))
-        if kind is not None:
-            where.append(events.c.kind == kind)
+        if kinds:
+            where.append(events.c.kind.in_(kinds))
         self._await_recorded()
         limit = max(1, min(limit, PAGE_MOST))
         here = select(events).where(*where)

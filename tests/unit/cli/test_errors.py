@@ -41,6 +41,10 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("submit -p v --begin soon -- a", "--begin 'soon' is no time: write 2026-12-01T18:00, 18:00"),
         ("submit -p v --begin +soon -- a", "--begin '+soon' is no time"),
         ("submit -p v --begin 25:00 -- a", "--begin '25:00' is no time"),
+        (
+            "sweep -p v --param lr --trials 2 --rungs 1,3 -- a",
+            "--param 'lr' has no name and values: write lr=",
+        ),
         ("list --output xml", "--output"),
         ("lits", 'Did you mean "list"?'),
         ("projct list", 'Did you mean "project"?'),

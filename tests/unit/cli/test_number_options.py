@@ -72,6 +72,7 @@ def test_every_number_is_read_as_it_is_written() -> None:
         ),
         ("list --account a", "Unknown option: --account. Did you mean --project? See weir list --help."),
         ("nodes --account a", "Unknown option: --account. See weir nodes --help."),
+        ("notify test", "ID is missing. See weir notify test --help."),
         ("top --bogus", "Unknown option: --bogus. See weir top --help."),
     ],
 )

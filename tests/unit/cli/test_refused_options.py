@@ -40,20 +40,28 @@ def test_a_refused_project_is_said_in_options(
 
 
 @pytest.mark.parametrize(
-    ("words", "method", "path", "field"),
+    ("words", "request_", "field", "said"),
     [
-        ("priority a x", "POST", "/workloads/a/priority", "priority"),
-        ("extend a x", "POST", "/workloads/a/extend", "duration"),
-        ("project create x", "PUT", "/projects/x", "name"),
-        ("token create x --admin", "POST", "/tokens", "user"),
-        ("secret set x -p vision --file /dev/stdin", "PUT", "/projects/vision/secrets/x", "name"),
+        ("priority a x", "POST /workloads/a/priority", "priority", "PRIORITY"),
+        ("extend a x", "POST /workloads/a/extend", "duration", "DURATION"),
+        ("project create x", "PUT /projects/x", "name", "NAME"),
+        ("token create x --admin", "POST /tokens", "user", "USER"),
+        ("secret set x -p vision --file VALUE", "PUT /projects/vision/secrets/x", "name", "NAME"),
+        ("notify add mail x", "POST /notifications", "target", "ADDRESS"),
+        ("notify add mail x --quiet x", "POST /notifications", "quiet", "--quiet"),
+        ("notify remove x", "DELETE /notifications/x", "id", "ID"),
+        ("notify test x", "POST /notifications/x/test", "id", "ID"),
+        ("list --status x", "GET /workloads", "status", "--status"),
+        ("list --type x", "GET /workloads", "type", "--type"),
+        ("schedule add --name a -p v --cron x -- a", "PUT /schedules/a", "cron", "--cron"),
+        ("schedule add --name a -p v --cron x --zone x -- a", "PUT /schedules/a", "zone", "--zone"),
     ],
 )
-def test_a_refused_argument_is_named_as_in_the_usage(
+def test_a_refused_word_is_named_as_in_the_usage(
     words: str,
-    method: str,
-    path: str,
+    request_: str,
     field: str,
+    said: str,
     fake: Fake,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -61,10 +69,11 @@ def test_a_refused_argument_is_named_as_in_the_usage(
     value = tmp_path / "value"
     value.write_text("value")
     error = {"field": field, "message": f"{field}: 'x' is wrong; write y"}
+    method, path = request_.split()
     fake.on("GET", "/projects", page())
     fake.on(method, path, problem(422, "The request: ...", error))
-    assert main(words.replace("/dev/stdin", str(value)).split()) == 2
-    assert capsys.readouterr().err == f"weir: {field.upper()}: 'x' is wrong; write y.\n"
+    assert main(words.replace("VALUE", str(value)).split()) == 2
+    assert capsys.readouterr().err == f"weir: {said}: 'x' is wrong; write y.\n"
 
 
 @pytest.mark.parametrize(

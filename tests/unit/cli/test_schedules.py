@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.client.fake import Fake
+from tests.unit.client.fake import Fake, page, queue
 
 from weir.cli.main import main
 
@@ -68,3 +68,15 @@ def test_unusable_options_are_refused(
     assert main([*ADD, *words]) == 2
     assert sentence in capsys.readouterr().err
     assert not [asked for asked in fake.asked if asked.method == "PUT"]
+
+
+def test_schedules_of_projects_are_listed(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {**ROW, "name": name, "project": project} for name, project in (("x", "a"), ("y", "b"), ("z", "c"))
+    ]
+    fake.on("GET", "/schedules", page(*rows))
+    fake.on("GET", "/projects", page(queue("a"), queue("b"), queue("c")))
+    assert main(["schedule", "list", "-p", "a,c"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["x", "z"]
+    assert main(["schedule", "list", "-p", "d"]) == 2
+    assert "there is no project d" in capsys.readouterr().err

@@ -5,6 +5,14 @@ from datetime import datetime
 import pytest
 
 from weir.cli.start_conditions import begin_time
+from weir.cli.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    read_options,
+)
 from weir.slurm.begin_times import begin_moment
 
 NOW = datetime(2026, 11, 23, 12, 30).astimezone()
@@ -58,3 +66,17 @@ def test_time_of_sbatch_is_that_of_the_clock_then(written: str, now: str, meant:
 def test_what_is_no_time_is_refused_with_what_to_write(written: str) -> None:
     with pytest.raises(ValueError, match="is no time: write 2026-12-01T18:00, 18:00 for the next"):
         begin_time(written, NOW.timestamp())
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["a,b", "c[1]"], ["a", "b", "c[1]"]),
+        (["a, b,"], ["a", "b"]),
+        ([","], [","]),  # the pool refuses it
+    ],
+)
+def test_conditions_name_several_workloads_between_commas(written: list[str], names: list[str]) -> None:
+    options = RequestOptions(), RuleOptions(), StartOptions(after_ok=written), EnvironmentOptions()
+    assert read_options(*options, PlacementOptions())["after_ok"] == names

@@ -3,17 +3,20 @@
 import io
 import json
 import re
+from itertools import islice
 
 import pytest
 from tests.unit.cli.samples import NODE, fill
-from tests.unit.client.fake import Asked, Fake, Said, page, queue, row
+from tests.unit.client.fake import Asked, Fake, Said, page, problem, queue, row
 
 from weir.api.workload_list import WorkloadRow
 from weir.cli import watch
 from weir.cli.columns import Column, Lines, table
 from weir.cli.completion import complete
+from weir.cli.events import _as_they_come
 from weir.cli.main import main
 from weir.cli.terminal import Screen, cells, shortened
+from weir.client.api import Pool
 from weir.client.errors import Unreachable
 
 
@@ -85,8 +88,6 @@ def test_watching_a_list_elsewhere_appends_what_changes(
 
     seen: list[str] = []
     fake.on("GET", "/stream", stream)
-    from weir.client.api import Pool
-
     with Pool() as pool:
         from weir.cli.workloads import ListFilter, _changes
 
@@ -118,12 +119,31 @@ def test_a_watched_list_has_the_workloads_of_the_list(words: dict[str, str]) -> 
     assert ListFilter(**words).holds(other) == (words == {"project": ""})
 
 
-def test_a_missing_project_among_several_is_named(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
-    fake.on("GET", "/workloads", page())
+@pytest.mark.parametrize("command", ["list", "events", "sweep list"])
+def test_a_missing_project_among_several_is_named(
+    command: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", {"list": "/workloads", "events": "/events"}.get(command, "/sweeps"), page())
     fake.on("GET", "/projects", page(queue("vision"), queue("speech")))
-    assert main(["list", "-p", "vision,speech"]) == 0
-    assert main(["list", "-p", "vision,nobody"]) == 2
+    assert main([*command.split(), "-p", "vision,speech"]) == 0
+    assert main([*command.split(), "-p", "vision,nobody"]) == 2
     assert "there is no project nobody" in capsys.readouterr().err
+    fake.on("GET", "/projects", problem(403, "Not yours."))
+    assert main([*command.split(), "-p", "vision,nobody"]) == 0
+
+
+def test_watched_events_are_those_of_the_projects_and_kinds(fake: Fake) -> None:
+    def event(number: int, project: str, kind: str = "ended") -> dict[str, object]:
+        return {"id": number, "at_s": 1e6, "kind": kind, "project": project, "sentence": "over"}
+
+    first = event(1, "vision")  # with the first change the list is read again
+    changes = [first, event(2, "speech"), event(3, "text"), event(4, "vision", "queue"), event(5, "vision")]
+    pieces = tuple(f"id: {at}\nevent: event\ndata: {json.dumps(each)}\n\n" for at, each in enumerate(changes))
+    fake.on("GET", "/events", page(first))
+    fake.on("GET", "/stream", Said(pieces=("retry: 1\n\n", *pieces), content="text/event-stream"))
+    with Pool() as pool:
+        rows = islice(_as_they_come(pool, None, "vision,speech", "ended,evicted", 10), 3)
+        assert [row.id for row in rows] == [1, 2, 5]
 
 
 def test_rows_that_come_one_by_one_stay_aligned(still: float) -> None:

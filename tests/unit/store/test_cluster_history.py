@@ -109,7 +109,7 @@ def test_what_is_written_twice_is_there_once(
     count, (found,) = reader.workloads(ClusterWorkloadFilter(), 0, 10)
     assert (count, found.row.status, found.row.first_started_s) == (1, "succeeded", NOW_S + 11)
     assert [each.sentence for each in reader.events(ClusterEventFilter(), 0, 10).items] == ["e2", "e1"]
-    page = reader.events(ClusterEventFilter(kind="pending"), 0, 10)
+    page = reader.events(ClusterEventFilter(kinds=["pending"]), 0, 10)
     assert [(each.sentence, each.numbers["why"]) for each in page.items] == [
         ("0 of 1 nodes fit", "insufficient_capacity")
     ]
@@ -196,8 +196,9 @@ def test_reports_and_lists_are_by_the_person_and_not_by_the_namespace(
     found = {"ann": (3600.0, 1), "bob": (1800.0, 1), "": (900.0, 1)}
     assert by_user(reader) == by_user(reader, "ns") == found
     assert by_user(reader, "ann") == {}
-    assert names(reader, user="bob") == names(reader, user="bob", namespace="ns") == ["ns/b"]
-    assert names(reader, user="ns") == []
+    assert names(reader, users=["bob"]) == names(reader, users=["bob"], namespace="ns") == ["ns/b"]
+    assert names(reader, users=["bob", "ann"], projects=["speech", "vision"]) == ["ns/b", "ns/a"]
+    assert names(reader, users=["ns"]) == []
 
 
 def test_a_history_with_namespaces_as_users_is_brought_up_to_date(url: str) -> None:
@@ -223,7 +224,7 @@ def test_a_history_with_namespaces_as_users_is_brought_up_to_date(url: str) -> N
     reader = ClusterHistoryReader(url, "c1", Retention())
     assert by_user(reader) == {"ann": (0.0, 1), "bob": (0.0, 1), "": (3600.0, 1)}
     assert by_user(reader, "ns") == by_user(reader)
-    assert names(reader, user="ann", namespace="ns") == ["ns/a"]
+    assert names(reader, users=["ann"], namespace="ns") == ["ns/a"]
     reader.close()
 
 
@@ -350,13 +351,14 @@ def test_texts_that_postgresql_refuses_keep_nothing_from_being_stored(
     sentences = [each.sentence for each in reader.events(ClusterEventFilter(), 0, 9).items]
     assert "plain" in sentences
     assert sentences.count("e\N{REPLACEMENT CHARACTER}") == 1
-    pending = reader.events(ClusterEventFilter(kind="pending"), 0, 9).items
+    pending = reader.events(ClusterEventFilter(kinds=["pending"]), 0, 9).items
     assert [each.sentence for each in pending] == ["a\N{REPLACEMENT CHARACTER}b"]
-    for word in ("text", "named", "project", "namespace", "type"):
+    for word in ("text", "named", "namespace"):
         assert names(reader, **{word: "\0"}) == []
-    assert names(reader, statuses=["\0"]) == []
-    for word in ("namespace", "workload", "project", "kind"):
-        reader.events(ClusterEventFilter(**{word: "\0x"}), 0, 9)
+    for word in ("projects", "users", "types", "statuses"):
+        assert names(reader, **{word: ["\0"]}) == []
+    for wanted in ({"namespace": "\0x"}, {"workload": "\0x"}, {"projects": ["\0x"]}, {"kinds": ["\0x"]}):
+        reader.events(ClusterEventFilter(**wanted), 0, 9)
 
 
 def test_database_of_another_cluster_or_of_a_pool_is_refused(

@@ -77,7 +77,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
         assert submitted_ <= live | over
         assert ended <= over
         assert not live & over
-        ends = [one.workload for one in store.events.page(kind="ended", limit=1000).items]
+        ends = [one.workload for one in store.events.page(kinds=["ended"], limit=1000).items]
         assert sorted(over) == sorted(ends)
         page = store.events.page(limit=1)
         store.events.record([HistoryEvent(NOW_S, "noted", "later")])
@@ -142,7 +142,7 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
             assert store.workloads.page(WorkloadFilter()).total == done
         store.workloads.submit(submitted("after")).result()
         store.journal.keep([end("train-0")], {})
-        assert store.events.page(kind="ended").total == 1
+        assert store.events.page(kinds=["ended"]).total == 1
     raw = sqlite3.connect(tmp_path / "weir.db")
     assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     raw.close()

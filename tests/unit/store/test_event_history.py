@@ -51,10 +51,11 @@ def test_events_are_found_by_what_they_are_about(store: Store) -> None:
     assert [event.kind for event in store.events.page(workload="train").items] == ["ended", "noted"] * 2
     assert [event.numbers.get("at") for event in store.events.page(uid=uids[0]).items] == [None, 0]
     assert store.events.page(uid=uids[0]).items[1].pod == "0/0"
-    assert [event.sentence for event in store.events.page(project="speech").items] == ["thing 7"]
-    assert store.events.page(projects={"speech": 0.0}).total == 1
-    assert store.events.page(projects={}).total == 0
-    assert store.events.page(kind="ended").total == 2
+    assert [event.sentence for event in store.events.page(projects=["speech"]).items] == ["thing 7"]
+    assert store.events.page(visible={"speech": 0.0}).total == 1
+    assert store.events.page(visible={}).total == 0
+    assert store.events.page(kinds=["ended"]).total == 2
+    assert store.events.page(kinds=["ended", "noted"], projects=["speech", "vision"]).total == 5
 
 
 def test_events_recorded_before_are_read(store: Store) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import field
 from pydantic import BaseModel
 
+from weir.api.comma_lists import comma_words
 from weir.api.field_errors import read_model
 from weir.api.submissions import Submission
 from weir.api.sweep_rules import check_sweep
@@ -74,11 +75,9 @@ class ClusterSweeps:
         """
         match method, list(parts):
             case "GET", []:
-                found = [
-                    each
-                    for each in await self._objects.all()
-                    if params.get("project") in (None, each.spec.project)
-                ]
+                projects, found = comma_words(params.get("project")), await self._objects.all()
+                if projects:
+                    found = [each for each in found if each.spec.project in projects]
                 found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
                 live = {each.metadata.namespace for each in found if each.status.ended_at is None}
                 ready = dict(zip(live, await asyncio.gather(*map(self._ready, live)), strict=True))

@@ -82,10 +82,10 @@ class StoredAnswers:
         """Return the number of selected workloads, and a page: live ones, and those without an object."""
         wanted = ClusterWorkloadFilter(
             namespace=query.namespace,
-            project=query.project,
-            user=query.user,
+            projects=query.projects,
+            users=query.users,
             statuses=sorted(query.statuses - LIVE),
-            type=query.type,
+            types=query.types,
             text=query.text,
             named=query.named,
             present=[each.number for each in present],
@@ -121,8 +121,10 @@ class StoredAnswers:
     async def events(
         self, query: EventQuery, start: int, limit: int
     ) -> tuple[int, Sequence[EventRow]] | None:
-        """Return the number of selected events, and a page of them, newest first."""
-        wanted = ClusterEventFilter(query.namespace, query.workload, query.project, query.kind, query.since_s)
+        """Return the number of wanted events, and a page of them, newest first."""
+        wanted = ClusterEventFilter(
+            query.namespace, query.workload, query.projects, query.kinds, query.since_s
+        )
         page = await self._ask(lambda reader: reader.events(wanted, start, limit))
         return None if page is None else (page.total, page.items)
 

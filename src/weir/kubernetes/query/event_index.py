@@ -36,8 +36,8 @@ class EventQuery:
 
     namespace: str = ""
     workload: str = ""
-    project: str = ""
-    kind: str = ""
+    projects: Sequence[str] = ()
+    kinds: Sequence[str] = ()
     since_s: float = 0.0
 
 
@@ -158,8 +158,8 @@ def matching_events(
         for each in events
         if query.namespace in ("", each[0].regarding.namespace)
         and query.workload in ("", each[1])
-        and query.project in ("", each[2])
-        and query.kind in ("", each[0].reason.lower())
+        and (not query.projects or each[2] in query.projects)
+        and (not query.kinds or each[0].reason.lower() in query.kinds)
     )
     found = [(stamp_s, each) for stamp_s, each in wanted if stamp_s >= query.since_s]
     first = nlargest(start + limit, found, key=lambda pair: (pair[0], event_number(pair[1][0], pair[0])))

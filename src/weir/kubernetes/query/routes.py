@@ -26,6 +26,7 @@ from weir.api.answers import (
     WorkloadPage,
     WorkloadRow,
 )
+from weir.api.comma_lists import comma_words
 from weir.kubernetes.query.access_review import AccessReviewer
 from weir.kubernetes.query.activity_states import ActivityStates
 from weir.kubernetes.query.cluster_answers import SchedulerAnswers
@@ -255,8 +256,8 @@ class QueryRoutes:
 
     async def _list_events(self, request: web.Request) -> Answer:
         namespace, since_s = await self._within(request)
-        workload, project, kind = (request.query.get(name, "") for name in ("workload", "project", "kind"))
-        query = EventQuery(namespace, workload, project, kind, since_s)
+        projects, kinds = (comma_words(request.query.get(name)) for name in ("project", "kind"))
+        query = EventQuery(namespace, request.query.get("workload", ""), projects, kinds, since_s)
         start, limit = page_bounds(request.query)
         stored = None if self._history is None else await self._history.events(query, start, limit)
         if stored is None:

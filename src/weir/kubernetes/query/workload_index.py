@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from weir.api.comma_lists import comma_words
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.object_numbers import number_of, workload_identity
@@ -83,13 +84,13 @@ class WorkloadQuery:
     """
 
     namespace: str = ""
-    project: str = ""
+    projects: Sequence[str] = ()
     statuses: frozenset[str] = frozenset()
-    type: str = ""
+    types: Sequence[str] = ()
     text: str = ""
     named: str = ""
     ended: bool = False
-    user: str = ""
+    users: Sequence[str] = ()
     since_s: float = 0.0
 
     @property
@@ -107,9 +108,9 @@ class WorkloadQuery:
         if status not in (self.statuses or LIVE) and not (self.ended and not self.statuses):
             return False
         return (
-            self.project in ("", spec.project)
-            and self.user in ("", spec.user)
-            and self.type in ("", spec.type or "train")
+            (not self.projects or spec.project in self.projects)
+            and (not self.users or spec.user in self.users)
+            and (not self.types or (spec.type or "train") in self.types)
             and self.text in workload.key
         )
 
@@ -209,11 +210,11 @@ def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:
     """Return the filter of a request. Unknown parameters are those of a newer command line."""
     return WorkloadQuery(
         namespace,
-        params.get("project", ""),
-        frozenset(word for word in params.get("status", "").split(",") if word),
-        params.get("type", ""),
+        comma_words(params.get("project")),
+        frozenset(comma_words(params.get("status"))),
+        comma_words(params.get("type")),
         params.get("q", ""),
         params.get("named", ""),
         params.get("all") == "true",
-        params.get("user", ""),
+        comma_words(params.get("user")),
     )

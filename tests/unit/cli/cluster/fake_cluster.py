@@ -11,7 +11,7 @@ from typing import Any, Self
 from aiohttp import web
 
 Object = dict[str, Any]
-LISTS = ("jobs", "notificationrules", "pods", "priorityclasses", "projects")
+LISTS = ("jobs", "notificationrules", "pods", "priorityclasses", "projects", "sweeps")
 QUERY = "/apis/query.weir.dev/v1"
 
 

@@ -202,9 +202,11 @@ def test_events_name_their_workloads() -> None:
     reported = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
     assert {(row.workload, row.pod) for row in rows} == reported
     assert {row.kind for row in rows} == {"waiting"}
-    of_workload = EventQuery("ns", "ns/job-a", "vision")
+    of_workload = EventQuery("ns", "ns/job-a", ["speech", "vision"])
     assert {row.pod for row in matching_events(events.all(), of_workload, 0, 100)[1]} == {"a-0-xyz", None}
-    assert not matching_events(events.all(), EventQuery("other"), 0, 100)[1]
+    for other in (EventQuery("other"), EventQuery(projects=["speech"]), EventQuery(kinds=["evicted"])):
+        assert not matching_events(events.all(), other, 0, 100)[1]
+    assert len(matching_events(events.all(), EventQuery(kinds=["evicted", "waiting"]), 0, 100)[1]) == 3
 
 
 def test_events_are_kept_for_six_hours_and_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +237,7 @@ def test_workloads_are_found_by_their_name_their_owner_and_what_they_are() -> No
 
     assert found() == []
     assert found(ended=True) == ["ns/job-a"]
-    assert found(statuses=frozenset(["succeeded"]), project="vision", type="train") == ["ns/job-a"]
+    assert found(statuses=frozenset(["succeeded"]), projects=["vision"], types=["train"]) == ["ns/job-a"]
     assert found(ended=True, named="a") == found(ended=True, named="job-a") == ["ns/job-a"]
     assert found(ended=True, named="b") == found(ended=True, namespace="other") == []
     by_name, by_owner = index.get("ns", "job-a"), index.get("ns", "a")

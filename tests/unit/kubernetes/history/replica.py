@@ -105,7 +105,7 @@ def stored(reader: ClusterHistoryReader) -> dict[str, str]:
 
 
 def kinds(reader: ClusterHistoryReader) -> list[str]:
-    filters = (ClusterEventFilter(), ClusterEventFilter(kind="pending"))
+    filters = (ClusterEventFilter(), ClusterEventFilter(kinds=["pending"]))
     return sorted(each.sentence for some in filters for each in reader.events(some, 0, 100).items)
 
 

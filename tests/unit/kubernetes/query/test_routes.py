@@ -218,6 +218,10 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         assert (status, page["kind"], page["total"], page["next"]) == (200, "WorkloadList", 3, "2")
         assert page["items"][0]["metadata"]["namespace"] == "ns"
         assert page["metadata"] == {"continue": "2"}, "kubectl follows it"
+        for words, count in (("type=train,build", 3), ("type=build", 0), ("project=vision,speech", 0)):
+            assert (await got(session, f"workloads?{words}"))[1]["total"] == count, words
+        for kinds, count in (("started", 3), ("evicted,started", 3), ("evicted", 0)):
+            assert (await got(session, f"events?kind={kinds}"))[1]["total"] == count, kinds
         newer = "workloads?status=of-a-newer-version&type=of-a-newer-version"
         assert (await got(session, newer))[1]["items"] == []
         assert {each["activity"]["state"] for each in page["items"]} == {"parked"}

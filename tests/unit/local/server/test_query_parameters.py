@@ -14,7 +14,7 @@ from .in_process_server import Standing
         ("workloads?limit=many", "limit: 'many' is not a whole number; write one such as 4"),
         ("workloads?all=perhaps", "all: 'perhaps' is neither true nor false; write true or false"),
         ("audit?outcome=odd", "outcome: 'odd' isn't known; write allowed, refused or failed"),
-        ("events?kind=" + "k" * 65, "is too long; write at most 64 characters"),
+        ("events?kind=" + "k" * 4097, "is too long; write at most 4096 characters"),
         (f"workloads?limit={'9' * 20}", "limit: 99999999999999999999 is too large; write at most 1000"),
         ("workloads/a/why?wait=1e99", "wait: 1e+99 is too large; write at most 10"),
         ("history?by=moon", "by: 'moon' isn't known; write "),
@@ -25,6 +25,19 @@ async def test_a_wrong_parameter_is_corrected(stands: Standing, query: str, mess
     assert answer.status_code == 422
     assert message in answer.json()["detail"]
     assert message in answer.json()["errors"][0]["message"]
+
+
+async def test_events_of_several_projects_and_kinds_are_found(stands: Standing) -> None:
+    for name in ("vision", "speech", "text"):
+        await stands.project(name, 1)
+
+    async def projects(query: str) -> set[str]:
+        return {event["project"] for event in (await stands.get(f"events?{query}"))["items"]}
+
+    await stands.until_true(lambda page: page["items"], "events?project=text&kind=queue")
+    assert await projects("project=vision,%20speech,nosuch&kind=queue") == {"vision", "speech"}
+    assert await projects("project=vision&kind=ended,queue") == {"vision"}
+    assert await projects("project=vision&kind=ended,scheduled") == set()
 
 
 @pytest.mark.parametrize("kind", ["project", "department"])

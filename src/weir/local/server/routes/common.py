@@ -7,6 +7,7 @@ from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from weir.api.answers import Problem, WorkloadRow
+from weir.api.comma_lists import comma_words
 from weir.local.server.array_view import ArrayView
 from weir.local.server.auth import person_of
 from weir.local.server.authorization import Person
@@ -58,18 +59,13 @@ def position(after: str | None) -> int | None:
     return int(after)
 
 
-def words(text: str | None) -> tuple[str, ...]:
-    """Split a comma-separated parameter."""
-    return tuple(dict.fromkeys(word.strip() for word in (text or "").split(",") if word.strip()))
-
-
 def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
     """Split a comma-separated parameter, and refuse unknown words.
 
     Raises:
         Refused: one isn't.
     """
-    found = words(text)
+    found = comma_words(text)
     for word in found:
         if word not in known:
             message = f"{name}: {word[:40]!r} isn't known; write some of {', '.join(known)}"

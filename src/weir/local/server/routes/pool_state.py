@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Response
 
 from weir import __version__
 from weir.api.answers import EventPage, PoolStatus
+from weir.api.comma_lists import comma_words
 from weir.local.server.authorization import Action, may, require
 from weir.local.server.event_log import event_row
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
@@ -46,8 +47,8 @@ async def events(
     pool: ThePool,
     who: Who,
     workload: Annotated[str | None, Query(max_length=253)] = None,
-    project: Annotated[str | None, Query(max_length=253)] = None,
-    kind: Annotated[str | None, Query(max_length=64)] = None,
+    project: Annotated[str | None, Query(max_length=4096, description="Projects, between commas.")] = None,
+    kind: Annotated[str | None, Query(max_length=4096, description="Kinds, between commas.")] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
@@ -57,9 +58,9 @@ async def events(
         pool.store.events.page,
         workload=workload if uid is None else None,
         uid=uid,
-        project=project,
-        projects=None if may(who, Action.ADMINISTER) else pool.created_at(who.scopes),
-        kind=kind,
+        projects=comma_words(project),
+        visible=None if may(who, Action.ADMINISTER) else pool.created_at(who.scopes),
+        kinds=comma_words(kind),
         after=position(after),
         limit=limit,
     )

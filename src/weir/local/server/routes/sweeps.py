@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from weir.api.comma_lists import comma_words
 from weir.api.sweep_submissions import SweepSubmission
 from weir.api.sweeps import SweepDeleted, SweepDetail, SweepPage, SweepRow
 from weir.local.server.audit_middleware import note
@@ -22,7 +23,6 @@ from weir.local.server.routes.common import (
     position,
     problems,
     takes,
-    words,
 )
 from weir.local.server.sweeps.deletion import delete_sweep
 from weir.local.server.sweeps.live_sweep import LiveSweep
@@ -42,7 +42,7 @@ async def list_sweeps(
     after: After = None,
 ) -> Response:
     """Sweeps of projects that one may see, newest first."""
-    at, projects = position(after), words(project)
+    at, projects = position(after), comma_words(project)
     heads = [
         each
         for each in await asyncio.to_thread(pool.store.sweeps.heads)

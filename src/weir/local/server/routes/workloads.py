@@ -16,6 +16,7 @@ from weir.api.answers import (
     WorkloadPage,
     WorkloadRow,
 )
+from weir.api.comma_lists import comma_words
 from weir.api.series import SeriesAnswer, SeriesRow
 from weir.api.submissions import ExtensionAsked, PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
@@ -40,7 +41,6 @@ from weir.local.server.routes.common import (
     position,
     problems,
     takes,
-    words,
 )
 from weir.local.server.series_store import REPORTED
 from weir.local.server.workload_logs import EVENT_STREAM, WorkloadLog, log_events, plain_text
@@ -76,7 +76,7 @@ async def list_workloads(
     """Workloads, newest first."""
     at = position(after)
     statuses, types = among("status", status, STATUSES), among("type", type, TYPES)
-    projects, users = words(project), words(user)
+    projects, users = comma_words(project), comma_words(user)
     if all or set(statuses) & {"succeeded", "failed", "stopped"}:
         wanted = WorkloadFilter(
             projects=projects or None,
