@@ -39,10 +39,19 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader closed the output; the interpreter must not write to it again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
+        return FAILED
+    except OSError as error:
+        _write_no_more()
+        named = "" if error.filename is None else f"{error.filename}: "
+        print(f"weir: {named}{error.strerror or error}.", file=sys.stderr)
         return FAILED
     return code
+
+
+def _write_no_more() -> None:
+    """Discard what the interpreter would write to the output again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _start_fast() -> None:

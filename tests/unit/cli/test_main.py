@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +119,16 @@ def test_help_fits(
     monkeypatch.setenv("COLUMNS", str(width))
     main([command, "--help"])
     assert all(len(line) <= width for line in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list", "--help"], ["completion", "bash"]])
+def test_an_output_on_a_full_disk_is_one_sentence(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "weir", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "weir: No space left on device.\n")

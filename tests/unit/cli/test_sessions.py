@@ -256,3 +256,15 @@ def test_a_container_that_ended_is_not_awaited(monkeypatch: pytest.MonkeyPatch) 
         first_process(leader(os.getpid(), ticks=1), awaited=True)  # its number is used again
     with pytest.raises(EntryRefused, match="its container is over"):
         first_process(leader(os.getpid()))
+
+
+def test_a_configuration_that_cant_be_written_names_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file" / "config"))
+    monkeypatch.setattr(ssh_config, "of", lambda _pool: "")
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/ssh")
+    pool = SimpleNamespace(address=SimpleNamespace(ssh="gpu1"))
+    with pytest.raises(EntryRefused, match=r"set XDG_CONFIG_HOME to .*, or use `weir shell dev`"):
+        commands._become_ssh(pool, SimpleNamespace(name="dev", image=None), "")  # type: ignore[arg-type]

@@ -107,8 +107,14 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
         if not command and sys.stdin.isatty() and (why := no_terminals()):
             raise EntryRefused(f"{why} sets it, and `weir shell {detail.name}` does without")
     host = ssh_files.host_alias(detail.name)
-    path = ssh_config.write(ssh_config.of(pool))
-    ssh_config.offer_inclusion(path)
+    try:
+        path = ssh_config.write(ssh_config.of(pool))
+        ssh_config.offer_inclusion(path)
+    except OSError as error:
+        raise EntryRefused(
+            f"{error.filename}: {error.strerror}: the configuration of ssh can't be written there; set "
+            f"XDG_CONFIG_HOME to another directory, or use `weir shell {detail.name}`"
+        ) from None
     sys.stdout.flush()
     words = [client, "-F", str(path), *([option] if option else ()), "--", host, *command]
     os.execv(client, words)  # noqa: S606 - what was asked for
