@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from weir.cli.connect import connect
 from weir.cli.number_options import whole_number
 from weir.cli.outputs import IndexOption
+from weir.cli.refused_options import named
 from weir.cli.terminal import plain, screen
 from weir.client.errors import Unreachable
 from weir.model.array_indices import index_name
@@ -63,7 +64,7 @@ def logs(
     """
     if index is not None:
         name = index_name(name, index)
-    with connect() as pool:
+    with connect() as pool, named(pod="--pod", start="--start"):
         _print(pool, name, follow=follow, pod=pod, start=start, tail=tail, raw=raw)
     return 0
 

@@ -17,6 +17,7 @@ from weir.cli.formatting import counted, number, sentence
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import NO_PROJECT, ProjectOption
 from weir.cli.pod_entry import EntryRefused
+from weir.cli.refused_options import named
 from weir.cli.submit import in_options
 from weir.cli.submit_options import (
     EnvironmentOptions,
@@ -126,7 +127,8 @@ def submit_session(
     if env:
         words["env"] = env
     try:
-        made = pool.submit(**words)
+        with named(name="NAME"):
+            made = pool.submit(**words)
     except Refused as refused:
         raise EntryRefused(in_options(str(refused)).rstrip("."), 2 if refused.is_ours else 1) from None
     gpus = f"{number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
