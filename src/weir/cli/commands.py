@@ -212,6 +212,9 @@ OTHER_NAMES = {
     **dict.fromkeys(("renice", "nice"), "priority"),
     **dict.fromkeys(("nvidia-smi", "gpus", "gpu"), "nodes"),
     **dict.fromkeys(("sacctmgr", "quota", "quotas", "projects"), "project"),
+    **dict.fromkeys(("member", "members"), "project members"),
+    **dict.fromkeys(("workload", "workloads"), "list"),
+    "notifications": "notify",
 }
 """Names of commands of other tools with a similar meaning, each with the command of Weir to try."""
 OTHER_OPTIONS = {
@@ -222,5 +225,7 @@ OTHER_OPTIONS = {
     **dict.fromkeys(("--chdir", "--cwd", "--workdir"), "--directory"),
     **dict.fromkeys(("--gres", "--gpus-per-node"), "--gpus"),
     **dict.fromkeys(("--starttime", "--start-time", "--newer-than"), "--since"),
+    **dict.fromkeys(("--state", "--states", "--running", "--pending", "--failed"), "--status"),
+    "--lines": "--tail",
 }
 """Options of other tools with a similar meaning, each with the option of Weir to try."""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,9 @@ from weir.cli.columns import GAP, Column
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, moment
 from weir.cli.list_filter import chosen, refuse_missing_project
+from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import LimitOption, OutputOption, ProjectOption, print_plain
+from weir.cli.past_time import since_time
 from weir.cli.terminal import Screen, cells, plain, screen, shortened, wrapped
 from weir.cli.watch import append, waited_out
 from weir.client.outage import ServerOutage
@@ -41,6 +44,7 @@ def events(
     *,
     project: ProjectOption = None,
     kind: str | None = None,
+    since: str | None = None,
     limit: LimitOption = _LIMIT,
     watch: Annotated[bool, Parameter(name=("--watch", "-w", "--follow", "-f"), negative=())] = False,
     output: OutputOption = "table",
@@ -55,18 +59,22 @@ def events(
         Only events of this project, or of several between commas.
     kind
         Only events of this kind, or of several between commas.
+    since
+        Only events since then: an age such as 2h or 3d, or a date such as 2026-11-01.
     limit
         Maximum number of events; 0 for all.
     watch
         Continue and print events as they happen.
     """
+    with option_mistakes():
+        wanted = _EventFilter(name, project, kind, None if since is None else since_time(since))
     with connect() as pool:
         if watch:
-            rows = _as_they_come(pool, name, project, kind, limit)
+            rows = _as_they_come(pool, wanted, limit)
             if output == "table":
                 return _print_each(rows, named=name is None)
             return append(rows, COLUMNS, output)
-        found, note = _last(pool, name, project, kind, limit)
+        found, note = _last(pool, wanted, limit)
         if not found:
             refuse_missing_project(pool, project)
     if note:
@@ -130,43 +138,51 @@ def _what(row: "EventRow") -> str:
     return bare[:1].upper() + bare[1:] if text.startswith(f"{name} ") else bare
 
 
-def _last(
-    pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
-) -> "tuple[list[EventRow], str | None]":
+@dataclass(frozen=True, slots=True)
+class _EventFilter:
+    """Filter of `weir events`."""
+
+    name: str | None = None
+    project: str | None = None
+    kind: str | None = None
+    since_s: float | None = None
+
+    def holds(self, row: "EventRow") -> bool:
+        """Return True if an event matches."""
+        return (
+            self.name in (None, row.workload)
+            and chosen(self.project, row.project)
+            and chosen(self.kind, row.kind)
+            and row.at_s >= (self.since_s or 0.0)
+        )
+
+
+def _last(pool: "Pool", wanted: _EventFilter, limit: int) -> "tuple[list[EventRow], str | None]":
     """Return the newest events, oldest first, and a note if some are missing."""
     rows: list[EventRow] = []
     after: str | None = None
     while True:
+        seen = len(rows)
         page = pool.events_page(
-            workload=name,
-            project=project,
-            kind=kind,
+            workload=wanted.name,
+            project=wanted.project,
+            kind=wanted.kind,
             limit=min(_PAGE, limit - len(rows)) if limit else _PAGE,
             after=after,
         )
-        rows += page.items
-        if page.next is None or not page.items or 0 < limit <= len(rows):
+        rows += [row for row in page.items if row.at_s >= (wanted.since_s or 0.0)]
+        is_older = len(rows) < seen + len(page.items)  # they come newest first
+        if page.next is None or not page.items or is_older or 0 < limit <= len(rows):
             return rows[::-1], page.note
         after = page.next
 
 
-def _as_they_come(
-    pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
-) -> "Iterator[EventRow]":
+def _as_they_come(pool: "Pool", wanted: _EventFilter, limit: int) -> "Iterator[EventRow]":
     from weir.api.answers import EventRow
     from weir.client.stream import Change
 
-    def wanted(row: object) -> bool:
-        return (
-            isinstance(row, EventRow)
-            and row.id > last
-            and name in (None, row.workload)
-            and chosen(project, row.project)
-            and chosen(kind, row.kind)
-        )
-
     def newest() -> "Sequence[EventRow]":
-        return _last(pool, name, project, kind, limit)[0]
+        return _last(pool, wanted, limit)[0]
 
     last, outage = 0, ServerOutage(report_outage)
     for number, change in enumerate(chain([Change("reset", None)], pool.stream())):
@@ -174,7 +190,7 @@ def _as_they_come(
         looks = change.kind == "reset" or number == 1
         missed = waited_out(newest, outage) if looks else [change.row]
         for row in missed:
-            if isinstance(row, EventRow) and wanted(row):
+            if isinstance(row, EventRow) and row.id > last and wanted.holds(row):
                 last = row.id
                 yield row
 

@@ -1,17 +1,63 @@
 """Choice of the workloads of a list, and their pages."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from weir.api.comma_lists import comma_words
 from weir.cli.option_mistakes import WrongOption
+from weir.cli.outputs import ProjectOption
+from weir.cli.past_time import since_time
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
     from weir.api.workload_list import WorkloadPage, WorkloadRow
     from weir.client.api import Pool
 
+LIVE = ("pending", "starting", "running", "stopping")
 _PAGE = 500
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    """Choice of the workloads of a list."""
+
+    project: ProjectOption = None
+    """Only workloads of this project, or of several between commas."""
+    all_: Annotated[bool, Parameter(name=("--all", "-A"), negative=())] = False
+    """Include workloads that are over."""
+    status: Annotated[Sequence[str], Parameter(negative=())] = ()
+    """Only workloads with this status. Repeat it for several ones."""
+    type_: Annotated[str | None, Parameter(name="--type")] = None
+    """Only workloads of this type: train, build or inference."""
+    user: Annotated[str | None, Parameter(name=("--user", "-u"))] = None
+    """Only workloads of this person."""
+    me: Annotated[bool, Parameter(negative=())] = False
+    """Only your own workloads."""
+    search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None
+    """Only workloads with this text in their name."""
+    since: str | None = None
+    """Only workloads submitted since then: an age such as 2h or 3d, or a date such as 2026-11-01."""
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """Return the statuses, which may be between commas."""
+        return comma_words(",".join(self.status))
+
+    def filter(self) -> "ListFilter":
+        """Return the filter, without the person of --me.
+
+        Raises:
+            ValueError: --since is no time, or two options contradict each other.
+        """
+        if self.me and self.user is not None:
+            raise ValueError("--me and --user contradict each other: leave one out")
+        since_s = None if self.since is None else since_time(self.since)
+        ended = self.all_ or any(word not in LIVE for word in self.statuses)
+        return ListFilter(self.project, self.statuses, self.type_, self.user, self.search, ended, since_s)
 
 
 @dataclass(frozen=True, slots=True)

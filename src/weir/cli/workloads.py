@@ -3,7 +3,8 @@
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,19 +14,17 @@ from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
-from weir.cli.list_filter import ListFilter, refuse_missing_project
+from weir.cli.list_filter import ListFilter, ListOptions, refuse_missing_project
 from weir.cli.list_order import Order, ordered, summary
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import (
     DocumentedOutput,
     LimitOption,
     Output,
-    ProjectOption,
     WatchOption,
     print_plain,
     show,
 )
-from weir.cli.past_time import since_time
 from weir.cli.refused_options import named
 from weir.cli.start_conditions import condition_lines
 from weir.cli.sweep_lines import with_parked_together
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadDetail, WorkloadPage, WorkloadRow
     from weir.client.api import Pool
 
-LIVE = ("pending", "starting", "running", "stopping")
 _LIMIT, _EVENTS = 100, 20
+_ALL = ListOptions()
 
 
 def list_(
@@ -48,14 +47,8 @@ def list_(
     /,
     *,
     indices: Annotated[bool, Parameter(negative=())] = False,
-    project: ProjectOption = None,
-    all_: Annotated[bool, Parameter(name=("--all", "-A"), negative=())] = False,
-    status: Annotated[Sequence[str], Parameter(negative=())] = (),
-    type_: Annotated[str | None, Parameter(name="--type")] = None,
-    user: str | None = None,
-    search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None,
+    options: ListOptions = _ALL,
     sort: Order = "status",
-    since_: Annotated[str | None, Parameter(name="--since")] = None,
     limit: LimitOption = _LIMIT,
     watch: WatchOption = False,
     output: DocumentedOutput = "table",
@@ -68,22 +61,8 @@ def list_(
         An array whose --indices are listed.
     indices
         List the indices of an array, which is one line otherwise.
-    project
-        Only workloads of this project, or of several between commas.
-    all_
-        Include workloads that are over.
-    status
-        Only workloads with this status. Repeat it for several ones.
-    type_
-        Only workloads of this type: train, build or inference.
-    user
-        Only workloads of this person.
-    search
-        Only workloads with this text in their name.
     sort
         Order: status (running first, each newest first), age (newest first), name, gpus or priority.
-    since_
-        Only workloads submitted since then: an age such as 2h or 3d, or a date such as 2026-11-01.
     limit
         Maximum number of workloads, the newest; 0 for all.
     watch
@@ -91,20 +70,21 @@ def list_(
     output
         table, wide (more columns), json or yaml.
     """
-    words = [word for each in status for word in each.split(",") if word]
     if indices or name is not None:
         from weir.cli.index_list import list_indices
 
-        return list_indices(name, words, limit, output, indices=indices)
-    ended = all_ or any(word not in LIVE for word in words)
+        return list_indices(name, options.statuses, limit, output, indices=indices)
     with option_mistakes():
-        since_s = None if since_ is None else since_time(since_)
-    list_filter = ListFilter(project, tuple(words), type_, user, search, ended, since_s)
-    return _list(list_filter, sort, limit, output, watch=watch)
+        list_filter = options.filter()
+    return _list(list_filter, options, sort, limit, output, watch=watch)
 
 
-def _list(list_filter: ListFilter, sort: Order, limit: int, output: Output, *, watch: bool) -> int:
+def _list(
+    list_filter: ListFilter, options: ListOptions, sort: Order, limit: int, output: Output, *, watch: bool
+) -> int:
     with connect() as pool, named(status="--status", type="--type"):
+        if options.me:
+            list_filter = replace(list_filter, user=pool.whoami().user)
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output))
         if watch:

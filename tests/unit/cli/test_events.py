@@ -1,7 +1,13 @@
 """Lines of events: each happening once, in the order of time."""
 
+import time
+
+import pytest
+from tests.unit.client.fake import Fake, page
+
 from weir.api.answers import EventRow
 from weir.cli.events import event_lines
+from weir.cli.main import main
 from weir.cli.terminal import Screen
 
 T0 = 1_769_860_800.0
@@ -45,3 +51,16 @@ def test_events_of_no_workload_are_all_there() -> None:
         [row(0, "the policy has changed", None), row(1, "the policy has changed", None)], PLAIN
     )
     assert len(lines) == 3
+
+
+def test_events_since_a_time_are_those_after_it(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = time.time()
+    found = [
+        row(now_s - T0 - age, f"happened {age}").model_dump(mode="json") for age in (60, 600, 7200, 9000)
+    ]
+    fake.on("GET", "/events", {**page(*found), "next": "1"})
+    assert main(["events", "--since", "1h", "--limit", "0"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:]] == ["600", "60"]
+    assert len(fake.asked) == 1, "older pages aren't read"
+    assert main(["events", "--since", "2999-01-01"]) == 2
+    assert "--since '2999-01-01' is in the future" in capsys.readouterr().err

@@ -71,6 +71,7 @@ def test_every_number_is_read_as_it_is_written() -> None:
             "Unknown option: --time. Did you mean --max-runtime? See weir schedule add --help.",
         ),
         ("list --account a", "Unknown option: --account. Did you mean --project? See weir list --help."),
+        ("list --failed", "Unknown option: --failed. Did you mean --status? See weir list --help."),
         ("nodes --account a", "Unknown option: --account. See weir nodes --help."),
         ("notify test", "ID is missing. See weir notify test --help."),
         ("top --bogus", "Unknown option: --bogus. See weir top --help."),

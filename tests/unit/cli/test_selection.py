@@ -216,6 +216,12 @@ def test_list_is_ordered_and_summed_up(fake: Fake, capsys: pytest.CaptureFixture
         assert main(["list", *words]) == 0
         printed = capsys.readouterr()
         assert [line.split()[0] for line in printed.out.splitlines()[1:]] == names, words
+    fake.on("GET", "/whoami", {"user": "mia", "signed_in_by": "socket", "is_admin": False})
+    for words in (["--me"], ["-u", "mia"]):
+        assert main(["list", *words]) == 0
+        assert fake.asked[-1].query["user"] == "mia"
+    assert main(["list", "--me", "--user", "mia"]) == 2
+    assert "--me and --user contradict each other" in capsys.readouterr().err
     assert main(["list"]) == 0
     assert "2 running, 1 pending." in capsys.readouterr().err
     assert main(["list", "--since", "soon"]) == 2

@@ -13,7 +13,7 @@ from weir.api.workload_list import WorkloadRow
 from weir.cli import watch
 from weir.cli.columns import Column, Lines, table
 from weir.cli.completion import complete
-from weir.cli.events import _as_they_come
+from weir.cli.events import _as_they_come, _EventFilter
 from weir.cli.main import main
 from weir.cli.terminal import Screen, cells, shortened
 from weir.client.api import Pool
@@ -142,7 +142,7 @@ def test_watched_events_are_those_of_the_projects_and_kinds(fake: Fake) -> None:
     fake.on("GET", "/events", page(first))
     fake.on("GET", "/stream", Said(pieces=("retry: 1\n\n", *pieces), content="text/event-stream"))
     with Pool() as pool:
-        rows = islice(_as_they_come(pool, None, "vision,speech", "ended,evicted", 10), 3)
+        rows = islice(_as_they_come(pool, _EventFilter(project="vision,speech", kind="ended,evicted"), 10), 3)
         assert [row.id for row in rows] == [1, 2, 5]
 
 
