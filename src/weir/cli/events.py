@@ -82,7 +82,8 @@ def events(
     if output in ("json", "yaml"):
         print_plain([row.model_dump(mode="json") for row in found], output)
     elif not found:
-        of = f" of kind {kind}: `weir events --output wide` shows which there are" if kind else " yet"
+        of = " yet" if since is None else " since then"
+        of = f" of kind {kind}: `weir events --output wide` shows which there are" if kind else of
         print(f"Nothing happened{of}.", file=sys.stderr)
     elif output == "wide":
         append(found, COLUMNS, output)

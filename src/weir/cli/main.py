@@ -50,7 +50,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _write_no_more() -> None:
-    """Discard what the interpreter would write to the output again at exit."""
+    """Discard the rest of the output: the interpreter would write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

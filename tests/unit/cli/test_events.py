@@ -62,5 +62,7 @@ def test_events_since_a_time_are_those_after_it(fake: Fake, capsys: pytest.Captu
     assert main(["events", "--since", "1h", "--limit", "0"]) == 0
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:]] == ["600", "60"]
     assert len(fake.asked) == 1, "older pages aren't read"
+    assert main(["events", "--since", "10s"]) == 0
+    assert "Nothing happened since then." in capsys.readouterr().err
     assert main(["events", "--since", "2999-01-01"]) == 2
     assert "--since '2999-01-01' is in the future" in capsys.readouterr().err
