@@ -6,7 +6,7 @@ _AT_START = r"(?:(?<=^)|(?<=; ))"
 _QUEUE_FIELD = re.compile(
     rf"{_AT_START}(quota|limit|weight|defaults|person_limits|person_limits_of|max_priority_of|times)"
     r"\.([^: ]+)(?=: )"
-    rf"|{_AT_START}(max_priority|priority|department|parent|namespaces)(?=: )"
+    rf"|{_AT_START}(max_priority|priority|department|parent|namespaces|quota|limit|weight)(?=: )"
 )
 _SWEEP_FIELD = re.compile(
     rf"{_AT_START}(?:params\.([^: ]+)|(rungs)(?:\[\d+\])?"

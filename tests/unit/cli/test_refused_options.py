@@ -13,6 +13,7 @@ from weir.cli.main import main
     [
         ("--gpus 1e99", "quota.gpu", "--gpus"),
         ("--quota gpu=1e99", "quota.gpu", "--quota gpu"),
+        ("--quota gpus=4", "quota", "--quota"),
         ("--quota gpu.A_1=x", "quota.gpu.A_1", "--quota gpu.A_1"),
         ("--limit cpu=x", "limit.cpu", "--limit cpu"),
         ("--weight gpu=-1", "weight.gpu", "--weight gpu"),
