@@ -44,13 +44,16 @@ def gathered(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def words_of(command: Any) -> Any:
-    """Return the words of a command that is one text, by the rules of a shell; anything else as it is.
+    """Return the words of a command that is one text, by the rules of a shell; a list as it is.
 
     Raises:
-        ValueError: the text can't be split, or only a shell can run it.
+        ValueError: it is neither, the text can't be split, or only a shell can run it.
     """
-    if not isinstance(command, str):
+    if isinstance(command, list | tuple):
         return command
+    if not isinstance(command, str):
+        right = "write a text in quotes, or [python, train.py]"
+        raise ValueError(f"is neither a text nor a list: {right}")  # noqa: TRY004 - what pydantic takes
     shown = command if len(command) <= _SHOWN_MOST else f"{command[:_SHOWN_MOST]}..."
     try:
         words = shlex.split(command)

@@ -62,12 +62,12 @@ def put(
     if above is not None:
         fields["department" if kind == "project" else "parent"] = above
     if not new and not fields:
-        print(
-            f"weir: nothing to change: write an option, as in `weir {kind} set {name} --gpus 4`.",
-            file=sys.stderr,
-        )
-        return 2
-    with connect() as pool, named(name="NAME"), queue_options(gpus=quota.gpus is not None):
+        raise WrongOption(f"nothing to change: write an option, as in `weir {kind} set {name} --gpus 4`")
+    with (
+        connect() as pool,
+        named(name="NAME"),
+        refusals_in(partial(queue_options, gpus=quota.gpus is not None)),
+    ):
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )

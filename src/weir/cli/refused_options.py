@@ -1,6 +1,9 @@
 """Refusals of a pool with options in place of fields: `--person-limit gpus` for `person_limits.gpus`."""
 
 import re
+from contextlib import AbstractContextManager
+
+from weir.cli.option_mistakes import refusals_in
 
 _AT_START = r"(?:(?<=^)|(?<=; ))"
 _QUEUE_FIELD = re.compile(
@@ -22,28 +25,14 @@ _OPTIONS = {
 }
 
 
-@contextmanager
-def named(**words: str) -> Iterator[None]:
-    """Name fields in a refusal as the command line does: `named(priority="PRIORITY", cron="--cron")`.
-
-    Raises:
-        Refused: the pool refuses the request.
-    """
-    try:
-        yield
-    except Refused as refused:
-        fields = rf"{_AT_START}({'|'.join(words)})(?=: )"
-        refused.args = (re.sub(fields, lambda found: words[found[1]], str(refused)),)
-        raise
+def named(**words: str) -> AbstractContextManager[None]:
+    """Return a context that names fields in a refusal as the command line does: `named(cron="--cron")`."""
+    fields = rf"{_AT_START}({'|'.join(words)})(?=: )"
+    return refusals_in(lambda text: re.sub(fields, lambda found: words[found[1]], text))
 
 
-@contextmanager
-def queue_options(*, gpus: bool) -> Iterator[None]:
-    """Name the options of a project or department in a refusal; `gpus`: --gpus was given for its quota.
-
-    Raises:
-        Refused: the pool refuses the request.
-    """
+def queue_options(text: str, *, gpus: bool) -> str:
+    """Return a refusal with the options of a project or department; `gpus`: --gpus set its quota."""
 
     def option(found: re.Match[str]) -> str:
         field, key, alone = found.groups()

@@ -10,6 +10,7 @@ from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.list_filter import chosen, refuse_missing_project
+from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.refused_options import named
 from weir.cli.submit import in_options

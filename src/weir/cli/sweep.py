@@ -13,6 +13,7 @@ from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, moment, sentence, since
 from weir.cli.list_filter import refuse_missing_project
+from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
 from weir.cli.refused_options import sweep_options
 from weir.cli.submit import in_options

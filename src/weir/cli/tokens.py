@@ -69,8 +69,7 @@ def create(
         token (its text alone), json or yaml.
     """
     if not admin and not project:
-        print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
-        return 2
+        raise WrongOption("no project is named: write -p PROJECT, or --admin for all of them")
     with connect() as pool, named(user="USER"):
         made = pool.make_token(
             user, role="admin" if admin else role, projects=project, label=label, expires=expires

@@ -102,7 +102,7 @@ class ClusterHistoryReader:
     # Events
 
     def events(self, wanted: ClusterEventFilter, start: int, limit: int) -> RecordPage[EventRow]:
-        """Return events from `start` on, newest first; new reasons only if they are asked for by kind."""
+        """Return events from `start` on, newest first. Changes of reasons are left out unless selected."""
         where = _among(
             (_events.namespace, (wanted.namespace,)),
             (_events.workload, (wanted.workload,)),
@@ -111,7 +111,7 @@ class ClusterHistoryReader:
         )
         if wanted.since_s:
             where.append(_events.at_s >= wanted.since_s)
-        if not wanted.kinds:  # Weir's Events have the same reasons, unless they were too many
+        if not wanted.kinds:  # Weir's own events already state most reasons
             where.append(_events.kind != PENDING)
         query = select(cluster_events).where(*where).order_by(_events.at_s.desc(), _events.id.desc())
         count = select(func.count()).select_from(cluster_events).where(*where)

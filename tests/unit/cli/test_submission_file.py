@@ -47,6 +47,10 @@ def test_a_file_may_be_short(
             "command: a 'b\n",
             "2: command: \"a 'b\" has a quote that isn't closed; write the other quote, or a list",
         ),
+        (
+            "command: true\n",
+            "2: command: is neither a text nor a list; write a text in quotes, or [python, train.py]",
+        ),
         ("command: [a]\ngpus: 1.5\n", "3: gpus: 1.5 is neither whole devices nor a share of one"),
         ("gpus: 1\npods: [{gpus: 2}]\n", "has gpus at its top and under pods; write it once"),
         ("gpus: 1\npods: [{gpus: 2}, {}]\n", "has gpus at its top and several groups under pods"),

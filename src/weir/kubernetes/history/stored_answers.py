@@ -121,7 +121,7 @@ class StoredAnswers:
     async def events(
         self, query: EventQuery, start: int, limit: int
     ) -> tuple[int, Sequence[EventRow]] | None:
-        """Return the number of wanted events, and a page of them, newest first."""
+        """Return the number of selected events, and a page of them, newest first."""
         wanted = ClusterEventFilter(
             query.namespace, query.workload, query.projects, query.kinds, query.since_s
         )
