@@ -47,7 +47,7 @@ class MoveBounds:
         self._over_quota: Bools | None = None
 
     def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
-        """Return True if moves within the budget could free enough, given places for all that moves."""
+        """Return True if moves within the budget could free enough, assuming places for all of them."""
         found = self._suffice.get(moves)
         if found is None:
             found = self._suffice[moves] = self._searches_all or self._could_free(job, lacks, moves)

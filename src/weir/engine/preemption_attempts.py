@@ -38,7 +38,7 @@ class PreemptionAttempts:
         self._bounds = bounds
         self._eligibility = eligibility
         self._domains = DomainClearing(context)
-        # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
+        # Requests that moves failed for since capacity was last freed; True if only a checkpoint could help
         self._failed_moves: dict[MoveRequest, bool] = {}
 
     def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:

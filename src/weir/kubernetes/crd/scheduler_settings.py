@@ -41,8 +41,8 @@ class SharedNodeRules(Entry):
     """Nodes that Weir may set aside for shares by itself."""
 
     max: Annotated[int, Field(ge=0, le=SHARED_NODES_MAX)] = 0  # 0: only people set nodes aside
-    wait: Term = 60.0  # shares wait for so long before a node is set aside
-    idle: Term = 600.0  # a node has no share for so long before it is taken back
+    wait: Term = 60.0  # wait of pending shares before a node is set aside
+    idle: Term = 600.0  # time without shares before a node is given back
 
 
 class WrittenWithoutProject(Entry):
@@ -81,7 +81,7 @@ class SchedulerSettings:
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None
     devices: DeviceResources = field(default_factory=DeviceResources)
-    overcommit_grace_s: float = GRACE_S  # before pods stop on a node with too many devices in use
+    overcommit_grace_s: float = GRACE_S  # time before pods of an over-committed node are evicted
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)
     without_project: WithoutProject = IGNORE
     scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too

@@ -57,7 +57,7 @@ def access(
         cluster_binding(f"{NAME}-kinds", account),
         cluster_role(_IN_NAMESPACES, *_rules_in_namespaces(kinds)),
         *_bound_where_managed(_IN_NAMESPACES, account, managed),
-        # a budget protects what is borrowed for a while; without this role for good
+        # without this role, a budget protects work over quota for ever, instead of for a while
         cluster_role(_DELETE_PODS, may("delete", "", "pods")),
         *_bound_where_managed(_DELETE_PODS, account, managed),
         *([] if managed.are_all else _events_of_cluster(account)),

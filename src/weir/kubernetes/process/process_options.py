@@ -24,6 +24,6 @@ class ProcessOptions:
     managed: ManagedNamespaces = ALL  # namespaces in which Weir writes objects
     elects: bool = True
     settings: SchedulerSettings = field(default_factory=SchedulerSettings)  # without a `SchedulerConfig`
-    opening: "ServingOptions | None" = None  # where webhooks, health and metrics are answered
-    history: "HistoryOptions | None" = None  # the database of what the API server forgets
+    opening: "ServingOptions | None" = None  # addresses of webhooks, health and metrics
+    history: "HistoryOptions | None" = None  # database for the history
     notifications: "NotificationSettings | None" = None  # mail server and allowed webhooks

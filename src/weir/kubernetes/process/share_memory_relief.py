@@ -50,7 +50,7 @@ class ShareMemoryController:
     def _evict(self, plan: Plan, cluster: Cluster, excesses: list[Placed]) -> None:
         gone = {each.pod for each in plan.evictions}
         for key, excess in excesses:
-            # Each report leads to another look: only one that came after the grace shows that it still is so.
+            # Reports repeat: only a report after the grace shows that the excess still exists.
             if not excess.endangers or key in gone or excess.lasted_s < self.rules.grace:
                 continue
             job = cluster.jobs.get(key.workload)

@@ -15,7 +15,7 @@ class NamespaceAges:
         self._created_s: dict[str, float] = {}
 
     def see(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Take in namespaces that are there or gone."""
+        """Process new and deleted namespaces."""
         keep(changes, self._created_s, lambda each: at_s(each.metadata.creation_timestamp) or 0.0)
 
     def began_s(self, namespace: str) -> float:

@@ -47,27 +47,27 @@ class TrackedPod:
     created_s: float
     phase: str = "Pending"
     ready: bool = False
-    over: str = ""  # how it ended, once it has
+    over: str = ""  # outcome, after its end
     deleting: bool = False
-    bound: bool = False  # by the API
-    assumed: bool = False  # bound by Weir, and not yet by the API
-    evicted: bool = False  # we have asked for it
-    suspends: bool = False  # a suspension of its owner was to stop it, or can't: it is evicted
+    bound: bool = False  # True: bound at the API server
+    assumed: bool = False  # True: bound by Weir, not yet confirmed
+    evicted: bool = False  # True: Weir has requested the eviction
+    suspends: bool = False  # True: its owner is suspended to stop it; if that fails, it is evicted
     node: str = ""
     devices: tuple[int, ...] = ()
-    claimed: PodAllocation | None = None  # by its annotations, when it was first seen bound
-    settled: bool = False  # its devices and its start hold
-    guessed: bool = False  # its devices were settled while those of its claims were unknown: not recorded
-    origin: AllocationOrigin | None = None  # of its devices
-    unreadable: str = ""  # why it can't be read
+    claimed: PodAllocation | None = None  # from its annotations, when first seen bound
+    settled: bool = False  # True: devices and start are final
+    guessed: bool = False  # True: its claimed devices were unknown when it was settled; not recorded
+    origin: AllocationOrigin | None = None  # source of its devices
+    unreadable: str = ""  # reason why it can't be read
     start: int = 0
-    written_start: int = 0  # the start written with its binding; control may know it by another since
+    written_start: int = 0  # start number written at the binding; control may use another one since
     at_s: float = 0.0
-    reported_start: int = 0  # the start that control takes to be alive
+    reported_start: int = 0  # start number that control regards as running
     reported_stopping: bool = False
-    doubted_s: float = 0.0  # when an unknown binding counts as failed
-    back_s: float = 0.0  # how long it was kept back last, and until when
-    back_at_s: float = 0.0
+    doubted_s: float = 0.0  # time at which an unconfirmed binding counts as failed
+    back_s: float = 0.0  # length of the last pause before a retry
+    back_at_s: float = 0.0  # end of that pause; 0 without one
     info: PodInfo | None = None
     gang: "Gang | None" = None
     group: int = -1
@@ -115,55 +115,54 @@ class Gang:
     object_name: str = field(init=False)
     name: str = field(init=False)  # of its namespace and its object
     groups: list[PodGroupSlots] = field(default_factory=list)
-    head: PodInfo | None = None  # of any of its pods, for the annotations of the workload
-    succeeded: dict[str, str] = field(
-        default_factory=dict
-    )  # pods that are done and still there, and their roles
+    head: PodInfo | None = None  # info of one of its pods, for annotations of the workload
+    succeeded: dict[str, str] = field(default_factory=dict)  # roles of succeeded pods that still exist
     project: str | None = None
-    priority_most: int | None = None  # as its project says
-    gpu_quota_milli: int | None = None  # of its project; None without one
-    uses: str | None = None  # the project that stays while this one isn't over
-    refusal: str = ""  # why it can't be scheduled at all
-    granted: bool = False  # what it holds was let run as non-preemptible
-    overrun: bool = False  # it isn't, and passes the quota of its project
-    self_bound: bool = False  # some of its pods bound themselves
-    quarantined: str = ""  # why it is left out until it is gone: a fault of ours that it leads to
-    topology: TopologyRequest | None = None  # as asked for, if there is one
-    newer: bool = False  # another one of its name has taken its place
-    counted: str | None = None  # the project it counts for among those in use
-    members: ForeignMembers = NO_MEMBERS  # those that other schedulers place
-    whole: int = 1  # minimum of pods, of all schedulers
-    needed: int = 1  # of these, pods that Weir places
-    count: int = 0  # of its pods that are there
-    adopted: bool = False  # no pod of it was seen: its object says what it is
+    priority_most: int | None = None  # limit of its project
+    gpu_quota_milli: int | None = None  # quota of its project; None without one
+    uses: str | None = None  # project that can't be deleted before it ends
+    refusal: str = ""  # reason why it can't be scheduled
+    granted: bool = False  # True: its pods were admitted as non-preemptible
+    overrun: bool = False  # True: not admitted, and above the quota of its project
+    self_bound: bool = False  # True: some pods set their own node
+    quarantined: str = ""  # fault of Weir because of which it is left out until it is deleted
+    topology: TopologyRequest | None = None  # requested topology
+    newer: bool = False  # True: a newer gang has its name
+    counted: str | None = None  # project for which it is counted among the workloads in control
+    members: ForeignMembers = NO_MEMBERS  # pods that other schedulers place
+    whole: int = 1  # minimum of pods over all schedulers
+    needed: int = 1  # the part of it that Weir places
+    count: int = 0  # number of existing pods
+    adopted: bool = False  # True: known from its object only, no pod was seen
     empty_since_s: float | None = None
     backoff: JobBackoff = field(default_factory=JobBackoff)
     restart: OwnerRestart = field(default_factory=OwnerRestart)
-    awaits: str = ""  # while it has no pods: when its controller makes them, in a sentence
-    left: bool = False  # its pods are gone, and no more will come
-    last_over: str = ""  # how its last pod ended
+    awaits: str = ""  # sentence: when its controller will create pods, while it has none
+    left: bool = False  # True: its pods are gone, and no more will come
+    last_over: str = ""  # outcome of its last pod
     starts: int = 0
-    exited: int = 0  # the last start that control was told the end of
+    exited: int = 0  # last start whose end was reported to control
     life: WorkloadProgress = field(default_factory=WorkloadProgress)
     status_reported: bool = False
     nomination: Nominated | None = None
     nomination_reported: bool = False
     protected: bool = False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
     protected_since_s: float = 0.0
-    lapsed: bool = False  # its budgets protect what it holds over quota no more
-    job_report: ReportedTimes = NO_REPORT  # by its pods, as its object says
+    lapsed: bool = False  # True: its budgets no longer protect its devices over quota
+    job_report: ReportedTimes = NO_REPORT  # report of its pods, from its object
     checkpointed_s: float = 0.0
     idle: IdleState = field(default_factory=IdleState)
-    short_since_s: float = 0.0  # since when it has fewer places than it needs, as its object says
-    restart_s: float | None = None  # stated cost of a stop in device seconds, of trials of a sweep
-    time_to_gpu_s: float | None = None  # of the last replica of a service
-    verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
-    ending: EndWorkload | None = None  # how it ended
+    # Time since which fewer pods than its minimum have a node, from its object
+    short_since_s: float = 0.0
+    restart_s: float | None = None  # stated cost of a stop in device seconds, for trials of a sweep
+    time_to_gpu_s: float | None = None  # for the last replica of a service
+    verdict: WorkloadOutcome | None = None  # set when control has ended it
+    ending: EndWorkload | None = None  # effect that ended it
     reported: Workload | None = None
     reported_absent: frozenset[PodKey] = frozenset()
     reported_gate: str | None = None
     reported_start_gates: dict[Gate, GateChanged] = field(default_factory=dict)
-    met_conditions: set[Dependency] = field(default_factory=set)  # for its first start
+    met_conditions: set[Dependency] = field(default_factory=set)  # met conditions of its first start
     exit_facts: list[Fact] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ class JobBackoff:
     """The pods of one Job that failed or were evicted since one of them succeeded."""
 
     lost: int = 0
-    stopped: int = 0  # of them, those that were evicted or deleted
+    stopped: int = 0  # the part of `lost` that was evicted or deleted
     last_s: float = 0.0
 
     def lose(self, now_s: float, *, over: str, bound: bool, stopping: bool) -> None:

@@ -68,11 +68,11 @@ class NodeUse:
     """Node and the pods on it."""
 
     base: Node | None = None  # the node without pods; None: it doesn't exist
-    shared: SharedNode | None = None  # its label and taint for shares, where it has either
+    shared: SharedNode | None = None  # its label and taint for shares, if any
     unschedulable: bool = False
-    limits: dict[str, int] = field(default_factory=dict)  # of volumes by their driver, as resources
+    limits: dict[str, int] = field(default_factory=dict)  # limits of volumes by driver, as resources
     foreign: dict[str, ForeignUsage] = field(default_factory=dict)
-    numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the devices others hold
+    numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)  # assumed devices of foreign pods
     ours: dict[str, PodUsage] = field(default_factory=dict)
     reported: Node | None = None
 

@@ -42,11 +42,11 @@ class OwnerChain:
 
     uids: tuple[str, ...] = ()
     pod_owners: Sequence[TrackedOwner] = ()
-    missing: OwnerReference | None = None  # the first one that ought to be there and isn't
-    absent: OwnerReference | None = None  # the topmost one, if it isn't there
-    stated: StatedOwner | None = None  # the topmost one as the pods state it, if one is missing
-    telling: Sequence[str] = ()  # the labels of pods that the table of kinds reads below these
-    readings: dict[tuple[object, ...], Any] = field(default_factory=dict)  # of the pods below, read as one
+    missing: OwnerReference | None = None  # the first owner that should exist and wasn't found
+    absent: OwnerReference | None = None  # the topmost owner, if it doesn't exist
+    stated: StatedOwner | None = None  # the topmost owner in the pods' references, if one is missing
+    telling: Sequence[str] = ()  # pod labels that the table of kinds reads for these owners
+    readings: dict[tuple[object, ...], Any] = field(default_factory=dict)  # cached translations of its pods
     _annotations: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = field(
         default_factory=dict
     )

@@ -42,8 +42,8 @@ class QuotaObjects:
         self._sound: dict[Key, QueueObject] = {}  # last usable version of each object
         self.generations: dict[Key, int] = {}
         self.metadata: dict[Key, FinalizedMetadata] = {}
-        self.version = 0  # how often an object was seen
-        self.changes = 0  # how often one asked for something else, or began to leave
+        self.version = 0  # number of changes of objects, also of those that request nothing else
+        self.changes = 0  # number of changed requests and deletions
         self.tree = QueueTree()
         self.topologies: tuple[Topology, ...] = ()
         self._label_topologies: tuple[Topology, ...] = ()  # topologies of node labels in pod groups

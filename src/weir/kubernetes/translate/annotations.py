@@ -257,7 +257,7 @@ def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, t
     """
     annotations, mistakes = read_one(pod)
     if annotations.user and pod.controller is not None:
-        annotations = replace(annotations, user=None)  # anyone may write a template of pods
+        annotations = replace(annotations, user=None)  # not trusted: anyone can write a pod template
     sentences = dict.fromkeys(mistakes)
     for owner in owners:
         above, wrong = read_one(owner)

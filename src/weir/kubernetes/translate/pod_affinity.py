@@ -274,7 +274,7 @@ def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
     """Yield the rules of a pod, each with the label set it counts."""
     affinity = pod.spec.affinity
     if affinity is not None and affinity.pod_affinity is not None:
-        # Kubernetes counts those pods that all required terms match
+        # As in Kubernetes, a pod counts if it matches all required terms
         required = affinity.pod_affinity.required
         mark = _mark(_crowd(term, pod) for term in required)
         for term in required:

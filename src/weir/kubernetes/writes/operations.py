@@ -142,7 +142,7 @@ class _OfPath:
 
     @property
     def urgency(self) -> Urgency:
-        """Return the order in which it is sent."""
+        """Return its urgency."""
         return Urgency.OBJECTS
 
 
@@ -178,7 +178,7 @@ class PatchStatus(_OfPath):
 
     @property
     def urgency(self) -> Urgency:
-        """Return the order in which it is sent."""
+        """Return its urgency."""
         return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
 
 
@@ -222,7 +222,7 @@ class SuspendOwner(_OfPath):
 
     @property
     def urgency(self) -> Urgency:
-        """Return the order in which it is sent: it stops pods."""
+        """Return its urgency: it stops pods."""
         return Urgency.PODS
 
 

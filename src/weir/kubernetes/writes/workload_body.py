@@ -54,20 +54,21 @@ NO_LIFE = WorkloadProgress()
 class WrittenStatus:
     """Status of one workload as last written."""
 
-    spec: str = ""  # what was written, as a digest
-    counts: tuple[int, ...] = ()  # of it, the pods of each group
+    spec: str = ""  # digest of the written spec
+    counts: tuple[int, ...] = ()  # pods of each group in it
     found: str = ""  # digest of another owner's annotation
-    missing_s: float | None = None  # since when its object is gone that was there
+    missing_s: float | None = None  # time since which its object is missing
     status: bytes = b""
-    status_s: float = float("-inf")  # when that was written
+    status_s: float = float("-inf")  # time of the last written status
     life: WorkloadProgress = NO_LIFE
-    most: tuple[int, int] = (0, 0)  # pods, and thousandths of their devices
+    most: tuple[int, int] = (0, 0)  # largest number of pods, and of thousandths of devices
     phase: str = ""
-    shown: str = ""  # the phase that was written last
+    shown: str = ""  # last written phase
     since_s: float = 0.0
     why: str = ""
-    at_s: float = float("-inf")  # of the last write
-    undecided_s: float | None = None  # since when its pods are back after a stop, without a reason
+    at_s: float = float("-inf")  # time of the last write
+    # Time since which its pods are back after a stop, without a reason
+    undecided_s: float | None = None
     pending: PendingPods = field(default_factory=PendingPods)
 
 
