@@ -40,7 +40,7 @@ class MoveBounds:
         self.forget(allocator.capacity)
 
     def forget(self, capacity: Capacity) -> None:
-        """Forget all bounds after a plan that leaves this capacity."""
+        """Forget the possible moves and their prices after a plan that leaves this capacity."""
         self._capacity = capacity
         self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}

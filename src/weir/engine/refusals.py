@@ -59,7 +59,7 @@ class SearchEnd(IntEnum):
 
 
 class FailedSearch(NamedTuple):
-    """A search for victims without success. A `final` one fails until a checkpoint."""
+    """A search for victims without success. It fails until a checkpoint if `is_final`."""
 
     end: SearchEnd
     is_final: bool

@@ -12,7 +12,7 @@ from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 
 OUTAGES_TRIED_MOST = 4
-"""Beginnings of outages that are tried, the latest first: the longest one that starts is suggested."""
+"""Beginnings of outages that are tried, the latest first: the first that lets the workload start counts."""
 LONGEST_RUN_LEAST_S = 300.0
 TIME_TO_FOLLOW_S = 120.0
 """Time that a person has to follow a suggestion: the run ends this long before the outage."""
