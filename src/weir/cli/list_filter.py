@@ -77,6 +77,7 @@ class ListFilter:
         rows: list[WorkloadRow] = []
         after: str | None = None
         while True:
+            seen = len(rows)
             page = pool.page(
                 project=self.project,
                 status=self.status,
@@ -88,8 +89,8 @@ class ListFilter:
                 after=after,
             )
             rows += [row for row in page.items if row.submitted_s >= (self.since_s or 0.0)]
-            # Rows come newest first, so older ones don't matter
-            if self.since_s is not None and len(rows) < len(page.items):
+            # Rows come newest first, so later pages are older, too
+            if len(rows) < seen + len(page.items):
                 return rows, page.model_copy(update={"total": len(rows)})
             if page.next is None or not page.items or 0 < limit <= len(rows):
                 return rows, page

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import time
 from itertools import islice
 
 import pytest
@@ -119,17 +120,35 @@ def test_a_watched_list_has_the_workloads_of_the_list(words: dict[str, str]) -> 
     assert ListFilter(**words).holds(other) == (words == {"project": ""})
 
 
-@pytest.mark.parametrize("command", ["list", "events", "sweep list"])
+@pytest.mark.parametrize("command", ["list", "events", "sweep list", "checkpoints"])
 def test_a_missing_project_among_several_is_named(
     command: str, fake: Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake.on("GET", {"list": "/workloads", "events": "/events"}.get(command, "/sweeps"), page())
+    path = {"list": "/workloads", "sweep list": "/sweeps"}.get(command, f"/{command}")
+    fake.on("GET", path, page())
     fake.on("GET", "/projects", page(queue("vision"), queue("speech")))
     assert main([*command.split(), "-p", "vision,speech"]) == 0
     assert main([*command.split(), "-p", "vision,nobody"]) == 2
     assert "there is no project nobody" in capsys.readouterr().err
     fake.on("GET", "/projects", problem(403, "Not yours."))
     assert main([*command.split(), "-p", "vision,nobody"]) == 0
+
+
+def test_a_list_since_a_time_ends_with_the_first_older_workload(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, old = row("new", submitted_s=time.time() - 60), row("old", submitted_s=time.time() - 7200)
+
+    def some(asked: Asked) -> dict[str, object]:
+        after = int(asked.query.get("after", "0"))
+        return page(
+            new, new if after == 0 else old, next="1" if after == 0 else "2" if after == 1 else None, total=6
+        )
+
+    fake.on("GET", "/workloads", lambda asked: Said(some(asked)))
+    assert main(["list", "--since", "1h", "--limit", "0"]) == 0
+    assert capsys.readouterr().err == "3 running.\n"
+    assert len(fake.asked) == 2, "older pages aren't read"
 
 
 def test_watched_events_are_those_of_the_projects_and_kinds(fake: Fake) -> None:
