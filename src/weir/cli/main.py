@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weir import __version__
@@ -50,7 +51,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _write_no_more() -> None:
-    """Discard the rest of the output: the interpreter would write it again at exit."""
+    """Write the output so far, or discard it: the interpreter would try again at exit."""
+    with suppress(OSError):
+        sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,5 +1,6 @@
 """Sessions for OpenSSH: their configurations, and words that could be more than words."""
 
+import errno
 import grp
 import os
 import shutil
@@ -267,4 +268,11 @@ def test_a_configuration_that_cant_be_written_names_another_way(
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/ssh")
     pool = SimpleNamespace(address=SimpleNamespace(ssh="gpu1"))
     with pytest.raises(EntryRefused, match=r"set XDG_CONFIG_HOME to .*, or use `weir shell dev`"):
+        commands._become_ssh(pool, SimpleNamespace(name="dev", image=None), "")  # type: ignore[arg-type]
+
+    def full(_text: str) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ssh_config, "write", full)
+    with pytest.raises(EntryRefused, match=r"^/.*/config/weir/ssh_config: No space left on device: "):
         commands._become_ssh(pool, SimpleNamespace(name="dev", image=None), "")  # type: ignore[arg-type]

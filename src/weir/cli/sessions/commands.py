@@ -111,8 +111,9 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
         path = ssh_config.write(ssh_config.of(pool))
         ssh_config.offer_inclusion(path)
     except OSError as error:
+        where = error.filename or ssh_config.config_path()
         raise EntryRefused(
-            f"{error.filename}: {error.strerror}: the configuration of ssh can't be written there; set "
+            f"{where}: {error.strerror}: the configuration of ssh can't be written there; set "
             f"XDG_CONFIG_HOME to another directory, or use `weir shell {detail.name}`"
         ) from None
     sys.stdout.flush()
