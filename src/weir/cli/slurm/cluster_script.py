@@ -163,7 +163,7 @@ def _check_size(job: MappedScript, command: Sequence[str]) -> None:
 
 
 def _exported(script: BatchScript) -> dict[str, str]:
-    """Return the variables of --export that have a value; those of the shell aren't passed on."""
+    """Return the variables that --export names; the others of the shell aren't passed on."""
     words = script.request.text("export").split(",")
     named = ",".join(word for word in words if word != "ALL")
     return dict(exported_variables(named, os.environ).variables)

@@ -41,7 +41,7 @@ class EventLog:
         self._gone: dict[str, PodStopped] = {}
         self._nodes: dict[str, object] = {}
         self._reclaims: dict[str, dict[str, None]] = {}  # projects that a workload reclaims from
-        self._ending: dict[int, str] = {}  # rule of the eviction in progress, by number of the workload
+        self._ending: dict[int, str] = {}  # rule that ends a workload, by its number
         self._connected_s = 0.0
         self._now_s = 0.0
         self._handlers: dict[type, Callable[[Any], None]] = {

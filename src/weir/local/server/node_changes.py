@@ -131,7 +131,7 @@ class NodeChanges:
             await self._drain(window.running, window.reason, window.user)
         for gpu in window.gpus or ():
             if gpu >= self._pool.node.gpus:
-                continue  # the node was removed after the announcement
+                continue  # the GPU was removed after the announcement
             await self._drain_gpu(gpu, window.running, window.reason, window.user)
 
     async def _drain(self, running: Running, reason: str, user: str) -> None:

@@ -113,7 +113,7 @@ class PoolService(PoolState):
         self.workers = Workers()
         self.containers = ContainerChecks()
         self.prices = GpuPrices()
-        self.gpu_memory: GpuMemoryLimits | None = None  # None: the driver has no limits
+        self.gpu_memory: GpuMemoryLimits | None = None  # None: limits of the driver aren't used
         self.device_rules = ""  # means by which the kernel isolates GPUs; empty: none
         self.hides_others = False  # True: members don't see names of others' workloads, nor usage by person
         stream.on_wall_clock = self.on_wall_clock

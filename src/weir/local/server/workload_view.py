@@ -55,7 +55,7 @@ class WorkloadView:
             self.first_started_s = started_s
 
     def place_pod(self, place: Placement, status: Status, at_s: float, start: int | None) -> None:
-        """Add the node of a pod from now on."""
+        """Record the node of a pod."""
         self.pods[place.pod] = PodRow.model_construct(
             name=self.pod_name(place.pod),
             status=status,
@@ -85,7 +85,7 @@ class WorkloadView:
         )
 
     def add_progress(self, idle: IdleProgress) -> None:
-        """Process its position on the idle ladder."""
+        """Record its position on the idle ladder."""
         self.idle = idle
         if not idle.notices:
             self.idle_warning = None
