@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from weir.api.comma_lists import comma_words
+from weir.api.comma_lists import comma_words, user_words
 from weir.cli.option_mistakes import WrongOption
 from weir.cli.outputs import ProjectOption
 from weir.cli.past_time import since_time
@@ -99,11 +99,12 @@ class ListFilter:
     def holds(self, row: "WorkloadRow") -> bool:
         """Return True if a workload matches. One that just ended matches, so that its end is printed."""
         texts = (row.name.lower(), row.project.lower(), row.user.lower())
+        users = user_words(self.user)
         return (
             chosen(self.project, row.project)
             and (not self.status or row.status in self.status)
             and chosen(self.type, row.type)
-            and chosen(self.user, row.user)
+            and (row.user in users or not users)
             and any((self.search or "").lower() in text for text in texts)
             and row.submitted_s >= (self.since_s or 0.0)
         )

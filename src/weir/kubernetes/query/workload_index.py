@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from weir.api.comma_lists import comma_words
+from weir.api.comma_lists import comma_words, user_words
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.object_numbers import number_of, workload_identity
@@ -216,5 +216,5 @@ def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:
         params.get("q", ""),
         params.get("named", ""),
         params.get("all") == "true",
-        comma_words(params.get("user")),
+        user_words(params.get("user")),
     )

@@ -47,8 +47,8 @@ async def events(
     pool: ThePool,
     who: Who,
     workload: Annotated[str | None, Query(max_length=253)] = None,
-    project: Annotated[str | None, Query(max_length=4096, description="Projects, between commas.")] = None,
-    kind: Annotated[str | None, Query(max_length=4096, description="Kinds, between commas.")] = None,
+    project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
+    kind: Annotated[str | None, Query(max_length=4096, description="Comma-separated kinds.")] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> Response:

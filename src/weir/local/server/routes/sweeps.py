@@ -37,7 +37,7 @@ routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"])
 async def list_sweeps(
     pool: ThePool,
     who: Who,
-    project: Annotated[str | None, Query(max_length=4096, description="Projects, between commas.")] = None,
+    project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> Response:

@@ -16,7 +16,7 @@ from weir.api.answers import (
     WorkloadPage,
     WorkloadRow,
 )
-from weir.api.comma_lists import comma_words
+from weir.api.comma_lists import comma_words, user_words
 from weir.api.series import SeriesAnswer, SeriesRow
 from weir.api.submissions import ExtensionAsked, PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
@@ -76,7 +76,7 @@ async def list_workloads(
     """Workloads, newest first."""
     at = position(after)
     statuses, types = among("status", status, STATUSES), among("type", type, TYPES)
-    projects, users = comma_words(project), comma_words(user)
+    projects, users = comma_words(project), user_words(user)
     if all or set(statuses) & {"succeeded", "failed", "stopped"}:
         wanted = WorkloadFilter(
             projects=projects or None,
