@@ -38,7 +38,7 @@ class ListOptions:
     me: Annotated[bool, Parameter(negative=())] = False
     """Only your own workloads."""
     search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None
-    """Only workloads with this text in their name."""
+    """Only workloads with this text in their name, project or user, in any case."""
     since: str | None = None
     """Only workloads submitted since then: an age such as 2h or 3d, or a date such as 2026-11-01."""
 

@@ -26,6 +26,7 @@ from weir.store.records import RecordPage, Retention
 from weir.store.schema import is_current
 from weir.store.tables import BEGAN, LIVE, SAMPLED, marks, workloads
 from weir.store.usage import By, UsageReports
+from weir.store.workload_search import matching
 
 STATEMENT_S = 20.0
 """Time that a question may take: those of others wait for its connection."""
@@ -68,20 +69,22 @@ class ClusterHistoryReader:
         self, wanted: ClusterWorkloadFilter, start: int, limit: int
     ) -> tuple[int, list[StoredHistoryEntry]]:
         """Return the number of wanted workloads, and some of them from `start` on, newest first."""
-        where = _conditions(wanted)
         joined = workloads.join(cluster_workloads, _stated.uid == _workloads.uid)
-        listed = (
-            select(_stated.stated)
-            .select_from(joined)
-            .where(*where)
-            .order_by(_workloads.submitted_s.desc(), _workloads.uid)
-            .offset(start)
-            .limit(limit)
-        )
         counted = joined if wanted.named else workloads
-        count = select(func.count()).select_from(counted).where(*where)
 
         def read(connection: Connection) -> tuple[int, list[StoredHistoryEntry]]:
+            where = _conditions(wanted)
+            if wanted.text:
+                where.append(matching(connection, storable(wanted.text)))
+            listed = (
+                select(_stated.stated)
+                .select_from(joined)
+                .where(*where)
+                .order_by(_workloads.submitted_s.desc(), _workloads.uid)
+                .offset(start)
+                .limit(limit)
+            )
+            count = select(func.count()).select_from(counted).where(*where)
             rows = [_workload(text) for text in connection.execute(listed).scalars()] if limit else []
             return int(connection.execute(count).scalar_one()), rows
 
@@ -177,8 +180,6 @@ def _conditions(wanted: ClusterWorkloadFilter) -> list[ColumnElement[bool]]:
     where.append(_workloads.state.in_(statuses) if statuses else _workloads.state != LIVE)
     if wanted.since_s:
         where.append(_workloads.submitted_s >= wanted.since_s)
-    if wanted.text:
-        where.append(_workloads.name.contains(storable(wanted.text), autoescape=True))
     if wanted.present:
         present: BindParameter[int] = bindparam(
             "present", list(wanted.present), expanding=True, literal_execute=True

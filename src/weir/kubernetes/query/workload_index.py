@@ -78,8 +78,9 @@ class WorkloadIndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQuery:
-    """Filter of a list. `named` is the name of a workload or of its owner, `text` a part of the name.
+    """Filter of a list. `named` is the name of a workload or of its owner.
 
+    `text`: a part of the namespace and name, the project or the user, in any case.
     `since_s`: the earliest time of submission of workloads whose objects are gone.
     """
 
@@ -111,7 +112,7 @@ class WorkloadQuery:
             (not self.projects or spec.project in self.projects)
             and (not self.users or spec.user in self.users)
             and (not self.types or (spec.type or "train") in self.types)
-            and self.text in workload.key
+            and any(self.text.lower() in each.lower() for each in (workload.key, spec.project, spec.user))
         )
 
 

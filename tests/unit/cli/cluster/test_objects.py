@@ -132,7 +132,7 @@ def test_what_a_job_cannot_say(words: dict[str, Any], answer: str) -> None:
 def workload(**status: Any) -> WorkloadObject:
     metadata = {"name": "job-a", "namespace": "ns", "uid": "0a1b", "creationTimestamp": AT}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u"}
-    spec = {"owner": owner, "project": "vision", "priority": 60}
+    spec = {"owner": owner, "project": "vision", "priority": 60, "user": "Ann@lab"}
     return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, WorkloadObject)
 
 
@@ -239,6 +239,9 @@ def test_workloads_are_found_by_their_name_their_owner_and_what_they_are() -> No
     assert found(ended=True) == ["ns/job-a"]
     assert found(statuses=frozenset(["succeeded"]), projects=["vision"], types=["train"]) == ["ns/job-a"]
     assert found(ended=True, named="a") == found(ended=True, named="job-a") == ["ns/job-a"]
+    for part in ("NS/Job-a", "VISION", "nn@lab"):
+        assert found(ended=True, text=part) == ["ns/job-a"], part
+    assert found(ended=True, text="speech") == []
     assert found(ended=True, named="b") == found(ended=True, namespace="other") == []
     by_name, by_owner = index.get("ns", "job-a"), index.get("ns", "a")
     assert by_name is not None
