@@ -84,7 +84,7 @@ def test_the_runs_of_a_schedule_are_the_jobs_of_submissions(run: Run, cluster: C
         assert (row["suspended"], row["next_s"]) == (True, None)
         code, out, _ = run("schedule", "list")
         assert (code, "suspended" in out) == (0, True)
-        assert run("schedule", "remove", "team-a/often")[0] == 0
+        assert run("schedule", "delete", "team-a/often")[0] == 0
         assert not schedules(run)
         cluster.until(lambda: not cluster.api.items(cron_jobs(cluster, "team-a")), "it to be gone")
         assert {each["metadata"]["name"] for each in cluster.api.items(jobs)} == {"one", name}
@@ -184,7 +184,7 @@ def test_templates_are_saved_used_and_removed(run: Run, cluster: Cluster, home: 
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}, "an option overrides the template"
     code, _, err = run("submit", *words, "--set", "no=1")
     assert (code, "--set no: the template has no such parameter" in err) == (2, True), err
-    assert run("template", "remove", "train", "-p", "team-a")[0] == 0
+    assert run("template", "delete", "train", "-p", "team-a")[0] == 0
     code, _, err = run("template", "show", "train", "-p", "team-a")
     assert (code, "Project team-a has no template train" in err) == (2, True)
 

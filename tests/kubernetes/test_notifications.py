@@ -130,11 +130,11 @@ def test_a_rule_sends_each_event_once_although_the_leader_is_killed(
     code, out, _ = run("notify", "deliveries", "-o", "json", kubeconfig=mia)
     assert [each["state"] for each in json.loads(out)] == ["delivered", "delivered"]
     assert "s3cret" not in out + json.dumps(cluster.api.items(RULES)) + weir.log_text()
-    for words in (("notify", "test", name), ("notify", "remove", name)):
+    for words in (("notify", "test", name), ("notify", "delete", name)):
         code, _, err = run(*words, kubeconfig=eve)
         assert code == 2, err
     assert len(receiver.confirmed) == 3, "a person without rights sends no test"
-    code, _, err = run("notify", "remove", name, kubeconfig=mia)
+    code, _, err = run("notify", "delete", name, kubeconfig=mia)
     assert (code, cluster.api.items(RULES)) == (0, []), err
     assert not cluster.api.get(SECRET).get("data")
 

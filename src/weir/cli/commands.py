@@ -217,6 +217,8 @@ OTHER_NAMES = {
     "notifications": "notify",
 }
 """Names of commands of other tools with a similar meaning, each with the command of Weir to try."""
+OTHER_ACTIONS = {"remove": "delete", "rm": "delete"}
+"""Words for the commands of a group, each with the one that the group may have instead."""
 OTHER_OPTIONS = {
     **dict.fromkeys(("--pods", "--nodes", "--replicas", "--ntasks", "--tasks", "--parallelism"), "--workers"),
     **dict.fromkeys(("--time", "--time-limit", "--timeout", "--walltime"), "--max-runtime"),

@@ -224,12 +224,12 @@ def add(
             begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
         )
     times = f"from {_shown_time(row.from_s)} until {_shown_time(row.until_s)}"
-    print(f"{row.name} is announced, {times}; `weir maintenance remove {row.name}` withdraws it.")
+    print(f"{row.name} is announced, {times}; `weir maintenance delete {row.name}` withdraws it.")
     return 0
 
 
 @app.command
-def remove(name: str, /) -> int:
+def delete(name: str, /) -> int:
     """Withdraw a maintenance window, or end one that has begun.
 
     Parameters
@@ -238,6 +238,6 @@ def remove(name: str, /) -> int:
         The window, as `weir maintenance` lists it.
     """
     with connect() as pool:
-        pool.remove_maintenance(name)
+        pool.delete_maintenance(name)
     print(f"{name} is withdrawn.")
     return 0

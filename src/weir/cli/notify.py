@@ -130,8 +130,8 @@ def list_(*, output: OutputOption = "table") -> int:
 
 
 @app.command
-def remove(identifier: NotificationId, /) -> int:
-    """Remove a notification, with everything that it would still send.
+def delete(identifier: NotificationId, /) -> int:
+    """Delete a notification, with everything that it would still send.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def remove(identifier: NotificationId, /) -> int:
         Its ID in `weir notify list`.
     """
     with connect() as pool, named(id="ID"):
-        pool.remove_notification(identifier)
-    print(f"Notification {plain(identifier)} is removed.")
+        pool.delete_notification(identifier)
+    print(f"Notification {plain(identifier)} is deleted.")
     return 0
 
 

@@ -126,8 +126,8 @@ def resume(name: str, /) -> int:
 
 
 @app.command
-def remove(name: str, /) -> int:
-    """Remove a schedule; its workloads stay.
+def delete(name: str, /) -> int:
+    """Delete a schedule; its workloads stay.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def remove(name: str, /) -> int:
     """
     with connect() as pool:
         pool.delete_schedule(name)
-    print(f"Schedule {name} is removed.")
+    print(f"Schedule {name} is deleted.")
     return 0
 
 

@@ -95,8 +95,8 @@ def show_(
 
 
 @app.command
-def remove(name: str, /, *, project: ProjectOption = None, namespace: NamespaceOption = None) -> int:
-    """Remove a template of a project; its workloads stay. Only its leads and administrators may do so.
+def delete(name: str, /, *, project: ProjectOption = None, namespace: NamespaceOption = None) -> int:
+    """Delete a template of a project; its workloads stay. Only its leads and administrators may do so.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def remove(name: str, /, *, project: ProjectOption = None, namespace: NamespaceO
     """
     chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
-        pool.remove_template(chosen, name)
-    print(f"Template {name} of project {chosen} is removed.")
+        pool.delete_template(chosen, name)
+    print(f"Template {name} of project {chosen} is deleted.")
     return 0
 
 

@@ -120,7 +120,7 @@ class NodeEndpoints:
         return Call("POST", "/maintenance", form(MaintenanceRow), body=body)
 
     @endpoint
-    def remove_maintenance(self, name: str) -> Call[None]:
+    def delete_maintenance(self, name: str) -> Call[None]:
         """Withdraw a maintenance window, or end one that has begun."""
         return Call("DELETE", f"/maintenance/{path_part(name)}", nothing)
 

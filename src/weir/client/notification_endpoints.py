@@ -50,8 +50,8 @@ class NotificationEndpoints:
         return Call("POST", "/notifications", form(NotificationMade), body=body)
 
     @endpoint
-    def remove_notification(self, name: int | str) -> Call[None]:
-        """Remove a notification by its number, or by its name on a cluster. Nothing more is sent for it."""
+    def delete_notification(self, name: int | str) -> Call[None]:
+        """Delete a notification by its number, or by its name on a cluster. Nothing more is sent for it."""
         return Call("DELETE", f"/notifications/{path_part(str(name))}", nothing)
 
     @endpoint

@@ -55,8 +55,8 @@ class TemplateEndpoints:
         return Call("POST", f"{_path(project, name)}/fill", form(FilledTemplate), body=body)
 
     @endpoint
-    def remove_template(self, project: str, name: str) -> Call[None]:
-        """Remove a template; workloads made of it stay."""
+    def delete_template(self, project: str, name: str) -> Call[None]:
+        """Delete a template; workloads made of it stay."""
         return Call("DELETE", _path(project, name), nothing)
 
 

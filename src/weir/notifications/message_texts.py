@@ -51,7 +51,7 @@ def mail_of(
     mail["Auto-Submitted"] = "auto-generated"
     names = [each.workload for each in message.notifications if each.workload]
     hint = f"`weir describe {names[0]}` shows more. " if names else ""
-    end = f"{hint}`weir notify list` shows your notifications, `weir notify remove` removes one."
+    end = f"{hint}`weir notify list` shows your notifications, `weir notify delete` deletes one."
     mail.set_content("\n".join([*text_lines(message, on_wall), "", end, ""]))
     return mail
 

@@ -117,7 +117,7 @@ def test_windows_are_listed_and_announced_in_local_time(
         "gpus": [2, 3],
     }
     assert posted(pool) == [("/maintenance", body)]
-    assert "`weir maintenance remove maintenance-1` withdraws it" in capsys.readouterr().out
+    assert "`weir maintenance delete maintenance-1` withdraws it" in capsys.readouterr().out
 
 
 def test_a_refused_window_is_explained_in_options(pool: Fake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,8 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("lits", 'Did you mean "list"?'),
         ("projct list", 'Did you mean "project"?'),
         ("project creat x", 'Did you mean "create"?'),
+        ("schedule remove x", "Unknown command: remove. Did you mean delete? See weir schedule --help."),
+        ("maintenance rm x", "Unknown command: rm. Did you mean delete? See weir maintenance --help."),
         ("project create x --quota gpu=", "is no amount: write one such as gpu=4"),
         ("list --since yesterday", "--since 'yesterday' is no time: write how long ago"),
         ("list --since 2999-01-01", "--since '2999-01-01' is in the future: write an earlier time"),

@@ -50,7 +50,7 @@ def test_a_refused_project_is_said_in_options(
         ("secret set x -p vision --file VALUE", "PUT /projects/vision/secrets/x", "name", "NAME"),
         ("notify add mail x", "POST /notifications", "target", "ADDRESS"),
         ("notify add mail x --quiet x", "POST /notifications", "quiet", "--quiet"),
-        ("notify remove x", "DELETE /notifications/x", "id", "ID"),
+        ("notify delete x", "DELETE /notifications/x", "id", "ID"),
         ("notify test x", "POST /notifications/x/test", "id", "ID"),
         ("list --status x", "GET /workloads", "status", "--status"),
         ("list --type x", "GET /workloads", "type", "--type"),

@@ -61,7 +61,7 @@ def test_a_webhook_is_a_rule_and_two_keys_of_the_secret(
     assert data[f"{name}.url"] == URL
     assert data[f"{name}.signing-secret"] in out, "it is shown once"
     assert "secret" not in str(rule).replace("signing-secret", "").replace("signingSecretKey", "")
-    assert notify(capsys, "remove", f"vision/{name}")[0] == 0
+    assert notify(capsys, "delete", f"vision/{name}")[0] == 0
     assert f"{RULES}/{name}" not in fake_cluster.objects
     assert fake_cluster.written[-1][2] == {"data": {f"{name}.url": None, f"{name}.signing-secret": None}}
 

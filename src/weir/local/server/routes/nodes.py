@@ -129,7 +129,7 @@ async def add_maintenance(request: Request, pool: ThePool, who: Who) -> Response
 
 
 @routes.delete("/maintenance/{window}", status_code=204, responses=problems(403, 404))
-async def remove_maintenance(window: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def delete_maintenance(window: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Withdraw a maintenance window, or end one that has begun."""
     require(who, Action.ADMINISTER)
     note(request, maintenance=window)

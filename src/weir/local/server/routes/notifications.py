@@ -82,8 +82,8 @@ async def confirm_desktop(id: int, pool: ThePool, who: Who) -> Response:  # noqa
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(404, 422))
-async def remove_notification(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the name in the path
-    """Remove a notification, with everything that it would still send."""
+async def delete_notification(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the name in the path
+    """Delete a notification, with everything that it would still send."""
     await pool.notifications.remove(_known(id), who)
     return Response(status_code=204)
 

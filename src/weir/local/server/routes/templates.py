@@ -63,8 +63,8 @@ async def fill_template(project: str, name: str, request: Request, pool: ThePool
 
 
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))
-async def remove_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Remove a template, as a lead of the project; workloads made of it stay."""
+async def delete_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Delete a template, as a lead of the project; workloads made of it stay."""
     note(request, project=project[:253], template=name[:253])
     await pool.templates.remove(project, name, who)
     return Response(status_code=204)

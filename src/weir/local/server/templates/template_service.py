@@ -74,7 +74,7 @@ class Templates:
         return _row(record)
 
     async def remove(self, project: str, name: str, person: Person) -> None:
-        """Remove a template; workloads made of it stay.
+        """Delete a template; workloads made of it stay.
 
         Raises:
             RequestRefused: there is none, or the person may not.
