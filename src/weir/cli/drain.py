@@ -1,6 +1,7 @@
 """`weir drain`, `weir undrain` and `weir maintenance`: nodes and GPUs taken out of service, and back."""
 
 import re
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,6 +15,7 @@ from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import WrongOption, option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, show
 from weir.cli.start_conditions import local_time_s
+from weir.cli.terminal import is_agreed
 from weir.model.resources import GPU
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def drain(
     reason
         Why, for people whose workloads wait.
     yes
-        Evict or stop work at once; without it, its names are printed and nothing changes.
+        Don't ask before work is evicted or stopped. Without a terminal to ask on, nothing changes.
     """
     if at is not None and in_ is not None:
         raise WrongOption("--at and --in exclude each other: write one of them")
@@ -75,14 +77,14 @@ def drain(
     with connect() as pool, refusals_in(_in_options):
         node = _only_node(pool) if name is None else name
         which = node if gpu is None else f"GPU {gpu} of {node}"
-        fate = running or ("evict" if gpu is None else "finish")
+        action = running or ("evict" if gpu is None else "finish")
         timed = in_ is not None or (at_s is not None and at_s > time.time())
-        if fate != "finish" and not timed and not yes and _asks_first(pool, node, gpu, fate):
+        if action != "finish" and not timed and not yes and not _is_confirmed(pool, node, gpu, action):
             return 1
         if gpu is None:
-            pool.drain(node, reason=reason, running=fate, at_s=at_s, after=in_)
+            pool.drain(node, reason=reason, running=action, at_s=at_s, after=in_)
         else:
-            pool.drain_gpu(node, gpu, reason=reason, running=fate, at_s=at_s, after=in_)
+            pool.drain_gpu(node, gpu, reason=reason, running=action, at_s=at_s, after=in_)
         when = _announced(pool, "drain" if gpu is None else f"drain-gpu-{gpu}") if timed else ""
     undo = f"weir undrain {node}" + ("" if gpu is None else f" --gpu {gpu}")
     now = f"is drained; `{undo}` lets workloads start on it again."
@@ -132,17 +134,20 @@ def _only_node(pool: "Pool") -> str:
     return names[0]
 
 
-def _asks_first(pool: "Pool", node: str, gpu: int | None, fate: Running) -> bool:
-    """Print the workloads that a drain would stop; return True if there are any, to ask first."""
+def _is_confirmed(pool: "Pool", node: str, gpu: int | None, action: Running) -> bool:
+    """Return True if nothing would stop, or a person agrees. Print the workloads that would stop."""
     rows = pool.node_workloads(node, gpu=gpu)
     for row in rows:
         print(f"{row.name} of {row.user} in {row.project} would stop: {resource(GPU, row.devices)}")
-    if rows:
-        what = "evicts" if fate == "evict" else "ends"
-        workloads = counted(len(rows), "workload")
-        they = "it end by itself" if len(rows) == 1 else "them end by themselves"
-        print(f"Nothing has changed. --yes {what} {workloads}; --running finish lets {they}.")
-    return bool(rows)
+    if not rows:
+        return True
+    verb, workloads = "evict" if action == "evict" else "end", counted(len(rows), "workload")
+    sys.stdout.flush()
+    if is_agreed(f"{verb.capitalize()} {workloads}?"):
+        return True
+    they = "it end by itself" if len(rows) == 1 else "them end by themselves"
+    print(f"Nothing has changed. --yes {verb}s {workloads}; --running finish lets {they}.")
+    return False
 
 
 def _time_of(option: str, written: str) -> float:

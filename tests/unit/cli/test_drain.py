@@ -45,6 +45,22 @@ def test_a_drain_names_what_would_stop_and_changes_nothing(
     assert posted(pool) == []
 
 
+@pytest.mark.parametrize(("agreed", "code"), [(True, 0), (False, 1)])
+def test_a_drain_asks_on_a_terminal(
+    agreed: bool,
+    code: int,
+    pool: Fake,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    questions: list[str] = []
+    monkeypatch.setattr("weir.cli.drain.is_agreed", lambda text: (questions.append(text), agreed)[1])
+    assert main(["drain"]) == code
+    assert questions == ["Evict 1 workload?"]
+    assert len(posted(pool)) == agreed
+    assert ("Nothing has changed" in capsys.readouterr().out) != agreed
+
+
 def test_a_time_that_has_passed_is_now(pool: Fake, still: float) -> None:
     assert main(["drain", "--at", "1970-01-12T14:00"]) == 1
     assert posted(pool) == []
