@@ -21,7 +21,7 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
     name = live_name(pool.view, word)
     spec, array = pool.view.spec_of(name), pool.view.arrays.named(name)
     if spec is None:
-        raise unknown_workload(word)
+        raise unknown_workload(pool.view, word)
     require(person, Action.CONTROL, spec.project, owner=spec.user)
     most_s = pool.policy.life.idle_extend_most
     if duration_s > most_s:
@@ -37,5 +37,5 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
     await pool.query(lambda _: None)  # waits until control has stored it
     row = pool.view.row(name) if array is None else pool.view.with_reason(array.row())
     if row is None:
-        raise unknown_workload(word)
+        raise unknown_workload(pool.view, word)
     return row

@@ -29,7 +29,7 @@ async def enter_pod(
     """
     live = pool.view.workloads.get(live_name(pool.view, name))
     if live is None:
-        raise unknown_workload(name[:80])
+        raise unknown_workload(pool.view, name[:80])
     workload = live.spec
     pool.require_visible(person, workload.project, workload.submitted_s, Action.VIEW, workload.user)
     if peer is None or person.uid is None or peer.pid <= 0:

@@ -312,7 +312,7 @@ class PoolService(PoolState):
             _LOG.info("told_but_not_taken_in", workload=name)
         row = self.view.row_of(uid)
         if row is None:
-            raise unknown_workload(name)
+            raise unknown_workload(self.view, name)
         return row
 
     def _array_ended(self, row: WorkloadRow) -> None:

@@ -51,7 +51,7 @@ class Reruns:
             raise RequestRefused(409, sentence)
         found = await asyncio.to_thread(find_workload, pool.store, word)
         if found is None:
-            raise unknown_workload(word)
+            raise unknown_workload(pool.view, word)
         only: tuple[int, ...] = ()
         if found.row.index is not None:
             only = (found.row.index,)
@@ -82,7 +82,7 @@ class Reruns:
         if not queued and parts is None:
             raise RequestRefused(409, f"No index of {name} has failed.")
         if not queued:
-            raise unknown_workload(name)
+            raise unknown_workload(pool.view, name)
         these = name if parts is not None else f"{len(queued):,} failed of {name}"
         sentence = f"{person.user} queues {these} again."
         pool.add_event(array.record.record.workload, uid, "resumed", sentence, person)

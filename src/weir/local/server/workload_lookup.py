@@ -7,6 +7,7 @@ from weir.local.server.authorization import Action, Person, require
 from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import PoolView
 from weir.local.server.problem_details import RequestRefused
+from weir.model.array_indices import split_name
 from weir.store import Store, StoredWorkload
 
 _UID_DIGITS_MAX: Final = 18
@@ -34,8 +35,12 @@ def find_workload(store: Store, word: str) -> StoredWorkload | None:
     return store.workloads.of(uid) if found is None and uid is not None else found
 
 
-def unknown_workload(name: str) -> RequestRefused:
-    """Return the refusal of a name that no workload has."""
+def unknown_workload(view: PoolView, name: str) -> RequestRefused:
+    """Return the refusal of a name that no workload has, or of an index that its array doesn't have."""
+    parts = split_name(name)
+    array = None if parts is None else view.arrays.named(parts[0])
+    if parts is not None and array is not None and parts[1] not in array.record.indices:
+        return RequestRefused(404, f"Array {parts[0]} has no index {parts[1]}.")
     return RequestRefused(404, f"There is no workload {name}; `weir list -A` shows which there are.")
 
 
@@ -48,7 +53,7 @@ async def workload_to_change(pool: PoolState, word: str, person: Person) -> str:
         return name
     found = await asyncio.to_thread(find_workload, pool.store, word)
     if found is None:
-        raise unknown_workload(word)
+        raise unknown_workload(pool.view, word)
     require(person, Action.CONTROL, found.row.project, owner=found.row.user)
     if found.row.name != word and found.row.ended_s is not None:
         raise RequestRefused(409, f"Workload {word}, {found.row.name}, is over already.")

@@ -158,7 +158,11 @@ async def test_one_index_is_stopped_and_run_again(stands: Standing) -> None:
     refused = await stands.admin.get("/api/v1/workloads/sweep[5]")
     detail = "sweep[5] isn't queued yet: it follows as the indices before it start, of which at most 2 run at a time."
     assert (refused.status_code, refused.json()["detail"]) == (409, detail)
-    assert (await stands.admin.get("/api/v1/workloads/sweep[77]")).status_code == 404
+    missing = [await stands.admin.get("/api/v1/workloads/sweep[77]")]
+    missing += [await stands.admin.post(f"/api/v1/workloads/sweep[77]/{way}") for way in ("stop", "rerun")]
+    assert {(each.status_code, each.json()["detail"]) for each in missing} == {
+        (404, "Array sweep has no index 77.")
+    }
     await act(stands, "sweep[9]/rerun")
     await act(stands, "sweep[1]/rerun")
     await stands.until_true(lambda row: row["array"]["stopped"] == 0, "workloads/sweep")

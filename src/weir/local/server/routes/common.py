@@ -120,11 +120,8 @@ def refuse_unqueued(pool: PoolService, name: str) -> None:
     """
     parts = split_name(name)
     array = None if parts is None else pool.view.arrays.named(parts[0])
-    if parts is None or array is None:
-        return
-    if parts[1] in array.record.indices:
+    if parts is not None and array is not None and parts[1] in array.record.indices:
         raise RequestRefused(409, f"{name} isn't queued yet: {_why_unqueued(array)}.")
-    raise RequestRefused(404, f"Array {parts[0]} has no index {parts[1]}.")
 
 
 def _why_unqueued(array: ArrayView) -> str:
@@ -151,6 +148,6 @@ async def find_stored(pool: PoolService, name: str) -> tuple[StoredWorkload, Wor
     found = await asyncio.to_thread(find_workload, pool.store, name)
     if found is None:
         refuse_unqueued(pool, name)
-        raise unknown_workload(name[:80])
+        raise unknown_workload(pool.view, name[:80])
     row = pool.view.row_of(found.row.uid)
     return found, found.row if row is None else row

@@ -30,7 +30,7 @@ async def make_session_link(name: str, request: Request, pool: ThePool, who: Who
     note(request, workload=name[:_TEXT_MAX])
     found = await asyncio.to_thread(find_workload, pool.store, live_name(pool.view, name))
     if found is None:
-        raise unknown_workload(name[:80])
+        raise unknown_workload(pool.view, name[:80])
     workload = found.record.workload
     pool.require_visible(who, workload.project, workload.submitted_s, Action.VIEW, workload.user)
     kind = kind_of(found.record.launch.environment)
