@@ -31,6 +31,7 @@ _TAKE_COMMANDS = ("submit", *_NAME_AND_COMMAND)
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
+    _open_streams()
     _start_fast()
     words = list(sys.argv[1:] if tokens is None else tokens)
     words[:1] = ALIASES.get(words[0], words[:1]) if words else []
@@ -55,6 +56,13 @@ def _write_no_more() -> None:
     with suppress(OSError):
         sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_streams() -> None:
+    """Open closed standard streams on the null device, before other files get their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _start_fast() -> None:

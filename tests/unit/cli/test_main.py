@@ -146,3 +146,15 @@ def test_a_failure_after_some_output_keeps_it(tmp_path: Path, monkeypatch: pytes
         )
     assert (done.returncode, done.stderr) == (1, "weir: report.html: No space left on device.\n")
     assert (tmp_path / "output").read_text() == "done so far\n"
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "0"])
+def test_closed_stream_of_a_command_is_the_null_device(closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}>&-', "sh", sys.executable, "-m", "weir", "completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("complete" in done.stdout) == (closed != "1")
