@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
@@ -234,7 +235,8 @@ def _ask(method: str, url: str, name: str, fields: Mapping[str, str] | None = No
                 return parsed
             status = answer.status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Unreachable(f"{name} can't be reached at {url} ({type(error).__name__}).") from None
+        why = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or "no answer in time"
+        raise Unreachable(f"{name} can't be reached at {url}: {why}.") from None
     except (ValueError, RecursionError):
         raise LoginFailed(f"{name} at {url} doesn't answer as expected: check the address.") from None
     raise LoginFailed(f"{name} at {url} answers {status}: check the address.")

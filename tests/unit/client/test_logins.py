@@ -263,3 +263,21 @@ def test_a_login_that_the_provider_ended_names_the_command(elsewhere: Elsewhere)
         logins.keep(POOL, kept)
         with pytest.raises(LoginFailed, match="weir login"):
             device_login.current(POOL)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (httpx.ConnectError("[Errno 111] Connection refused"), "Connection refused"),
+        (httpx.ConnectTimeout(""), "no answer in time"),
+    ],
+)
+def test_an_address_that_cannot_be_reached_says_why(
+    elsewhere: Elsewhere, error: httpx.TransportError, why: str
+) -> None:
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    elsewhere.answers = dict.fromkeys(elsewhere.answers, fail)
+    with pytest.raises(Unreachable, match=rf"can't be reached at \S+: {why}\.$"):
+        log_in()
