@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from weir.cli.columns import table
-from weir.cli.formatting import lasting, percent
+from weir.cli.formatting import clock, percent
 from weir.cli.report import columns
 from weir.cli.terminal import Screen
 
@@ -34,7 +34,7 @@ def period_lines(reports: "Sequence[UsageReport]", here: Screen) -> list[str]:
     part = f", {percent(known_s / of_held_s)} used" if of_held_s else ""
     mean = held_s / long_s if long_s > 0 else 0.0
     allocated = here.paint(f"{mean:.1f} GPUs allocated", "strong")
-    lines = [f"{allocated} on average over the last {lasting(long_s)}{part}"]
+    lines = [f"{allocated} on average since {clock(first.since_s)}{part}"]
     for report in reports:
         rows = [row for row in report.rows if row.allocated_gpu_s or row.waiting_s]
         if not rows:

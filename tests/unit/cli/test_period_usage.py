@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from weir.api.answers import UsageReport, UsageRow
+from weir.cli.formatting import clock
 from weir.cli.nodes import top
 from weir.cli.option_mistakes import WrongOption
 from weir.cli.period_usage import ROWS_MAX, notes, period_lines, period_usage
@@ -40,7 +41,7 @@ def test_the_time_is_shown_by_project_user_and_node_with_the_part_that_was_used(
     pool = Pool([row("vision", 6.0, 3.0), row("speech", 2.0)])
     reports = period_usage(pool, 0.0)  # type: ignore[arg-type]
     lines = period_lines(reports, PLAIN)
-    assert lines[0] == "4.0 GPUs allocated on average over the last 2h, 50 % used"
+    assert lines[0] == f"4.0 GPUs allocated on average since {clock(0.0)}, 50 % used"
     heads = [line.split()[0] for line in lines if "GPU HOURS" in line]
     assert heads == ["PROJECT", "USER", "NODE"]
     (vision, *_) = [line.split() for line in lines if line.startswith("vision")]
@@ -57,7 +58,7 @@ def test_the_tables_are_short_and_name_the_command_for_the_rest() -> None:
 
 def test_a_time_without_any_use_has_no_tables() -> None:
     assert period_lines(period_usage(Pool([]), 0.0), PLAIN) == [  # type: ignore[arg-type]
-        "0.0 GPUs allocated on average over the last 2h"
+        f"0.0 GPUs allocated on average since {clock(0.0)}"
     ]
 
 
