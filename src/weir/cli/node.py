@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weir.cli.number_options import whole_number
+from weir.cli.option_mistakes import WrongOption
 
 _UID_MOST = 4_294_967_294
 
@@ -47,6 +48,8 @@ def node(
     gpu_file
         Device file of a GPU, in the order of the GPUs, where they aren't NVIDIA's; repeat it for each.
     """
+    if options and not options[0].startswith("-"):
+        raise WrongOption(f"{options[0]!r} is no option of `weir up`; `weir nodes` lists the nodes of a pool")
     from weir.local.node import __main__ as process
 
     config = {

@@ -72,7 +72,7 @@ def quota_fields(options: QuotaOptions) -> dict[str, Any]:
     """Return the given quota as fields of a scenario file.
 
     Raises:
-        ValueError: an amount is invalid.
+        ValueError: an amount is invalid, or two options set the quota of GPUs.
     """
     found: dict[str, Any] = {}
     for key, written in (("quota", options.quota), ("limit", options.limit), ("weight", options.weight)):
@@ -80,6 +80,8 @@ def quota_fields(options: QuotaOptions) -> dict[str, Any]:
         if amounts:
             found[key] = amounts
     if options.gpus is not None:
+        if "gpu" in found.get("quota", {}):
+            raise ValueError("--gpus and --quota gpu set the same quota: leave one out")
         found["quota"] = {**found.get("quota", {}), "gpu": options.gpus}
     if options.priority is not None:
         found["priority"] = options.priority

@@ -1,5 +1,6 @@
 """Sentences about wrong words of a command line, each with a correction."""
 
+import re
 from collections.abc import Sequence
 from typing import Literal, get_args, get_origin
 
@@ -13,6 +14,9 @@ from cyclopts import (
 )
 
 from weir.cli.commands import OTHER_ACTIONS, OTHER_OPTIONS
+
+_OF_LETTER = re.compile(r" -\S is not a recognized option\.")
+"""A second sentence of the parser about the first letter of an option."""
 
 
 def usage_error(error: CycloptsError, command: str) -> str:
@@ -52,7 +56,7 @@ def unknown_word(error: CycloptsError) -> str:
     other = OTHER_OPTIONS.get(written)
     if other is not None and any(other in argument.names for argument in error.argument_collection):
         return f"Unknown option: {written}. Did you mean {other}?"
-    return " ".join(str(error).split())
+    return _OF_LETTER.sub("", " ".join(str(error).split()))
 
 
 def _name_of(error: CycloptsError) -> str:

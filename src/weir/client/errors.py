@@ -44,7 +44,9 @@ def _of_field(error: dict[str, str]) -> str:
     """Return the correction of a field, with its name unless the text begins with it."""
     text = error.get("message") or error.get("detail") or ""
     field = error.get("field") or ""
-    named = text.partition(":")[0]
+    named, _, rest = text.partition(":")
     if field in ("", "body") or (named != text and (field.startswith(named) or named.endswith(field))):
         return text
+    if rest and field.rpartition(".")[2].partition("[")[0] == named:
+        return f"{field}:{rest}"
     return f"{field}: {text}"

@@ -49,6 +49,12 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("lits", 'Did you mean "list"?'),
         ("projct list", 'Did you mean "project"?'),
         ("project creat x", 'Did you mean "create"?'),
+        ("extend a -2h", "Unknown option: -2h. See weir extend --help."),
+        ("node list", "'list' is no option of `weir up`; `weir nodes` lists the nodes of a pool."),
+        (
+            "project create x --gpus 4 --quota gpu=2",
+            "--gpus and --quota gpu set the same quota: leave one out.",
+        ),
         ("schedule remove x", "Unknown command: remove. Did you mean delete? See weir schedule --help."),
         ("maintenance rm x", "Unknown command: rm. Did you mean delete? See weir maintenance --help."),
         ("project create x --quota gpu=", "is no amount: write one such as gpu=4"),
@@ -76,6 +82,19 @@ def test_what_the_pool_refuses_is_said_in_options(fake: Fake, capsys: pytest.Cap
     fake.on("POST", "/workloads", problem(422, "The submission: ...", error))
     assert main(["submit", "-p", "vision", "--gpus", "16", "--", "a"]) == 2
     assert _one_sentence(capsys) == "weir: --gpus: no node has 16; write at most 8."
+
+
+@pytest.mark.parametrize("field", ["workloads[0].after", "workloads[0].after[1]"])
+def test_field_that_a_sentence_begins_with_is_named_once(
+    field: str, fake: Fake, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    error = {"field": field, "message": "after: a waits for a: none of them could ever start"}
+    fake.on("POST", "/workloads:batch", problem(422, "The batch: ...", error))
+    (tmp_path / "jobs.yaml").write_text(
+        "workloads: [{name: a, project: v, command: [a]}, {name: b, project: v, command: [b]}]"
+    )
+    assert main(["submit", "-f", str(tmp_path / "jobs.yaml")]) == 2
+    assert f"{field}: a waits for a: none" in _one_sentence(capsys)
 
 
 def test_mistake_of_the_whole_request_is_said_without_a_field(
