@@ -196,7 +196,8 @@ def _standing(detail: "WorkloadDetail") -> str:
     if detail.status == "running":
         return f"running for {since(detail.started_s)}"
     if detail.status == "pending":
-        return f"pending for {since(detail.submitted_s)}"
+        age = since(detail.submitted_s)
+        return f"pending for {age}" if detail.first_started_s is None else f"pending, submitted {age} ago"
     return detail.status
 
 

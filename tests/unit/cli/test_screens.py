@@ -158,6 +158,18 @@ def test_for_programs(output: str, read, fake: Fake, capsys: pytest.CaptureFixtu
     assert read(capsys.readouterr().out)["pod_rows"][0]["devices"] == [0, 1]
 
 
+def test_work_that_waits_again_says_when_it_was_submitted(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(fake)
+    again = {"status": "pending", "started_s": None, "first_started_s": DETAIL["submitted_s"] + 1}
+    fake.on("GET", "/workloads/train-4k2p", {**DETAIL, **again})
+    assert main(["describe", "train-4k2p"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "pending, submitted " in first
+    assert first.endswith(" ago")
+
+
 def test_the_report_for_programs(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fill(fake)
     assert main(["report", "usage", "--since", "1970-01-02", "--by", "user", "--output", "csv"]) == 0
