@@ -32,12 +32,12 @@ def feasible_nodes(
     Everything that doesn't change while pods come and go; evaluated once per distinct constraint.
     """
     size = cluster.free_capacity.free.shape[1]
-    mask, wish = np.zeros(size, np.bool_), np.zeros(size, np.int64)
+    mask, preference = np.zeros(size, np.bool_), np.zeros(size, np.int64)
     for at, node in enumerate(cluster.nodes):
         if node is not None and refused_by(node, request, affinity) is None:
             mask[at] = True
-            wish[at] = _wish(node, request.rules, affinity)
-    return mask, wish
+            preference[at] = _preference(node, request.rules, affinity)
+    return mask, preference
 
 
 def refused_by(  # noqa: PLR0911 - one return for each constraint
@@ -88,7 +88,7 @@ def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
     return all(node.labels.get(key) == value for key, value in labels)
 
 
-def _wish(node: Node, rules: Sequence[NodeAffinityRule], affinity: Sequence[AffinityPolicy]) -> int:
+def _preference(node: Node, rules: Sequence[NodeAffinityRule], affinity: Sequence[AffinityPolicy]) -> int:
     granted = sum(rule.weight for rule in rules if rule.weight and matches_affinity(node, rule))
     granted += sum(
         rule.weight for rule in affinity if not rule.required and _has(node, rule.node_labels.items())

@@ -45,7 +45,7 @@ class NodeScores:
         capacity: Capacity,
         shape: RequestShape,
         mask: Bools,
-        wish: Ints,
+        preference: Ints,
         spread: Bools,
         potential: FragmentationScore | None,
     ) -> None:
@@ -55,7 +55,7 @@ class NodeScores:
         self.device: Ints = np.full(len(mask), NO_DEVICE, np.int64)
         self.mask = mask
         self._spread = spread
-        granted = np.clip(_PREFERENCE_MIDDLE - 1 - wish, 0, (1 << PREFERENCE_BITS) - 1)
+        granted = np.clip(_PREFERENCE_MIDDLE - 1 - preference, 0, (1 << PREFERENCE_BITS) - 1)
         self._base = granted << (TIE_BITS + COST_BITS)
         self.rank: Ints = np.full(len(mask), INFEASIBLE, np.int64)
         self._best, self._best_rank = _UNKNOWN

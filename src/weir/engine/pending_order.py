@@ -64,21 +64,23 @@ class Peers:
 class RequestLine:
     """Classes with equal requests, and sorted entries of those read so far; never empty."""
 
-    __slots__ = ("_believed", "_entered", "_learned", "_peers", "classes", "stale")
+    __slots__ = ("_entered", "_learned", "_peers", "_usable_classes", "classes", "stale")
 
     def __init__(self) -> None:
         self.classes: dict[int, list[EquivalenceClass]] = {}  # by project
         self.stale: set[int] = set()  # projects whose classes have to be entered again
         self._peers: dict[PeerKey, Peers] = {}
         self._entered: dict[int, list[tuple[PeerKey, Entry]]] = {}  # by project
-        self._believed = self._learned = _UNKNOWN  # versions of the learned run times at the last update
+        self._usable_classes = self._learned = (
+            _UNKNOWN  # versions of the learned run times at the last update
+        )
 
     def copy(self) -> "RequestLine":
         """Return a copy that may change."""
         copy = RequestLine()
         copy.classes, copy.stale, copy._entered = self.classes.copy(), self.stale.copy(), self._entered.copy()
         copy._peers = {key: peers.copy() for key, peers in self._peers.items()}
-        copy._believed, copy._learned = self._believed, self._learned
+        copy._usable_classes, copy._learned = self._usable_classes, self._learned
         return copy
 
     @property
@@ -102,13 +104,13 @@ class RequestLine:
 
     def _predict(self, cluster: Cluster, order: RuntimeOrder) -> None:
         """Update the predictions, or forget all entries if peers may no longer have one in common."""
-        learned, believed = cluster.runtimes.version, cluster.runtimes.believed
+        learned, usable_classes = cluster.runtimes.version, cluster.runtimes.usable_classes
         known = learned == self._learned or all(peers.predict(order) for peers in self._peers.values())
-        if believed != self._believed or not known:
+        if usable_classes != self._usable_classes or not known:
             self._peers.clear()
             self._entered.clear()
             self.stale = set(self.classes)
-        self._learned, self._believed = learned, believed
+        self._learned, self._usable_classes = learned, usable_classes
 
     def _enter(self, project: int, order: RuntimeOrder, served_of: ServedOf) -> list[tuple[PeerKey, Entry]]:
         entered = []

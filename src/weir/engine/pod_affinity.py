@@ -60,7 +60,7 @@ class RuleCount:
             return self.level.of >= 0  # no pod matches yet, so the first may start anywhere
         return self._by_node(self.pods > 0)
 
-    def wish(self) -> Ints:
+    def preference(self) -> Ints:
         """Return each node's weight of a preference.
 
         To be beside pods or apart from them counts as a whole, spread by how far from even it would be.
@@ -125,8 +125,8 @@ class PodAffinityRules:
         if not counts:
             return found
         shift = TIE_BITS + COST_BITS
-        wish = np.sum([count.wish() for count in counts], axis=0)
-        granted = np.clip((rank >> shift) - wish, 0, (1 << PREFERENCE_BITS) - 1)
+        preference = np.sum([count.preference() for count in counts], axis=0)
+        granted = np.clip((rank >> shift) - preference, 0, (1 << PREFERENCE_BITS) - 1)
         low = rank & ((1 << shift) - 1)
         return np.where(found == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
 

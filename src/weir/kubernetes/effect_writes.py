@@ -24,7 +24,7 @@ from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gang_facts import forget_facts
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_usage import PodUsage
-from weir.kubernetes.state.owner_fate import maker_of
+from weir.kubernetes.state.owner_state import maker_of
 from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
 from weir.kubernetes.state.scheduling_groups import is_native
 from weir.kubernetes.state.stated_owner import statement

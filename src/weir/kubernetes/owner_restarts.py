@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.owner_fate import maker_of
+from weir.kubernetes.state.owner_state import maker_of
 from weir.kubernetes.translate.owner_suspensions import suspended_by
 from weir.kubernetes.writes.operations import (
     Outcome,

@@ -47,13 +47,13 @@ class RuntimeKey:
     them, or more of them have ended. All of that is from one `RuntimeHistory`.
     """
 
-    __slots__ = ("believed", "ended", "from_s", "made", "names", "total_s", "until_s")
+    __slots__ = ("ended", "from_s", "made", "names", "total_s", "until_s", "usable_classes")
 
     def __init__(self, names: tuple[RuntimeClass, ...]) -> None:
         self.names = names
         self.ended: RuntimeSamples | None = None
         self.made = 0
-        self.believed = 0
+        self.usable_classes = 0
         self.total_s = 0.0
         self.from_s = 0.0
         self.until_s = 0.0
@@ -135,7 +135,7 @@ class RuntimeHistory:
 
     def __init__(self) -> None:
         self._ended: dict[RuntimeClass, RuntimeSamples] = {}
-        self.believed = 0  # number of runtime classes with enough ended runs
+        self.usable_classes = 0  # number of runtime classes with enough ended runs
         self.version = 0
 
     def ended(self, runtime_key: RuntimeKey, run_s: float) -> None:
@@ -146,13 +146,13 @@ class RuntimeHistory:
             if ended is None:
                 ended = self._ended[name] = RuntimeSamples()
             ended.add(run_s)
-            self.believed += len(ended.runs) == MIN_SAMPLES
+            self.usable_classes += len(ended.runs) == MIN_SAMPLES
         self.version += 1
 
     def remaining_s(self, runtime_key: RuntimeKey, ran_s: float) -> float | None:
         """Return the mean remaining run time after `ran_s`; None without samples."""
         ended = runtime_key.ended
-        if ended is None or runtime_key.believed != self.believed:
+        if ended is None or runtime_key.usable_classes != self.usable_classes:
             known = self._learn(runtime_key, ran_s)
         else:  # it is still the closest of which enough have ended
             fresh = runtime_key.made == ended.made and runtime_key.from_s <= ran_s < runtime_key.until_s
@@ -191,7 +191,7 @@ class RuntimeHistory:
             if ended is not None and len(ended.runs) >= MIN_SAMPLES:
                 if runtime_key.learn(ended, ran_s):
                     if closest:
-                        runtime_key.ended, runtime_key.believed = ended, self.believed
+                        runtime_key.ended, runtime_key.usable_classes = ended, self.usable_classes
                     return True
                 closest = False  # it may be asked again once others of these have ended
         return False

@@ -24,7 +24,7 @@ from weir.kubernetes.state.job_report import reported_times
 from weir.kubernetes.state.node_reading import differ
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.state.overcommit import OvercommittedNodes
-from weir.kubernetes.state.owner_fate import see_owner
+from weir.kubernetes.state.owner_state import see_owner
 from weir.kubernetes.state.pod_orders import PodOrders
 from weir.kubernetes.state.pod_resolver import PodResolver
 from weir.kubernetes.state.pod_tracker import EMPTY_S, PodTracker

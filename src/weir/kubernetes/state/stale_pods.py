@@ -6,7 +6,7 @@ from weir.control.port import PodExit
 from weir.kubernetes.state.claimed_nodes import claim_needs
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.owner_fate import NEVER_WAS_S
+from weir.kubernetes.state.owner_state import NEVER_WAS_S
 from weir.kubernetes.state.pod_allocation import AllocationOrigin
 from weir.kubernetes.state.pod_info import PodInfo
 from weir.kubernetes.state.pod_resolver import PodResolver

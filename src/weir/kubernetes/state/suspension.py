@@ -6,7 +6,7 @@ closed. The suspension itself is a field of the Job, so a restart loses nothing.
 
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.owner_fate import maker_of
+from weir.kubernetes.state.owner_state import maker_of
 from weir.kubernetes.state.owners import Owners
 
 JOB = ("batch/v1", "Job")

@@ -20,7 +20,7 @@ from weir.kubernetes.state.gang_requests import absent_requests, counts_without_
 from weir.kubernetes.state.gang_workload import workload_of
 from weir.kubernetes.state.gangs import Gang, TrackedPod
 from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.owner_fate import maker_is_gone, owner_is_gone
+from weir.kubernetes.state.owner_state import maker_is_gone, owner_is_gone
 from weir.kubernetes.writes.operations import UpsertWorkload
 from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods

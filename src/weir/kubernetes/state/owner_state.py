@@ -1,4 +1,4 @@
-"""Outcome of a workload by its owner: ended, or with more pods to come.
+"""State of the owner of a workload: ended, or with more pods to come.
 
 A workload without pods isn't over: the Job controller pauses after evictions, quotas of other systems refuse
 pods, controllers restart. The owner knows: its deletion, its conditions, and how many pods it wants.
@@ -23,7 +23,7 @@ NEVER_WAS_S = -1.0
 """In place of the time since when a workload has no pods: they were those of another workload."""
 
 
-class OwnerFate(NamedTuple):
+class OwnerState(NamedTuple):
     """State of a workload's owner, from the fields in the table of kinds."""
 
     exists: bool
@@ -33,15 +33,15 @@ class OwnerFate(NamedTuple):
     expects_pods: bool = False  # True: its controller will create pods of this workload
 
 
-def owner_fate(
+def owner_state(
     key: GangKey, body: Body | None, kinds: WorkloadKinds, below: Callable[[str], Iterable[Body]]
-) -> OwnerFate | None:
+) -> OwnerState | None:
     """Return the state of a workload's owner; None if it doesn't say if pods will come.
 
     `below` returns the known objects that an object controls, by its uid.
     """
     if body is None:
-        return OwnerFate(exists=False)
+        return OwnerState(exists=False)
     wants = kinds.wants(body)
     if wants is None:
         return None
@@ -56,7 +56,7 @@ def owner_fate(
             if not under and wants.over is None:
                 return None
         comes = any(_makes_pods(kinds.wants(each)) for each in under)
-    return OwnerFate(True, wants.over, wants.suspended, wants.restarts, comes)
+    return OwnerState(True, wants.over, wants.suspended, wants.restarts, comes)
 
 
 def _makes_pods(wants: OwnerTemplate | None) -> bool:
@@ -112,17 +112,19 @@ def see_owner(
         return
     key, is_gone = maker_of(gang), groups.is_gone(gang.key.uid)
     is_unread = owners.is_unread(key.api_version, key.kind)
-    fate, body = None, owners.body(key.namespace, key.uid)
+    state, body = None, owners.body(key.namespace, key.uid)
     if key.kind != "Pod" and (body is not None or owners.is_watched(key.api_version, key.kind)):
-        fate = owner_fate(key, body, owners.kinds, owners.below)
-    if fate is None:
+        state = owner_state(key, body, owners.kinds, owners.below)
+    if state is None:
         suspended = gang.head is not None and gang.head.derived.suspended
         waits = has_object if is_unread else suspended
         gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not waits)
         return
-    if gang.head is not None and fate.exists:
-        derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended, restarts=fate.restarts)
+    if gang.head is not None and state.exists:
+        derived = replace(
+            gang.head.derived, over=state.over, suspended=state.suspended, restarts=state.restarts
+        )
         gang.head = replace(gang.head, derived=derived)
-    waits = fate.exists and (fate.expects_pods or fate.suspended) and (has_object or not is_unread)
-    gang.left = gang.newer or is_gone or not fate.exists or (is_late and not waits)
-    gang.awaits = gang.backoff.sentence(body, gang.needed) if fate.expects_pods else ""
+    waits = state.exists and (state.expects_pods or state.suspended) and (has_object or not is_unread)
+    gang.left = gang.newer or is_gone or not state.exists or (is_late and not waits)
+    gang.awaits = gang.backoff.sentence(body, gang.needed) if state.expects_pods else ""
