@@ -200,7 +200,7 @@ def test_a_malformed_token_is_refused(token: str) -> None:
         ({"aud": {}}, "audience"),
         ({"aud": ["other"]}, "audience"),
         ({"azp": "other"}, "another client"),
-        ({"events": {}}, "another kind"),
+        ({"events": {}}, "isn't an ID token"),
         ({"sub": None}, "subject"),
         ({"sub": "a\nb"}, "subject"),
         ({"preferred_username": "a/b"}, "names no person"),

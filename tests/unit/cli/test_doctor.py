@@ -108,7 +108,7 @@ CASES: list[tuple[Callable[[], Verdict], str, str]] = [
     (lambda: checks.server(replace(SERVICE, problem="Silence.")), "failure", "(Silence)"),
     (lambda: checks.server(replace(SERVICE, problem="x", installed=False)), "ok", "weir install"),
     (lambda: checks.server(replace(SERVICE, trouble="The disk is full.")), "failure", "full"),
-    (lambda: checks.server(replace(SERVICE, version="0.9")), "warning", "restarts it"),
+    (lambda: checks.server(replace(SERVICE, version="0.9")), "warning", "restarts the server"),
     (lambda: checks.server(replace(SERVICE, enabled=False)), "warning", "systemctl enable"),
     (lambda: checks.port(replace(SERVICE, port_owner="eve", problem="x")), "failure", "--port"),
     (lambda: checks.port(replace(SERVICE, port_owner="eve")), "warning", "eve"),
