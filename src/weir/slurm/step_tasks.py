@@ -46,6 +46,8 @@ class StepTasks:
         self._readers: dict[int, LinePrefixer] = {}
         self._files: dict[str, int] = {}
         self._first_end_s: float | None = None
+        self._have_started = False
+        self._early: list[int] = []  # signals that came while tasks were started
 
     def run(self) -> int:
         """Start all tasks, wait for their end, and return the highest exit code."""
@@ -54,6 +56,9 @@ class StepTasks:
         selector = selectors.DefaultSelector()
         for rank, start in enumerate(self._starts):
             self._start(rank, start)
+        self._have_started = True
+        for number in self._early:
+            self._signal_all(number)
         self._feed()
         for fd in self._readers:
             selector.register(fd, selectors.EVENT_READ)
@@ -189,7 +194,11 @@ class StepTasks:
             reader.finish()
 
     def _pass_on(self, number: int, _: object) -> None:
-        self._signal_all(number)
+        """Send a signal to all tasks, once they have started."""
+        if self._have_started:
+            self._signal_all(number)
+        else:
+            self._early.append(number)
 
     def _signal_all(self, number: int) -> None:
         for rank, task in self._tasks.items():

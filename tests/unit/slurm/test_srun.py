@@ -129,6 +129,30 @@ def test_a_signal_reaches_the_tasks(job: dict[str, str], tmp_path: Path) -> None
     assert all((tmp_path / f"got-{rank}").exists() for rank in range(2))
 
 
+def test_a_signal_while_tasks_are_started_reaches_them(job: dict[str, str], tmp_path: Path) -> None:
+    """The first task is ready, and gets the signal, before `srun` knows of it."""
+    script = "trap 'exit 5' USR1; touch ready-$SLURM_PROCID; for i in $(seq 400); do sleep 0.05; done"
+    program = """
+import os, signal, subprocess, sys, time
+from weir.slurm import srun, step_tasks
+
+class Slow(subprocess.Popen):
+    def __init__(self, *command, **options):
+        super().__init__(*command, **options)
+        name = f"ready-{options['env']['SLURM_PROCID']}"
+        while not os.path.exists(name):
+            time.sleep(0.02)
+        if name == "ready-0":
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+step_tasks.subprocess.Popen = Slow
+sys.exit(srun.main(sys.argv[1:]))
+"""
+    command = [sys.executable, "-I", "-c", program, "-n2", "bash", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=job, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 5
+
+
 def test_the_first_failure_ends_the_others_if_asked(job: dict[str, str], tmp_path: Path) -> None:
     script = "[ $SLURM_PROCID = 1 ] && exit 4; sleep 600"
     done = srun(job, tmp_path, "-n2", "-K", "sh", "-c", script)
