@@ -179,10 +179,14 @@ def test_a_terminal_of_code_server_is_in_the_workload_and_there_again_after_a_re
 
 
 def _type(page: Any, command: str, made: Path) -> None:
-    """Type a command into a terminal, again until it has made a file: keys are lost without a connection."""
+    """Type a command into a terminal, again until it has made a file: keys are lost without a connection.
+
+    The first Enter ends a line whose own Enter was lost.
+    """
 
     def is_made() -> bool:
         page.locator(".terminal.xterm .xterm-helper-textarea").focus()
+        page.keyboard.press("Enter")
         page.keyboard.insert_text(command)
         page.keyboard.press("Enter")
         page.wait_for_timeout(1000)

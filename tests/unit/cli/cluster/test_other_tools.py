@@ -66,7 +66,7 @@ def test_a_command_for_one_machine_names_the_tool_of_a_cluster_and_asks_for_noth
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sys.stdin", None)  # nothing is read
+    monkeypatch.setattr("sys.stdin", object())  # nothing is read
     assert main(list(words)) == 2
     answer = capsys.readouterr()
     assert tool in answer.err
