@@ -57,8 +57,8 @@ class StepTasks:
         for rank, start in enumerate(self._starts):
             self._start(rank, start)
         self._have_started = True
-        for number in self._early:
-            self._signal_all(number)
+        for early in self._early:
+            self._signal_all(early)
         self._feed()
         for fd in self._readers:
             selector.register(fd, selectors.EVENT_READ)
