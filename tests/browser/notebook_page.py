@@ -17,7 +17,8 @@ def open_notebook(page: Any, link: str) -> None:
 def run_cell(page: Any, code: str, output: str) -> None:
     """Write code into the last cell, and run it until its output is this line.
 
-    JupyterLab forgets a run that it gets just before it is connected to the kernel, so people repeat it.
+    JupyterLab forgets a run that it gets just before it is connected to the kernel, and gives up after seven
+    attempts to connect. People reconnect then, and run the cell again.
     """
     from playwright.sync_api import TimeoutError as NothingShown
 
@@ -32,6 +33,8 @@ def run_cell(page: Any, code: str, output: str) -> None:
         try:
             page.get_by_text(output, exact=True).wait_for(timeout=_ANSWER_MS)
         except NothingShown:
+            page.get_by_role("menuitem", name="Kernel", exact=True).click()
+            page.get_by_role("menuitem", name="Reconnect to Kernel").click()
             return False
         return True
 
