@@ -46,7 +46,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except OSError as error:
         _write_no_more()
         named = "" if error.filename is None else f"{error.filename}: "
-        print(f"weir: {named}{error.strerror or error}.", file=sys.stderr)
+        _complain(f"{named}{error.strerror or error}.")
         return FAILED
     return code
 

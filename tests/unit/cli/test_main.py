@@ -136,7 +136,7 @@ def test_an_output_on_a_full_disk_is_one_sentence(words: list[str]) -> None:
 
 def test_a_failure_after_some_output_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    fails = "print('done so far'); raise OSError(28, 'No space left on device', 'report.html')"
+    fails = "print('done so far'); raise OSError(28, 'No space left on device', 'report\\x1b[2J.html')"
     script = (
         f"from weir.cli import main\ndef answer(words): {fails}\nmain._answered = answer\nexit(main.main())"
     )
@@ -144,7 +144,7 @@ def test_a_failure_after_some_output_keeps_it(tmp_path: Path, monkeypatch: pytes
         done = subprocess.run(
             [sys.executable, "-c", script], stdout=output, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert (done.returncode, done.stderr) == (1, "weir: report.html: No space left on device.\n")
+    assert (done.returncode, done.stderr) == (1, "weir: report\\x1b[2J.html: No space left on device.\n")
     assert (tmp_path / "output").read_text() == "done so far\n"
 
 
