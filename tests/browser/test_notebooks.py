@@ -162,7 +162,8 @@ def test_a_terminal_of_code_server_is_in_the_workload_and_there_again_after_a_re
     (work := tmp_path / "work").mkdir()
     (work / "train.py").touch()
     pods = [{"gpus": 1, "memory": "4Gi"}]
-    pool.submit("code-server", name="editor", session="code", directory=str(work), env=env, pods=pods)
+    command = ("code-server", "--disable-workspace-trust")
+    pool.submit(*command, name="editor", session="code", directory=str(work), env=env, pods=pods)
     pool.until("editor", "running")
     page = context.new_page()
     page.goto(pool.link_to("editor"))
@@ -181,10 +182,12 @@ def test_a_terminal_of_code_server_is_in_the_workload_and_there_again_after_a_re
 def _type(page: Any, command: str, made: Path) -> None:
     """Type a command into a terminal, again until it has made a file: keys are lost without a connection.
 
-    The first Enter ends a line whose own Enter was lost.
+    The first Enter ends a line whose own Enter was lost. None is pressed while a dialog asks, of a page
+    without a connection, whether to load it again: a page that is loaded again may have another terminal.
     """
 
     def is_made() -> bool:
+        page.locator(".monaco-dialog-box").wait_for(state="detached")
         page.locator(".terminal.xterm .xterm-helper-textarea").focus()
         page.keyboard.press("Enter")
         page.keyboard.insert_text(command)
