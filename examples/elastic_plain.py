@@ -1,4 +1,4 @@
-"""Training that keeps its global batch while GPUs come and go: pure functions over arrays, as in JAX.
+"""Training that keeps its global batch while GPUs come and go, with arrays of numpy.
 
 Each step has the same 64 examples in 16 shards. The processes share the shards out, and sum the gradients in
 the order of the shards: the result is the same to the last bit, whatever number of them takes part. When a
@@ -6,16 +6,18 @@ pod comes or goes, the others meet again and go on at that step; nothing starts 
 
     weir submit -p vision --gpus 1 --elastic 1:4 -- python elastic_plain.py --steps 400
 
-For JAX, write `loss` with jax.numpy and take `jax.grad(loss)` in place of `gradient`; the rest stays.
+`elastic_jax.py` trains its own model in this way.
 """
 
 import argparse
+import hashlib
 import os
 import pickle
 import signal
 import socket
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ import weir
 
 BATCH, SHARDS, RATE = 64, 16, 0.05
 MEET_S, LOOK_S = 5.0, 0.1
+
+Gradient = Callable[[dict[str, Any], Any, Any], dict[str, Any]]
+"""Function of parameters, inputs and targets."""
 
 
 class Changed(Exception):
@@ -147,6 +152,11 @@ def newest(states: list[tuple[int, Any]]) -> tuple[int, Any]:
 
 def main() -> None:
     """Train until the steps are done, whatever number of processes there is."""
+    train({"w": np.zeros(8), "b": np.zeros(())}, gradient)
+
+
+def train(parameters: dict[str, Any], gradient: Gradient) -> None:
+    """Train a model from these parameters on, or from what was saved."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--steps", type=int, default=400)
     asked.add_argument("--pause", type=float, default=0.05, help="what a step would take")
@@ -154,7 +164,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)  # notice: `weir.stopping()` says so from now on
 
     saved = Path(os.environ.get("WEIR_CHECKPOINT_DIR", ".")) / "latest.pkl"
-    state = (0, {"w": np.zeros(8), "b": np.zeros(())})
+    state = (0, parameters)
     if saved.exists():
         state = pickle.loads(saved.read_bytes())  # noqa: S301 - we wrote it
     size = 0
@@ -166,7 +176,7 @@ def main() -> None:
                 size = gang.world.size
                 print(f"step {state[0]}: {size} take part", flush=True)
             while state[0] < options.steps and not meets_again:
-                state, meets_again = one_step(gang, state)
+                state, meets_again = one_step(gang, state, gradient)
                 time.sleep(options.pause)
                 if weir.stopping():
                     leave(gang, saved, state)
@@ -177,10 +187,11 @@ def main() -> None:
             gang.close()
     if gang.world.rank == 0:
         save(saved, state)
-        print(f"done after {state[0]} steps: {state[1]['w'].tobytes().hex()}", flush=True)
+        bits = hashlib.sha256(b"".join(value.tobytes() for value in state[1].values()))
+        print(f"done after {state[0]} steps: {bits.hexdigest()}", flush=True)
 
 
-def one_step(gang: Gang, state: tuple[int, Any]) -> tuple[tuple[int, Any], bool]:
+def one_step(gang: Gang, state: tuple[int, Any], gradient: Gradient) -> tuple[tuple[int, Any], bool]:
     """Return the state after a step, and True if all meet again because a process has come.
 
     Raises:
@@ -198,7 +209,7 @@ def one_step(gang: Gang, state: tuple[int, Any]) -> tuple[tuple[int, Any], bool]
 def combine(parts: list[tuple[dict[int, Any], bool]]) -> tuple[Any, bool]:
     """Return the sum of the gradients in the order of the shards, and what rank 0 sees of the world."""
     shards = {number: each for part, _ in parts for number, each in part.items()}
-    total = {name: sum(shards[number][name] for number in sorted(shards)) for name in ("w", "b")}
+    total = {name: sum(shards[number][name] for number in sorted(shards)) for name in shards[0]}
     return total, parts[0][1]
 
 

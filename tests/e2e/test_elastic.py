@@ -7,10 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.unit.local.server.server_process import Serving, serving
 
 ROOT = Path(__file__).parents[2]
-PLAIN = ROOT / "examples" / "elastic_plain.py"
+EXAMPLES = ("elastic_plain.py", "elastic_jax.py")
 STEPS = "600"
 SLOW = """
 import os, time
@@ -20,8 +21,10 @@ time.sleep = lambda seconds: sleep(min(seconds, 0.01) if os.path.exists(os.envir
 """Module that the interpreter of a job imports first: its training isn't over before the test says so."""
 
 
-def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path) -> None:
-    alone = _alone(tmp_path / "alone")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path, name: str) -> None:
+    example = ROOT / "examples" / name
+    alone = _alone(example, tmp_path / "alone")
     first, fast = tmp_path / "first", tmp_path / "fast"
     first.mkdir()
     (first / "sitecustomize.py").write_text(SLOW)
@@ -30,8 +33,8 @@ def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path) -> None:
         for name, quota in (("owners", 3), ("guests", 1)):
             server.ask("PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": quota}})
         job = server.submit(
-            sys.executable, str(PLAIN), "--steps", STEPS, "--pause", "0.5",
-            name="job", project="guests", elastic="1:4", pods=[{"gpus": 1, "cpu": "400m", "memory": "512Mi"}], env=env,
+            sys.executable, str(example), "--steps", STEPS, "--pause", "0.5",
+            name="job", project="guests", elastic="1:4", pods=[{"gpus": 1, "cpu": "400m", "memory": "1Gi"}], env=env,
         )  # fmt: skip
         logs = tmp_path / "home" / "jobs" / str(job["uid"])
         _until_size(server, logs, 4)
@@ -51,10 +54,10 @@ def test_training_goes_on_while_gpus_come_and_go(tmp_path: Path) -> None:
         assert alone in text, "the same to the last bit"
 
 
-def _alone(place: Path) -> str:
+def _alone(example: Path, place: Path) -> str:
     place.mkdir()
     env = {**os.environ, "WEIR_CHECKPOINT_DIR": str(place), "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, str(PLAIN), "--steps", STEPS, "--pause", "0"]
+    command = [sys.executable, str(example), "--steps", STEPS, "--pause", "0"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=True)
     return done.stdout.splitlines()[-1]
 
