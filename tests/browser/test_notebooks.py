@@ -43,6 +43,12 @@ async function attack() {
 }
 </script><body>"""
 
+PASTE = """(area, text) => {
+  const clipboardData = new DataTransfer()
+  clipboardData.setData('text/plain', text)
+  area.dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true}))
+}"""
+
 
 class OwnPool(ServingOnPort):
     """A personal pool whose port of sessions stays the same."""
@@ -170,28 +176,24 @@ def test_a_terminal_of_code_server_is_in_the_workload_and_there_again_after_a_re
     page.get_by_role("treeitem", name="train.py").wait_for()
     page.keyboard.press("Control+Backquote")
     page.locator(".terminal.xterm").wait_for()
-    _type(page, "echo $WEIR_WORKLOAD $$ > first", work / "first")
+    _paste(page, "echo $WEIR_WORKLOAD $$ > first", work / "first")
     name, shell = (work / "first").read_text().split()
     assert name == "editor"
     pool.end(signal.SIGKILL)
     pool.begin()
-    _type(page, "echo $$ > second", work / "second")
+    _paste(page, "echo $$ > second", work / "second")
     assert (work / "second").read_text().split() == [shell]
 
 
-def _type(page: Any, command: str, made: Path) -> None:
-    """Type a command into a terminal, again until it has made a file: keys are lost without a connection.
+def _paste(page: Any, command: str, made: Path) -> None:
+    """Paste a command into a terminal, again until it has made a file: it is lost without a connection.
 
-    The first Enter ends a line whose own Enter was lost. None is pressed while a dialog asks, of a page
-    without a connection, whether to load it again: a page that is loaded again may have another terminal.
+    No key is pressed. A page without a connection asks whether to load it again, and Enter would say yes: the
+    terminal would be another one.
     """
 
     def is_made() -> bool:
-        page.locator(".monaco-dialog-box").wait_for(state="detached")
-        page.locator(".terminal.xterm .xterm-helper-textarea").focus()
-        page.keyboard.press("Enter")
-        page.keyboard.insert_text(command)
-        page.keyboard.press("Enter")
+        page.locator(".terminal.xterm .xterm-helper-textarea").evaluate(PASTE, f"\n{command}\n")
         page.wait_for_timeout(1000)
         return made.exists() and made.stat().st_size > 0
 
