@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.dashboard_load import viewers
 
-from weir.local.server.server_limits import ServerLimits
+from weir.local.server.http.server_limits import ServerLimits
 
 from .pages import WITHIN_MS, Window, is_live, running
 from .serving import ServingOnPort

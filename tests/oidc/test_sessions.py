@@ -14,6 +14,7 @@ from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person, Role
 from weir.local.server.dashboard.sessions import DashboardSessions
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.oidc.sign_in import (
     RENEW_S,
     SESSION_S,
@@ -21,7 +22,6 @@ from weir.local.server.oidc.sign_in import (
     UNRENEWED_S_MAX,
     OidcSignIn,
 )
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
 
 from .provider import CLIENT, Provider, browser, sign_in

@@ -6,7 +6,7 @@ from typing import Any
 from weir.local.server.account_mode import AccountMode, PoolAccounts
 from weir.local.server.auth import RoleLookup
 from weir.local.server.authorization import Person, Role
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 from weir.store import TokenRecord
 
 

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
 from weir.user_names import own_user
 

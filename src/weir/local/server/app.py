@@ -11,21 +11,21 @@ from weir import __version__
 from weir.dashboard.oidc.settings import CALLBACK, START, WAYS
 from weir.dashboard.oidc.sign_in_limiter import SignInLimiter
 from weir.dashboard.trusted_proxies import TrustedProxies
-from weir.local.server import problem_details
 from weir.local.server.audit import AuditLog
 from weir.local.server.audit_middleware import AuditMiddleware
 from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person
-from weir.local.server.connections import keep
 from weir.local.server.dashboard import browser_requests, page_files
 from weir.local.server.dashboard import routes as dashboard
 from weir.local.server.dashboard.browser_requests import header, session_cookie
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
+from weir.local.server.http import problem_details
+from weir.local.server.http.connections import keep
+from weir.local.server.http.peers import peer_of
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.oidc import routes as oidc_routes
-from weir.local.server.peers import peer_of
 from weir.local.server.pool import PoolService
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter
 from weir.local.server.routes import (
     arrays,

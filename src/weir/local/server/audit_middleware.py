@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weir.local.server.audit import PATH, AuditLog, Outcome
 from weir.local.server.authorization import Person
-from weir.local.server.peers import peer_of
+from weir.local.server.http.peers import peer_of
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONFIDENTIAL = ("/api/v1/tokens", "/api/v1/snapshot", PATH)

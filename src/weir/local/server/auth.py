@@ -20,8 +20,8 @@ from fastapi import Request
 
 from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
 from weir.local.server.authorization import Person, Role
-from weir.local.server.peers import PeerCredentials
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.peers import PeerCredentials
+from weir.local.server.http.problem_details import RequestRefused
 
 if TYPE_CHECKING:
     from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need

@@ -9,8 +9,8 @@ from weir.control.journal import ContainerLaunch
 from weir.local.containers.cdi import HOW, DeviceSpecifications
 from weir.local.containers.images import ARCHIVES
 from weir.local.containers.launch import PATH, is_reserved
-from weir.local.server.problem_details import FieldErrors
-from weir.local.server.server_limits import ContainerRules
+from weir.local.server.http.problem_details import FieldErrors
+from weir.local.server.http.server_limits import ContainerRules
 
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(

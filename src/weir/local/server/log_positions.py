@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 PLAIN_MOST = 1024
 """Characters of positions that are sent as they are."""

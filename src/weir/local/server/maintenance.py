@@ -12,6 +12,7 @@ from structlog import get_logger
 
 from weir.api.maintenance import MaintenanceAsked, MaintenanceRow
 from weir.local.server.authorization import Person
+from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.maintenance_windows import (
     FILE,
     WINDOWS_MAX,
@@ -23,7 +24,6 @@ from weir.local.server.maintenance_windows import (
 )
 from weir.local.server.pool_inventory import check_name
 from weir.local.server.pool_state import PoolState
-from weir.local.server.problem_details import FieldErrors, RequestRefused
 from weir.model.nodes import Outage
 from weir.store import HistoryEvent
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode
 from weir.local.server.authorization import Action, Person, Role, require
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool_state import PoolState
-from weir.local.server.problem_details import RequestRefused
 from weir.model.queues import Queue
 from weir.store import HistoryEvent, MembershipRecord
 from weir.store.records import ScopeRole

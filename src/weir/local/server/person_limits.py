@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weir.api.submissions import Submission
-from weir.local.server.problem_details import FieldErrors
+from weir.local.server.http.problem_details import FieldErrors
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy
 from weir.model.queues import PersonLimits, Queue

@@ -9,10 +9,10 @@ from weir.local import pod_files
 from weir.local.pod_records import RunningRecord, parse_running
 from weir.local.running_pods import RunningPod
 from weir.local.server.authorization import Action, Person
-from weir.local.server.peers import PeerCredentials
+from weir.local.server.http.peers import PeerCredentials
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pod_logs import pod_numbers
 from weir.local.server.pool import PoolService
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.workload_lookup import live_name, unknown_workload
 
 BEGUN_S_MAX, BEGUN_LOOK_S = 5.0, 0.02

@@ -32,19 +32,20 @@ from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
 from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.health import Health, Probe, Trouble
+from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.server_limits import ServerLimits
+from weir.local.server.http.worker_threads import Workers
 from weir.local.server.job_reports import JobReports
 from weir.local.server.memberships import Memberships
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.notifications.notification_service import Notifications
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_state import PoolState
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
 from weir.local.server.request_limiter import SuggestionQueue
 from weir.local.server.reruns import Reruns, stop_index
 from weir.local.server.schedules.schedule_service import Schedules
-from weir.local.server.server_limits import ServerLimits
 from weir.local.server.session_headroom import SessionHeadroom
 from weir.local.server.start_conditions import StartGates
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
@@ -52,7 +53,6 @@ from weir.local.server.sweeps.controller import SweepController
 from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.local.server.templates.template_service import Templates
 from weir.local.server.wall_clock import on_wall_clock
-from weir.local.server.worker_threads import Workers
 from weir.local.server.workload_lookup import unknown_workload, workload_to_change
 from weir.model.nodes import Node
 from weir.model.policy import Policy

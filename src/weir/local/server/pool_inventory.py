@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.local.server.problem_details import FieldErrors
+from weir.local.server.http.problem_details import FieldErrors
 from weir.model.nodes import Node, Topology
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS

@@ -15,8 +15,8 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import Fact, PodExit, PodExited
 from weir.local import secret_files
 from weir.local.server.authorization import Action, Person, require
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool_state import PoolState
-from weir.local.server.problem_details import RequestRefused
 from weir.state.events import WorkloadSuspended
 from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
 

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl
 
 from weir.control.token_bucket import TokenBucket
 from weir.local.server.authorization import Action, Person, may
-from weir.local.server.problem_details import RequestRefused
-from weir.local.server.server_limits import ServerLimits
+from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.server_limits import ServerLimits
 
 PERSONS_MAX = 10_000
 """Number of buckets kept; beyond it, full buckets are dropped."""

@@ -17,14 +17,14 @@ from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.array_view import new_array
 from weir.local.server.authorization import Action, Person, require
 from weir.local.server.container_checks import ContainerChecks
+from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.worker_threads import Workers
 from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_state import PoolState
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates, start_conditions
 from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.local.server.sweeps.trial_launch import TrialLaunch, as_trial
-from weir.local.server.worker_threads import Workers
 from weir.store import NameTaken
 
 NAMES_TRIED_MAX = 5

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 FRESH_S = 10.0
 """Age at which an account is looked up again: a change of its groups holds after that."""

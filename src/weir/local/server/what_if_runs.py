@@ -21,7 +21,7 @@ from structlog import get_logger
 from weir.api.what_if import WhatIfAsked, WhatIfRow
 from weir.local.server import private_files
 from weir.local.server.authorization import Person
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 FOLDER = "what-if"
 KEPT_MAX: Final = 50

@@ -4,9 +4,9 @@ import asyncio
 from typing import Final
 
 from weir.local.server.authorization import Action, Person, require
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import PoolView
-from weir.local.server.problem_details import RequestRefused
 from weir.model.array_indices import split_name
 from weir.store import Store, StoredWorkload
 

@@ -7,7 +7,7 @@ import pytest
 from weir.local.server.absent_person import owner_of, present_person
 from weir.local.server.account_mode import ADMIN_GROUP, AccountMode, PoolAccounts
 from weir.local.server.authorization import Person, Role
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
 from weir.store import TokenRecord
 

@@ -16,7 +16,7 @@ from tools import prefork
 
 from weir.local import fd_watcher
 from weir.local.server import health
-from weir.local.server.listening import listen
+from weir.local.server.http.listening import listen
 from weir.service import control_thread
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store import StoreFailed

@@ -196,7 +196,7 @@ def test_a_client_secret_is_read_from_a_file_that_others_can_not_read(
 
 
 async def test_people_of_a_provider_run_no_job_as_a_unix_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    from weir.local.server.problem_details import RequestRefused
+    from weir.local.server.http.problem_details import RequestRefused
 
     looked: list[object] = []
 

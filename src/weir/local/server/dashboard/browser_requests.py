@@ -12,7 +12,7 @@ from weir.dashboard.browser_checks import (
     public_refusal,
 )
 from weir.local.server.dashboard.sessions import DashboardSessions
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 
 def header(scope: Scope, name: bytes) -> str:

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from weir.dashboard.page_bundle import NOT_BUILT, asset_file, index_file
 from weir.local.server.dashboard.browser_requests import check_host
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 routes = APIRouter(include_in_schema=False)
 

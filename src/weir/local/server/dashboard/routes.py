@@ -20,7 +20,7 @@ from weir.local.server.dashboard.browser_requests import (
 )
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
-from weir.local.server.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from structlog import get_logger
 from weir.dashboard.session_table import DashboardSession, SessionTable, SignInRefused
 from weir.local.server import private_files
 from weir.local.server.auth import Authenticator
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 FILE = "sessions.json"
 _LOG = get_logger(__name__)

@@ -21,7 +21,7 @@ from weir.dashboard.oidc.sign_in_limiter import TOO_MANY, SignInLimiter
 from weir.dashboard.trusted_proxies import HEADER, TrustedProxies
 from weir.local.server.audit_middleware import note
 from weir.local.server.dashboard.browser_requests import check_host
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.routes.common import json_response
 
 if TYPE_CHECKING:

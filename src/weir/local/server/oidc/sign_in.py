@@ -18,7 +18,7 @@ from weir.dashboard.oidc.settings import RETRY_S, OidcSettings
 from weir.local.server.account_mode import OIDC_PREFIX as PREFIX
 from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.authorization import Person, Role
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 TOKENS_MAX = 4096
 """Verified tokens that are remembered."""

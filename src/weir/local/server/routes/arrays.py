@@ -6,8 +6,8 @@ from fastapi import APIRouter, Response
 
 from weir.api.answers import Explanation
 from weir.api.workload_list import ArrayIndexPage, ArrayIndexRow
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import (
     After,
     Limit,

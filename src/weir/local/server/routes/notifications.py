@@ -13,7 +13,7 @@ from weir.api.notifications import (
     NotificationTested,
 )
 from weir.local.server.audit_middleware import note
-from weir.local.server.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,

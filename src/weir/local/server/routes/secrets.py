@@ -8,7 +8,7 @@ from weir.api.answers import SecretPage, SecretRow
 from weir.api.submissions import SecretAsked
 from weir.local.secret_files import VALUE_BYTES_MOST
 from weir.local.server.audit_middleware import note
-from weir.local.server.problem_details import RequestRefused, read_body
+from weir.local.server.http.problem_details import RequestRefused, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 
 routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"])

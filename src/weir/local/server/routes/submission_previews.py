@@ -9,7 +9,7 @@ from weir.api.answers import SubmissionPreview
 from weir.api.submissions import Submission
 from weir.local.server import submissions
 from weir.local.server.authorization import Action, require
-from weir.local.server.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.start_conditions import start_conditions, unmet_condition
 from weir.service.pending_reasons import explanation

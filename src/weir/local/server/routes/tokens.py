@@ -8,8 +8,8 @@ from weir.api.answers import TokenMade, TokenPage, TokenRow
 from weir.api.submissions import TokenAsked, TokenRotated
 from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, may, require
+from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as, read_body
 from weir.local.server.pool import PoolService
-from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,

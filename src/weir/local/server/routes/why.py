@@ -10,8 +10,8 @@ from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import PendingReasonFinder
 from weir.local.server.admission import highest_priority
 from weir.local.server.authorization import Action, may
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.workload_lookup import live_name
 from weir.service.decision_details import explain_decision

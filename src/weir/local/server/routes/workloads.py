@@ -25,10 +25,10 @@ from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
 from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
+from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.idle_extensions import extend as extend_workload
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
 from weir.local.server.pool import PoolService
-from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,

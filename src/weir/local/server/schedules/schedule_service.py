@@ -22,8 +22,8 @@ from weir.local.server.absent_person import owner_of, present_person
 from weir.local.server.account_mode import PoolAccounts
 from weir.local.server.auth import RoleLookup
 from weir.local.server.authorization import Action, Person, may, require
+from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.pool_state import PoolState
-from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.store import ScheduleRecord, StoreFailed, StoreRefusal, new_row
 from weir.store.schedules import RUNS_MAX

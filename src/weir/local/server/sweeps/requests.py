@@ -10,9 +10,9 @@ from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server import submissions
 from weir.local.server.absent_person import owner_of
 from weir.local.server.authorization import Action, Person, may, require
+from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.pool_inventory import check_name
-from weir.local.server.problem_details import FieldErrors, RequestRefused
 from weir.local.server.sweeps.trial_launch import trial_submission
 from weir.store import HistoryEvent, NameTaken, SweepRecord
 from weir.sweeps.past_trials import SamplerUnavailable

@@ -5,8 +5,8 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from weir.dashboard.web_sessions.own_address import LOOPBACK, own_address
-from weir.local.server.listening import WAITING_MAX, PortUnavailable, listen
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.listening import WAITING_MAX, PortUnavailable, listen
+from weir.local.server.http.problem_details import RequestRefused
 
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

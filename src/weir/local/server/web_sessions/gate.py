@@ -6,8 +6,8 @@ from weir.dashboard.web_sessions.page_origin import BrowserRequest, page_refusal
 from weir.local import pod_files
 from weir.local.server.auth import Authenticator
 from weir.local.server.authorization import Person
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.web_sessions.sites import SessionSite
 from weir.local.server.web_sessions.views import SessionView, SessionViews
 from weir.local.server.workload_view import WorkloadView

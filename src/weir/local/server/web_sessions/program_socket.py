@@ -9,8 +9,8 @@ import socket
 import stat
 
 from weir.local import job_files
-from weir.local.server.peers import peer_of_socket
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.peers import peer_of_socket
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.session_programs import SOCKET
 
 _FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC

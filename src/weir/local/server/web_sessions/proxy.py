@@ -29,7 +29,7 @@ from weir.dashboard.web_sessions.connections import (
 from weir.dashboard.web_sessions.exchange import HttpEnd, pass_on
 from weir.dashboard.web_sessions.page_origin import described_by
 from weir.dashboard.web_sessions.peer_user import peer_uid
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.web_sessions.addresses import SessionAddresses
 from weir.local.server.web_sessions.gate import SessionGate, check_origin
 from weir.local.server.web_sessions.program_socket import connect

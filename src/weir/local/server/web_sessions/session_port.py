@@ -8,7 +8,7 @@ from weir.dashboard.tls_listener import ListenSettings
 from weir.dashboard.web_sessions.own_address import LOOPBACK
 from weir.local.server.account_mode import AccountMode
 from weir.local.server.auth import Authenticator
-from weir.local.server.listening import PortUnavailable, listen
+from weir.local.server.http.listening import PortUnavailable, listen
 from weir.local.server.pool import PoolService
 from weir.local.server.web_sessions.addresses import SessionAddresses
 from weir.local.server.web_sessions.gate import SessionGate

@@ -5,7 +5,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from weir.dashboard.browser_checks import is_this_machine
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.web_sessions.addresses import SessionAddresses
 from weir.local.server.web_sessions.session_hosts import SessionHosts
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from structlog import get_logger
 
 from weir.local.server import private_files
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 
 FILE = "session-views.json"
 VIEW_S = 12 * 3600.0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.local.server.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.web_sessions.views import CODE_S, FILE, VIEW_S, SessionViews
 
 

@@ -9,21 +9,20 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.unit.local.server.in_process_server import SMALL, Standing, standing
 
 from weir.api.answers import WorkloadRow
-from weir.local.server import worker_threads
 from weir.local.server.authorization import Person, Role
+from weir.local.server.http import worker_threads
+from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.server_limits import ServerLimits, read_limits
 from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter, SuggestionQueue, cost_of
-from weir.local.server.server_limits import ServerLimits, read_limits
 from weir.model.scenario import InvalidFile
 from weir.scenario_io import error_messages
 from weir.service import logging_setup
 
-from .in_process_server import SMALL, Standing, standing
-
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 ADMIN = Person("root", is_admin=True)
 MIA, BEN = (Person(user, is_admin=False, roles={"default": Role.MEMBER}) for user in ("mia", "ben"))
 SUBMISSION = {"project": "default", "command": ["sleep", "3600"], "pods": [{"gpus": 1, **SMALL}]}

@@ -137,8 +137,8 @@ def test_a_load_of_the_benchmark_runs_as_a_program() -> None:
 def test_descriptors_are_raised_at_the_start(tmp_path: Path) -> None:
     import resource
 
-    from weir.local.server.connections import CONNECTIONS_MIN, RESERVED_DESCRIPTORS, reserve_descriptors
-    from weir.local.server.server_limits import ServerLimits
+    from weir.local.server.http.connections import CONNECTIONS_MIN, RESERVED_DESCRIPTORS, reserve_descriptors
+    from weir.local.server.http.server_limits import ServerLimits
 
     soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:

@@ -15,8 +15,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from weir.local.server.peers import PEER, peer_of_socket
-from weir.local.server.server_limits import ServerLimits
+from weir.local.server.http.peers import PEER, peer_of_socket
+from weir.local.server.http.server_limits import ServerLimits
 
 PIPELINED_MAX = 16
 """Requests of one connection that are sent before the first is answered."""

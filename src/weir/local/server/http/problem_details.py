@@ -21,7 +21,7 @@ from structlog import get_logger
 
 from weir.api.answers import Problem
 from weir.api.field_errors import ERRORS_MOST, FieldErrorList, field_name, read_model
-from weir.local.server.server_limits import ServerLimits
+from weir.local.server.http.server_limits import ServerLimits
 from weir.scenario_io.error_messages import parameter_error
 from weir.scenario_io.scalars import CLASSES_CONTEXT
 from weir.store.errors import (

@@ -7,7 +7,7 @@ import pytest
 
 from weir.api.submissions import Submission
 from weir.api.sweep_submissions import SweepSubmission
-from weir.local.server.problem_details import RequestRefused, read_as
+from weir.local.server.http.problem_details import RequestRefused, read_as
 
 JOB = {"name": "a", "project": "p", "command": ["x"]}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from weir.local.server import home_socket
+from weir.local.server.http import home_socket
 
 _LOCK_FILE = "lock"
 _EVERYONE = 0o666

@@ -1,0 +1,1 @@
+"""Sockets, connections, limits and refusals of the HTTP server."""
