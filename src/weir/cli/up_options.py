@@ -205,8 +205,8 @@ def server_settings(
     """
     from weir.client.address import home
     from weir.local.server.gpu_prices import read_prices
+    from weir.local.server.home.retention import RetentionSettings
     from weir.local.server.priority_classes import read_classes
-    from weir.local.server.retention import RetentionSettings
     from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 
     log_most = _bytes(pool.log_max_size)

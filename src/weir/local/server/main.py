@@ -25,13 +25,14 @@ from weir.local.machine import Machine, this_machine
 from weir.local.node.shared import SOCKETS_VARIABLE
 from weir.local.node_client import RootNode
 from weir.local.pod_records import UMASK
-from weir.local.server import server_file
 from weir.local.server.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.app import create_app
 from weir.local.server.audit import AuditLog
 from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.event_stream import EventStream
+from weir.local.server.home import server_file
+from weir.local.server.home.retention import RetentionTask
 from weir.local.server.http import home_socket, machine_socket
 from weir.local.server.http.connections import (
     BoundedConfig,
@@ -44,7 +45,6 @@ from weir.local.server.http.machine_socket import SocketNotAvailable
 from weir.local.server.http.server_limits import ServerLimits, read_limits
 from weir.local.server.pool import PoolService
 from weir.local.server.remote_access import RemoteAccessRefused
-from weir.local.server.retention import RetentionTask
 from weir.local.server.settings import ServerSettings
 from weir.local.server.utilization import UtilizationTask
 from weir.local.server.web_sessions.session_port import listen_for_sessions, session_proxy

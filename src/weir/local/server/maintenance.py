@@ -12,8 +12,7 @@ from structlog import get_logger
 
 from weir.api.maintenance import MaintenanceAsked, MaintenanceRow
 from weir.local.server.authorization import Person
-from weir.local.server.http.problem_details import FieldErrors, RequestRefused
-from weir.local.server.maintenance_windows import (
+from weir.local.server.home.maintenance_windows import (
     FILE,
     WINDOWS_MAX,
     MaintenanceWindow,
@@ -22,6 +21,7 @@ from weir.local.server.maintenance_windows import (
     read_windows,
     write_windows,
 )
+from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.pool_inventory import check_name
 from weir.local.server.pool_state import PoolState
 from weir.model.nodes import Outage

@@ -10,11 +10,11 @@ from weir.api.maintenance import DrainAsked, GpuDrainAsked, Running
 from weir.control.port import CancelRequested, NodeDrained
 from weir.local.server.authorization import Person
 from weir.local.server.cancellations import Cancellations
-from weir.local.server.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
+from weir.local.server.home.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
+from weir.local.server.home.maintenance_windows import MaintenanceWindow
+from weir.local.server.home.node_drain import REASON_MAX, NodeDrain, read_drain, write_drain
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.maintenance import Maintenance
-from weir.local.server.maintenance_windows import MaintenanceWindow
-from weir.local.server.node_drain import REASON_MAX, NodeDrain, read_drain, write_drain
 from weir.local.server.pool_state import PoolState
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.state.cluster import Cluster

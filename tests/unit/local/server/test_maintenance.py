@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from weir.control.clock import Clock, boot_time
-from weir.local.server.gpu_drain import with_drained
-from weir.local.server.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow, in_words
+from weir.local.server.home.gpu_drain import with_drained
+from weir.local.server.home.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow, in_words
 from weir.service.queue_rows import DeviceUtilization
 
 from .in_process_server import Standing, standing

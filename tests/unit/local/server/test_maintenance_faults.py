@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from weir.local.server.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow
+from weir.local.server.home.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow
 
 from .in_process_server import Standing, standing
 from .server_process import Serving, serving

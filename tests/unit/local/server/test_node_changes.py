@@ -3,9 +3,9 @@
 import getpass
 from pathlib import Path
 
-from weir.local.server.gpu_drain import FILE as GPU_FILE
-from weir.local.server.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
-from weir.local.server.node_drain import FILE, NodeDrain, read_drain, write_drain
+from weir.local.server.home.gpu_drain import FILE as GPU_FILE
+from weir.local.server.home.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
+from weir.local.server.home.node_drain import FILE, NodeDrain, read_drain, write_drain
 
 from .in_process_server import Standing, standing
 

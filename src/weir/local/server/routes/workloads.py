@@ -25,6 +25,7 @@ from weir.local.server.audit_middleware import note
 from weir.local.server.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
 from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
+from weir.local.server.home.series_store import REPORTED
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.idle_extensions import extend as extend_workload
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
@@ -42,7 +43,6 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
-from weir.local.server.series_store import REPORTED
 from weir.local.server.workload_logs import EVENT_STREAM, WorkloadLog, log_events, plain_text
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows, gpus_held

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from structlog import get_logger
 
-from weir.local.server import private_files
+from weir.local.server.home import private_files
 from weir.local.server.http.problem_details import RequestRefused
 
 FILE = "session-views.json"

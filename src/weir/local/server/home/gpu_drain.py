@@ -8,8 +8,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
-from weir.local.server import private_files
-from weir.local.server.node_drain import NodeDrain
+from weir.local.server.home import private_files
+from weir.local.server.home.node_drain import NodeDrain
 from weir.service.queue_rows import DeviceUtilization
 
 FILE = "drained-gpus.json"

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.local.server import private_files
-from weir.local.server.node_drain import REASON_MAX
+from weir.local.server.home import private_files
+from weir.local.server.home.node_drain import REASON_MAX
 from weir.model.nodes import Outage
 
 FILE = "maintenance.json"

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
-from weir.local.server import private_files
+from weir.local.server.home import private_files
 
 FILE = "drained.json"
 REASON_MAX = 200

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from structlog import get_logger
 
 from weir.control.metric_series import NAMES_MAX, MetricSeries, Point, add_points
-from weir.local.server import private_files
+from weir.local.server.home import private_files
 
 LIVE_MAX = 20_000
 """Workloads whose series are in memory; the least recently changed are read from their files."""

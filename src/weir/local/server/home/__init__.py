@@ -1,0 +1,1 @@
+"""Files that the server keeps in the pool's home, and their retention."""
