@@ -10,19 +10,19 @@ import pytest
 
 from weir.dashboard.oidc.settings import OidcSettings
 from weir.dashboard.oidc.sign_in_limiter import SIGN_INS_AT_ONCE, SignInLimiter
-from weir.local.server.account_mode import AccountMode, PoolAccounts
-from weir.local.server.auth import Authenticator
-from weir.local.server.authorization import Person, Role
-from weir.local.server.dashboard.sessions import DashboardSessions
-from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.oidc.sign_in import (
+from weir.local.server.access.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.auth import Authenticator
+from weir.local.server.access.authorization import Person, Role
+from weir.local.server.access.oidc_sign_in import (
     RENEW_S,
     SESSION_S,
     SESSIONS_PER_PERSON_MAX,
     UNRENEWED_S_MAX,
     OidcSignIn,
 )
-from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
+from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
+from weir.local.server.dashboard.sessions import DashboardSessions
+from weir.local.server.http.problem_details import RequestRefused
 
 from .provider import CLIENT, Provider, browser, sign_in
 

@@ -47,7 +47,7 @@ def restore(file: Path, /, *, database: str | None = None) -> int:
     """
     from weir.cli.up_options import database_url
     from weir.client.address import home
-    from weir.local.server.audit import AuditLog
+    from weir.local.server.access.audit import AuditLog
     from weir.store import StoreFailed
     from weir.store.backup import restore as put_back
 

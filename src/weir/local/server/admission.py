@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from weir.api.submissions import Submission
 from weir.engine.node_refusals import NodeRefusals, amount_phrase, sentence_of
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import FieldErrors
 from weir.local.server.pool_inventory import PoolInventory
 from weir.local.session_programs import VARIABLE

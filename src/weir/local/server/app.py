@@ -11,10 +11,11 @@ from weir import __version__
 from weir.dashboard.oidc.settings import CALLBACK, START, WAYS
 from weir.dashboard.oidc.sign_in_limiter import SignInLimiter
 from weir.dashboard.trusted_proxies import TrustedProxies
-from weir.local.server.audit import AuditLog
-from weir.local.server.audit_middleware import AuditMiddleware
-from weir.local.server.auth import Authenticator
-from weir.local.server.authorization import Person
+from weir.local.server.access.audit import AuditLog
+from weir.local.server.access.audit_middleware import AuditMiddleware
+from weir.local.server.access.auth import Authenticator
+from weir.local.server.access.authorization import Person
+from weir.local.server.access.request_limiter import RequestLimiter
 from weir.local.server.dashboard import browser_requests, page_files
 from weir.local.server.dashboard import routes as dashboard
 from weir.local.server.dashboard.browser_requests import header, session_cookie
@@ -26,7 +27,6 @@ from weir.local.server.http.peers import peer_of
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.oidc import routes as oidc_routes
 from weir.local.server.pool import PoolService
-from weir.local.server.request_limiter import RequestLimiter
 from weir.local.server.routes import (
     arrays,
     audit_log,

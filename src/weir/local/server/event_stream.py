@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from weir.api.answers import Answer
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.authorization import Action, Person, may
 
 Change = tuple[str, Answer, str | None]
 """A change: its kind, the object, and the project that may see it."""

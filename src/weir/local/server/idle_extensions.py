@@ -2,7 +2,7 @@
 
 from weir.api.answers import WorkloadRow
 from weir.control.port import IdleExcused
-from weir.local.server.authorization import Action, Person, require
+from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.workload_lookup import live_name, unknown_workload

@@ -25,10 +25,10 @@ from weir.local.machine import Machine, this_machine
 from weir.local.node.shared import SOCKETS_VARIABLE
 from weir.local.node_client import RootNode
 from weir.local.pod_records import UMASK
+from weir.local.server.access.audit import AuditLog
+from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.app import create_app
-from weir.local.server.audit import AuditLog
-from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.event_stream import EventStream
 from weir.local.server.home import server_file

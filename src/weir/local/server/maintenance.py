@@ -11,7 +11,7 @@ from dataclasses import replace
 from structlog import get_logger
 
 from weir.api.maintenance import MaintenanceAsked, MaintenanceRow
-from weir.local.server.authorization import Person
+from weir.local.server.access.authorization import Person
 from weir.local.server.home.maintenance_windows import (
     FILE,
     WINDOWS_MAX,

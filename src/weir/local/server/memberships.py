@@ -7,8 +7,8 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping
 
-from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode
-from weir.local.server.authorization import Action, Person, Role, require
+from weir.local.server.access.account_mode import INSTALL, OIDC_PREFIX, AccountMode
+from weir.local.server.access.authorization import Action, Person, Role, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool_state import PoolState
 from weir.model.queues import Queue

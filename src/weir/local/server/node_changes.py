@@ -8,7 +8,7 @@ from structlog import get_logger
 
 from weir.api.maintenance import DrainAsked, GpuDrainAsked, Running
 from weir.control.port import CancelRequested, NodeDrained
-from weir.local.server.authorization import Person
+from weir.local.server.access.authorization import Person
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.home.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
 from weir.local.server.home.maintenance_windows import MaintenanceWindow

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from weir.api.answers import WorkloadRow
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
 from weir.local.server.person_limits import more_sentence, pending_sentence

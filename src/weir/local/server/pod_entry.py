@@ -8,7 +8,7 @@ from weir.api.pod_entry import EnteredProcess
 from weir.local import pod_files
 from weir.local.pod_records import RunningRecord, parse_running
 from weir.local.running_pods import RunningPod
-from weir.local.server.authorization import Action, Person
+from weir.local.server.access.authorization import Action, Person
 from weir.local.server.http.peers import PeerCredentials
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pod_logs import pod_numbers

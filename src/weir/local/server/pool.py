@@ -20,11 +20,12 @@ from weir.control.port import CancelRequested
 from weir.local import persistent_clock
 from weir.local.backend import LocalBackend
 from weir.local.gpu_memory_limits import GpuMemoryLimits
-from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.authorization import Action, Person, require
+from weir.local.server.access.request_limiter import SuggestionQueue
 from weir.local.server.admission import check_new_priority
 from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.array_view import ArrayFact
-from weir.local.server.authorization import Action, Person, require
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.control_hooks import PoolControlHooks
@@ -43,7 +44,6 @@ from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.pool_state import PoolState
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
-from weir.local.server.request_limiter import SuggestionQueue
 from weir.local.server.reruns import Reruns, stop_index
 from weir.local.server.schedules.schedule_service import Schedules
 from weir.local.server.session_headroom import SessionHeadroom

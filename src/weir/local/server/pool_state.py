@@ -8,10 +8,10 @@ from threading import Lock
 from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
 from weir.local.backend import LocalBackend
-from weir.local.server.account_mode import PoolAccounts
+from weir.local.server.access.account_mode import PoolAccounts
+from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.activity import ActivityView
 from weir.local.server.array_view import ArrayFact
-from weir.local.server.authorization import Action, Person, may, require
 from weir.local.server.event_log import EventLog
 from weir.local.server.event_stream import EventStream
 from weir.local.server.home.gpu_drain import with_drained

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from weir.api.answers import QueueDeleted, QueueRow, TokenRow
-from weir.local.server.authorization import Person
+from weir.local.server.access.authorization import Person
 from weir.local.server.delegated_quotas import check_scope, check_within
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.pool_inventory import PoolInventory, check_name, pool_inventory

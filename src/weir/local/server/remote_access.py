@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from weir.dashboard.oidc.settings import OidcSettings
 from weir.dashboard.tls_listener import CertificateUnusable, ListenSettings, check_names, tls_context
-from weir.local.server.account_mode import INSTALL, AccountMode, PoolAccounts
+from weir.local.server.access.account_mode import INSTALL, AccountMode, PoolAccounts
 
 if TYPE_CHECKING:
-    from weir.local.server.oidc.sign_in import OidcSignIn, RoleLookup
+    from weir.local.server.access.oidc_sign_in import OidcSignIn, RoleLookup
 
 _DOMAIN = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII
@@ -52,7 +52,7 @@ class RemoteAccess:
 
     def sign_in(self, accounts: PoolAccounts, roles: "RoleLookup") -> "OidcSignIn":
         """Return the sign-in of people of the provider."""
-        from weir.local.server.oidc.sign_in import (
+        from weir.local.server.access.oidc_sign_in import (
             OidcSignIn,
         )  # imported on demand, because it takes a while
 

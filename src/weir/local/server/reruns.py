@@ -7,8 +7,8 @@ from functools import partial
 from weir.api.answers import WorkloadRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.array_view import ArrayView
-from weir.local.server.authorization import Action, Person, may
 from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.http.worker_threads import Workers
 from weir.local.server.pool_state import PoolState

@@ -7,7 +7,7 @@ from typing import Literal
 
 from weir.local.backend import LOG_MOST
 from weir.local.machine import PIDS_MOST
-from weir.local.server.account_mode import ADMIN_GROUP
+from weir.local.server.access.account_mode import ADMIN_GROUP
 from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.home.retention import RetentionSettings
 from weir.local.server.remote_access import RemoteAccess

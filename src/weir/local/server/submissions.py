@@ -12,6 +12,8 @@ from pathlib import Path
 
 from weir.api.submissions import Submission
 from weir.control.journal import ContainerLaunch, LaunchSpec, WorkloadRecord
+from weir.local.server.access.authorization import Person
+from weir.local.server.access.unix_accounts import UnixAccount
 from weir.local.server.admission import (
     check_priority,
     check_session,
@@ -19,7 +21,6 @@ from weir.local.server.admission import (
     check_time_limits,
     session_variables,
 )
-from weir.local.server.authorization import Person
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.http.problem_details import FieldErrors
 from weir.local.server.http.worker_threads import Workers
@@ -27,7 +28,6 @@ from weir.local.server.person_limits import check_run_time, limited_workload
 from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.resource_defaults import with_defaults
 from weir.local.server.submission_defaults import with_project_defaults
-from weir.local.server.unix_accounts import UnixAccount
 from weir.local.server.workload_lookup import parse_uid
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy

@@ -13,9 +13,9 @@ from weir.api.batch_order import BatchOrderError, ordered_positions
 from weir.api.submissions import Submission
 from weir.control.journal import ArrayPlan, StartConditions, WorkloadRecord
 from weir.local.server import submissions
-from weir.local.server.account_mode import PoolAccounts
+from weir.local.server.access.account_mode import PoolAccounts
+from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.array_view import new_array
-from weir.local.server.authorization import Action, Person, require
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.worker_threads import Workers

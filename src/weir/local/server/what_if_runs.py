@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from structlog import get_logger
 
 from weir.api.what_if import WhatIfAsked, WhatIfRow
-from weir.local.server.authorization import Person
+from weir.local.server.access.authorization import Person
 from weir.local.server.home import private_files
 from weir.local.server.http.problem_details import RequestRefused
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from weir.local.server.authorization import Action, Person, require
+from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import PoolView

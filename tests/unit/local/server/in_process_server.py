@@ -14,9 +14,9 @@ from tests.unit.store.migrated import place_database
 from weir.control.clock import Clock
 from weir.local.backend import LocalBackend
 from weir.local.machine import this_machine
-from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
-from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.event_stream import EventStream
 from weir.local.server.http.peers import PEER, PeerCredentials
 from weir.local.server.http.server_limits import ServerLimits

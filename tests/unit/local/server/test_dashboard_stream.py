@@ -17,7 +17,7 @@ from weir.dashboard.live_frames import (
     workload_columns,
 )
 from weir.dashboard.live_table import LiveTable
-from weir.local.server.authorization import Person, Role
+from weir.local.server.access.authorization import Person, Role
 from weir.local.server.dashboard.live_hub import LiveHub
 
 from .in_process_server import Standing

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from weir.local.server import event_stream
-from weir.local.server.authorization import Person
+from weir.local.server.access.authorization import Person
 from weir.local.server.event_stream import EventStream
 from weir.service import logging_setup
 

@@ -9,14 +9,14 @@ import pytest
 from tests.oidc.pool import Authority
 
 from weir.cli.remote_options import RemoteOptions, remote_access
-from weir.local.server.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
 from weir.local.server.remote_access import (
     RemoteAccess,
     RemoteAccessRefused,
     default_public_url,
     read_listen,
 )
-from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
 
 SHARED = PoolAccounts(mode=AccountMode.SHARED_ACCOUNT, oidc=True)
 

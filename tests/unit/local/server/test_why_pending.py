@@ -4,7 +4,7 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any
 
-from weir.local.server.authorization import Person
+from weir.local.server.access.authorization import Person
 
 from .in_process_server import SMALL, Standing, standing
 

@@ -18,7 +18,7 @@ from weir.dashboard.live_frames import (
     workload_columns,
 )
 from weir.dashboard.live_table import ENDED_MAX, LiveTable
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.event_stream import Change
 from weir.local.server.pool import PoolService
 from weir.service.queue_rows import node_rows

@@ -10,9 +10,9 @@ from weir.dashboard.browser_checks import SECURE_COOKIE
 from weir.dashboard.oidc.settings import FLOW_COOKIE
 from weir.dashboard.person import DashboardPerson, SignInAsked
 from weir.dashboard.session_table import SESSION_S
-from weir.local.server.audit_middleware import note
-from weir.local.server.auth import Authenticator, token_hash
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.auth import Authenticator, token_hash
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.dashboard.browser_requests import (
     check_origin,
     cookie_name,
@@ -24,7 +24,7 @@ from weir.local.server.http.problem_details import RequestRefused, read_as, read
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 
 if TYPE_CHECKING:
-    from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
+    from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
 
 SIGN_IN = "/api/v1/dashboard/sign-in"
 _SESSION = "/api/v1/dashboard/session"

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from structlog import get_logger
 
 from weir.dashboard.session_table import DashboardSession, SessionTable, SignInRefused
-from weir.local.server.auth import Authenticator
+from weir.local.server.access.auth import Authenticator
 from weir.local.server.home import private_files
 from weir.local.server.http.problem_details import RequestRefused
 

@@ -20,7 +20,7 @@ from weir.api.notifications import (
     NotificationRow,
     NotificationTested,
 )
-from weir.local.server.authorization import Action, Person, may, require
+from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.notifications.receiver_addresses import ReceiverAddresses
 from weir.local.server.pool_state import PoolState

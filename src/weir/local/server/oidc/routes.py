@@ -19,13 +19,13 @@ from weir.dashboard.oidc.settings import (
 )
 from weir.dashboard.oidc.sign_in_limiter import TOO_MANY, SignInLimiter
 from weir.dashboard.trusted_proxies import HEADER, TrustedProxies
-from weir.local.server.audit_middleware import note
+from weir.local.server.access.audit_middleware import note
 from weir.local.server.dashboard.browser_requests import check_host
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.routes.common import json_response
 
 if TYPE_CHECKING:
-    from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
+    from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
 
 routes = APIRouter(tags=["dashboard"])
 _NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
 from weir.api.answers import AuditPage, AuditRow
-from weir.local.server.audit import AuditLog
-from weir.local.server.authorization import Action, require
+from weir.local.server.access.audit import AuditLog
+from weir.local.server.access.authorization import Action, require
 from weir.local.server.routes.common import Limit, Who, json_response, problems
 
 routes = APIRouter(prefix="/api/v1/audit", tags=["audit"])

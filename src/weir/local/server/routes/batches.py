@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import WorkloadPage
 from weir.api.batches import SubmissionBatch, merged
-from weir.local.server.audit_middleware import note
+from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.submitter import ReadSubmission

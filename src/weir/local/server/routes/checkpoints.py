@@ -8,7 +8,7 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 
 from weir.api.answers import CheckpointPage, CheckpointRow
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 

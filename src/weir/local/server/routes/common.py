@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from weir.api.answers import Problem, WorkloadRow
 from weir.api.comma_lists import comma_words
+from weir.local.server.access.auth import person_of
+from weir.local.server.access.authorization import Person
 from weir.local.server.array_view import ArrayView
-from weir.local.server.auth import person_of
-from weir.local.server.authorization import Person
 from weir.local.server.http.problem_details import PROBLEM_JSON, RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.workload_lookup import find_workload, unknown_workload

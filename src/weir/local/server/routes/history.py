@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from weir.api.answers import UsageReport
 from weir.api.history import By, HistoryReport
-from weir.local.server.authorization import Action, Person, require, visible
+from weir.local.server.access.authorization import Action, Person, require, visible
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import ThePool, Who, json_response, problems

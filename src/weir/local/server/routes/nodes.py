@@ -12,8 +12,8 @@ from weir.api.maintenance import (
     MaintenancePage,
     MaintenanceRow,
 )
-from weir.local.server.audit_middleware import note
-from weir.local.server.authorization import Action, may, require
+from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.authorization import Action, may, require
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (

@@ -12,7 +12,7 @@ from weir.api.notifications import (
     NotificationPage,
     NotificationTested,
 )
-from weir.local.server.audit_middleware import note
+from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,

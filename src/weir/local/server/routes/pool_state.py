@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from weir import __version__
 from weir.api.answers import EventPage, PoolStatus
 from weir.api.comma_lists import comma_words
-from weir.local.server.authorization import Action, may, require
+from weir.local.server.access.authorization import Action, may, require
 from weir.local.server.event_log import event_row
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 from weir.local.server.workload_lookup import parse_uid

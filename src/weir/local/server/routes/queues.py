@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import QueueDeleted, QueuePage, QueueRow
 from weir.api.priorities import PriorityPage, PriorityRow
-from weir.local.server.audit_middleware import note
+from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (

@@ -6,7 +6,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import QuotaEffect, QuotaPreview
-from weir.local.server.authorization import Person
+from weir.local.server.access.authorization import Person
 from weir.local.server.delegated_quotas import check_scope
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.pool import PoolService

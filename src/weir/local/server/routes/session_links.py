@@ -5,9 +5,9 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from weir.api.sessions import SessionLink
-from weir.local.server.audit_middleware import note
-from weir.local.server.auth import Authenticator
-from weir.local.server.authorization import Action
+from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.auth import Authenticator
+from weir.local.server.access.authorization import Action
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.local.server.web_sessions.program_socket import connect

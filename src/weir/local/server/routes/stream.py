@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from weir.local.server.authorization import Action, may
+from weir.local.server.access.authorization import Action, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.metrics import MetricsSnapshot, exposition
 from weir.local.server.routes.common import ThePool, Who, problems

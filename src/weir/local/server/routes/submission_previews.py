@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from weir.api.answers import SubmissionPreview
 from weir.api.submissions import Submission
 from weir.local.server import submissions
-from weir.local.server.authorization import Action, require
+from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.start_conditions import start_conditions, unmet_condition

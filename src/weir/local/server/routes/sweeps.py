@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request, Response
 from weir.api.comma_lists import comma_words
 from weir.api.sweep_submissions import SweepSubmission
 from weir.api.sweeps import SweepDeleted, SweepDetail, SweepPage, SweepRow
-from weir.local.server.audit_middleware import note
-from weir.local.server.authorization import Person
+from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import TokenMade, TokenPage, TokenRow
 from weir.api.submissions import TokenAsked, TokenRotated
-from weir.local.server.audit_middleware import note
-from weir.local.server.authorization import Action, may, require
+from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.authorization import Action, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as, read_body
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (

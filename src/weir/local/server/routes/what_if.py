@@ -5,8 +5,8 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from weir.api.what_if import WhatIfAsked, WhatIfPage, WhatIfRow
-from weir.local.server.audit_middleware import note
-from weir.local.server.authorization import Action, require
+from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.service.cluster_snapshot import cluster_alone, read_cluster

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from weir.api.access import WhoAmI
-from weir.local.server.authorization import Action, may
+from weir.local.server.access.authorization import Action, may
 from weir.local.server.routes.common import Who, json_response, problems
 
 routes = APIRouter(prefix="/api/v1", tags=["members"])

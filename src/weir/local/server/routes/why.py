@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Response
 from weir.api.answers import SUGGESTIONS_WAIT_S_MAX, Explanation, QueueRow, Suggestion, WhyAnswer
 from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import PendingReasonFinder
+from weir.local.server.access.authorization import Action, may
 from weir.local.server.admission import highest_priority
-from weir.local.server.authorization import Action, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems

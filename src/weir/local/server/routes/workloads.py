@@ -21,8 +21,8 @@ from weir.api.series import SeriesAnswer, SeriesRow
 from weir.api.submissions import ExtensionAsked, PriorityAsked, Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.control.metric_series import UNITS
-from weir.local.server.audit_middleware import note
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.event_log import event_row
 from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
 from weir.local.server.home.series_store import REPORTED

@@ -18,10 +18,10 @@ from weir.api.cron_times import check_schedule, last_time, next_time, read_cron,
 from weir.api.schedules import ScheduleAsked, ScheduleRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
-from weir.local.server.absent_person import owner_of, present_person
-from weir.local.server.account_mode import PoolAccounts
-from weir.local.server.auth import RoleLookup
-from weir.local.server.authorization import Action, Person, may, require
+from weir.local.server.access.absent_person import owner_of, present_person
+from weir.local.server.access.account_mode import PoolAccounts
+from weir.local.server.access.auth import RoleLookup
+from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.pool_state import PoolState
 from weir.local.server.submitter import ReadSubmission, Submitter

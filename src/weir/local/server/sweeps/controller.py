@@ -18,9 +18,9 @@ from weir.api.answers import WorkloadRow
 from weir.api.sweep_submissions import SweepSubmission
 from weir.control.journal import TrialPlan
 from weir.control.port import CancelRequested
-from weir.local.server.absent_person import present_person
-from weir.local.server.account_mode import PoolAccounts
-from weir.local.server.auth import RoleLookup
+from weir.local.server.access.absent_person import present_person
+from weir.local.server.access.account_mode import PoolAccounts
+from weir.local.server.access.auth import RoleLookup
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.pool_state import PoolState

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 
 from weir.api.sweeps import SweepDeleted
-from weir.local.server.authorization import Action, Person, require
+from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
 from weir.store import HistoryEvent, SweepRecord

@@ -8,8 +8,8 @@ from functools import partial
 from weir.api.sweep_rules import check_sweep
 from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server import submissions
-from weir.local.server.absent_person import owner_of
-from weir.local.server.authorization import Action, Person, may, require
+from weir.local.server.access.absent_person import owner_of
+from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.pool_inventory import check_name

@@ -4,8 +4,8 @@ import asyncio
 
 from weir.dashboard.web_sessions.page_origin import BrowserRequest, page_refusal
 from weir.local import pod_files
-from weir.local.server.auth import Authenticator
-from weir.local.server.authorization import Person
+from weir.local.server.access.auth import Authenticator
+from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.web_sessions.sites import SessionSite

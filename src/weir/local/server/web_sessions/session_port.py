@@ -6,8 +6,8 @@ from structlog import get_logger
 
 from weir.dashboard.tls_listener import ListenSettings
 from weir.dashboard.web_sessions.own_address import LOOPBACK
-from weir.local.server.account_mode import AccountMode
-from weir.local.server.auth import Authenticator
+from weir.local.server.access.account_mode import AccountMode
+from weir.local.server.access.auth import Authenticator
 from weir.local.server.http.listening import PortUnavailable, listen
 from weir.local.server.pool import PoolService
 from weir.local.server.web_sessions.addresses import SessionAddresses

@@ -12,12 +12,12 @@ import pytest
 from tests.unit.local.server.in_process_server import SMALL, Standing, standing
 
 from weir.api.answers import WorkloadRow
-from weir.local.server.authorization import Person, Role
+from weir.local.server.access.authorization import Person, Role
+from weir.local.server.access.request_limiter import RequestLimiter, SuggestionQueue, cost_of
 from weir.local.server.http import worker_threads
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits, read_limits
 from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.request_limiter import RequestLimiter, SuggestionQueue, cost_of
 from weir.model.scenario import InvalidFile
 from weir.scenario_io import error_messages
 from weir.service import logging_setup

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from weir.local.server.audit import PATH, AuditLog, Outcome
-from weir.local.server.authorization import Person
+from weir.local.server.access.audit import PATH, AuditLog, Outcome
+from weir.local.server.access.authorization import Person
 from weir.local.server.http.peers import peer_of
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -15,9 +15,9 @@ from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable, TokenI
 from weir.dashboard.oidc.id_tokens import LEEWAY_S, OidcIdentity, key_of, verified
 from weir.dashboard.oidc.provider import IdentityProvider
 from weir.dashboard.oidc.settings import RETRY_S, OidcSettings
-from weir.local.server.account_mode import OIDC_PREFIX as PREFIX
-from weir.local.server.account_mode import PoolAccounts
-from weir.local.server.authorization import Person, Role
+from weir.local.server.access.account_mode import OIDC_PREFIX as PREFIX
+from weir.local.server.access.account_mode import PoolAccounts
+from weir.local.server.access.authorization import Person, Role
 from weir.local.server.http.problem_details import RequestRefused
 
 TOKENS_MAX = 4096

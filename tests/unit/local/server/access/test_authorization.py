@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.local.server.authorization import Action, Person, Role, may, require, visible
+from weir.local.server.access.authorization import Action, Person, Role, may, require, visible
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.memberships import effective_roles, parse_subject
 from weir.model.queues import Queue

@@ -9,11 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.unit.local.server.in_process_server import Standing
 
-from weir.local.server.audit import FILES_KEPT, REFUSED_AT_ONCE, AuditLog
-from weir.local.server.auth import Authenticator, token_hash
-
-from .in_process_server import Standing
+from weir.local.server.access.audit import FILES_KEPT, REFUSED_AT_ONCE, AuditLog
+from weir.local.server.access.auth import Authenticator, token_hash
 
 DAY_S = 86400.0
 

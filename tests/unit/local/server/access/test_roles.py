@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.local.server.in_process_server import SMALL, Standing, standing
 
-from weir.local.server.account_mode import AccountMode, PoolAccounts
-from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
-
-from .in_process_server import SMALL, Standing, standing
+from weir.local.server.access.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
 
 SECRET = "in-the-output"
 

@@ -11,7 +11,7 @@ from time import monotonic
 from urllib.parse import parse_qsl
 
 from weir.control.token_bucket import TokenBucket
-from weir.local.server.authorization import Action, Person, may
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
 

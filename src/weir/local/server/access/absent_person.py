@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weir.local.server.account_mode import AccountMode, PoolAccounts
-from weir.local.server.auth import RoleLookup
-from weir.local.server.authorization import Person, Role
+from weir.local.server.access.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.auth import RoleLookup
+from weir.local.server.access.authorization import Person, Role
 from weir.local.server.http.problem_details import RequestRefused
 from weir.store import TokenRecord
 

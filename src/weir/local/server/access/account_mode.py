@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
 from weir.user_names import own_user
 
 ADMIN_GROUP = "weir-admin"

@@ -4,8 +4,7 @@ import asyncio
 import stat
 
 import httpx
-
-from .in_process_server import Standing
+from tests.unit.local.server.in_process_server import Standing
 
 SECRET = "hunter2-in-the-environment"
 
@@ -127,7 +126,7 @@ async def test_the_administrators_token_is_for_one_pair_of_eyes(stands: Standing
 
 
 async def test_streams_tell_members_of_their_projects_events_only(stands: Standing) -> None:
-    from weir.local.server.authorization import Person, Role
+    from weir.local.server.access.authorization import Person, Role
 
     await stands.project("mine", 2)
     await stands.project("theirs", 2)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from fastapi import Request
 
-from weir.local.server.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
-from weir.local.server.authorization import Person, Role
+from weir.local.server.access.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
+from weir.local.server.access.authorization import Person, Role
 from weir.local.server.http.peers import PeerCredentials
 from weir.local.server.http.problem_details import RequestRefused
 
 if TYPE_CHECKING:
-    from weir.local.server.oidc.sign_in import OidcSignIn  # with libraries that other pools don't need
+    from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
     from weir.store.tokens import TokenTable
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret

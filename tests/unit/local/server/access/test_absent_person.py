@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from weir.local.server.absent_person import owner_of, present_person
-from weir.local.server.account_mode import ADMIN_GROUP, AccountMode, PoolAccounts
-from weir.local.server.authorization import Person, Role
+from weir.local.server.access.absent_person import owner_of, present_person
+from weir.local.server.access.account_mode import ADMIN_GROUP, AccountMode, PoolAccounts
+from weir.local.server.access.authorization import Person, Role
+from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.unix_accounts import UnixAccount, UnixAccounts
 from weir.store import TokenRecord
 
 TOKEN = TokenRecord(id=7, user="mia", role="member", projects=("vision",), created_s=0.0, expires_s=100.0)
