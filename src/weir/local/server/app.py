@@ -16,7 +16,7 @@ from weir.local.server.access.audit_middleware import AuditMiddleware
 from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Person
 from weir.local.server.access.request_limiter import RequestLimiter
-from weir.local.server.dashboard import browser_requests, page_files
+from weir.local.server.dashboard import browser_requests, oidc_routes, page_files
 from weir.local.server.dashboard import routes as dashboard
 from weir.local.server.dashboard.browser_requests import header, session_cookie
 from weir.local.server.dashboard.live_hub import LiveHub
@@ -25,7 +25,6 @@ from weir.local.server.http import problem_details
 from weir.local.server.http.connections import keep
 from weir.local.server.http.peers import peer_of
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.oidc import routes as oidc_routes
 from weir.local.server.pool import PoolService
 from weir.local.server.routes import (
     arrays,

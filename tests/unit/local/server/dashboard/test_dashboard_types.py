@@ -10,7 +10,7 @@ import pytest
 from weir.dashboard.person import DashboardPerson
 from weir.local.server.app import create_schema_app
 
-LOGIC = Path(__file__).parents[4] / "web/src/logic"
+LOGIC = Path(__file__).parents[5] / "web/src/logic"
 SCHEMAS = {
     "Queue": "QueueRow",
     "Device": "DeviceRow",

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.unit.local.server.in_process_server import Standing
 
 from weir.dashboard.browser_checks import is_this_machine
 from weir.dashboard.session_table import CODE_S, SESSION_S
 from weir.local.server.dashboard.sessions import DashboardSessions
-
-from .in_process_server import Standing
 
 SIGN_IN = "/api/v1/dashboard/sign-in"
 SESSION = "/api/v1/dashboard/session"

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.unit.local.server.in_process_server import Standing
+
 from weir.api.answers import Explanation, WorkloadRow
 from weir.dashboard.live_feed import FRAMES_BEHIND_MAX, LiveReader
 from weir.dashboard.live_frames import (
@@ -19,8 +21,6 @@ from weir.dashboard.live_frames import (
 from weir.dashboard.live_table import LiveTable
 from weir.local.server.access.authorization import Person, Role
 from weir.local.server.dashboard.live_hub import LiveHub
-
-from .in_process_server import Standing
 
 WITHIN_S = 120.0
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .in_process_server import standing
+from tests.unit.local.server.in_process_server import standing
 
 SECRET = "kx7-secret"
 

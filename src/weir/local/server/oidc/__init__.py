@@ -1,1 +1,0 @@
-"""Sign-in of a pool's people with OpenID Connect: their sessions, tokens and rights."""
