@@ -32,7 +32,7 @@ DESCRIPTORS = 1024
 GOAL_S = 1.0
 _SERVE = (
     "import resource, sys; from pathlib import Path; from weir.local.server.main import run; "
-    "from weir.local.server.settings import ServerSettings; "
+    "from weir.local.server.settings.server_settings import ServerSettings; "
     "most = int(sys.argv[2]); resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)); "
     "limits = Path(sys.argv[3]) if sys.argv[3:] else None; "
     "home = Path(sys.argv[1]); "

@@ -24,8 +24,8 @@ SUBMITTERS = 8
 ASKED = 10
 """Number of requests for each page."""
 _SERVE = (
-    "import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings; "
-    "from weir.local.server.main import run; "
+    "import sys; from pathlib import Path; from weir.local.server.main import run; "
+    "from weir.local.server.settings.server_settings import ServerSettings; "
     "sys.exit(run(ServerSettings(home=Path(sys.argv[1]), port=0, virtual_gpus=8, log_level='warning')))"
 )
 

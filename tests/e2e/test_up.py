@@ -19,7 +19,7 @@ TRY = """
 import sys
 from pathlib import Path
 from weir.local.server.main import run
-from weir.local.server.settings import ServerSettings
+from weir.local.server.settings.server_settings import ServerSettings
 
 sys.exit(run(ServerSettings(home={})))
 """
@@ -157,7 +157,7 @@ def _wait_for(true: Callable[[], bool]) -> None:
 
 def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    code = f"{PATIENT}import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings as Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
+    code = f"{PATIENT}import sys; from pathlib import Path; from weir.local.server.settings.server_settings import ServerSettings as Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
     with (tmp_path / "log").open("w") as log:
         process = prefork.start([sys.executable, "-c", code], stdout=log.fileno(), stderr=log.fileno())
         server = Serving.__new__(Serving)

@@ -256,7 +256,7 @@ def test_personal_pool_serves_its_owner_alone(open_path: Path) -> None:
 def _up(home: Path, settings: str) -> subprocess.CompletedProcess[str]:
     code = (
         "import sys; from pathlib import Path; from weir.local.server.main import run; "
-        "from weir.local.server.settings import ServerSettings; "
+        "from weir.local.server.settings.server_settings import ServerSettings; "
         f"sys.exit(run(ServerSettings(home=Path({str(home)!r}), port=0, virtual_gpus=1, {settings})))"
     )
     return prefork.run([sys.executable, "-c", code])

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from weir.dashboard.oidc.settings import OidcSettings
-    from weir.local.server.remote_access import RemoteAccess
+    from weir.local.server.settings.remote_access import RemoteAccess
 
 _NEEDED = {
     "listen": "--listen ADDRESS:PORT",
@@ -70,7 +70,7 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
     from weir.dashboard.oidc.settings import checked_public_url
     from weir.dashboard.tls_listener import ListenSettings
     from weir.dashboard.trusted_proxies import read_trusted_proxies
-    from weir.local.server.remote_access import (
+    from weir.local.server.settings.remote_access import (
         RemoteAccess,
         checked_sessions_domain,
         default_public_url,

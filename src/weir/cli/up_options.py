@@ -16,7 +16,7 @@ from weir.cli.number_options import whole_number
 if TYPE_CHECKING:
     from weir.kubernetes.history.options import HistoryOptions
     from weir.kubernetes.process.process_options import ProcessOptions
-    from weir.local.server.settings import ServerSettings
+    from weir.local.server.settings.server_settings import ServerSettings
 
 _PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]+@")
 DATABASE_URL = "WEIR_DATABASE_URL"
@@ -204,10 +204,10 @@ def server_settings(
         ValueError: an option can't be read; the sentence names it.
     """
     from weir.client.address import home
-    from weir.local.server.gpu_prices import read_prices
     from weir.local.server.home.retention import RetentionSettings
-    from weir.local.server.priority_classes import read_classes
-    from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
+    from weir.local.server.settings.gpu_prices import read_prices
+    from weir.local.server.settings.priority_classes import read_classes
+    from weir.local.server.settings.server_settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 
     log_most = _bytes(pool.log_max_size)
     checkpoints = pool.keep_checkpoints

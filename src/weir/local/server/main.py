@@ -27,7 +27,6 @@ from weir.local.node_client import RootNode
 from weir.local.pod_records import UMASK
 from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.auth import Authenticator, admin_token
-from weir.local.server.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.app import create_app
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.event_stream import EventStream
@@ -44,8 +43,9 @@ from weir.local.server.http.listening import WAITING_MAX, PortUnavailable, addre
 from weir.local.server.http.machine_socket import SocketNotAvailable
 from weir.local.server.http.server_limits import ServerLimits, read_limits
 from weir.local.server.pool import PoolService
-from weir.local.server.remote_access import RemoteAccessRefused
-from weir.local.server.settings import ServerSettings
+from weir.local.server.settings.account_settings import account_refused, accounts_of, whom_it_serves
+from weir.local.server.settings.remote_access import RemoteAccessRefused
+from weir.local.server.settings.server_settings import ServerSettings
 from weir.local.server.utilization import UtilizationTask
 from weir.local.server.web_sessions.session_port import listen_for_sessions, session_proxy
 from weir.local.state_dir import StateDirInUse

@@ -31,7 +31,6 @@ from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.control_hooks import PoolControlHooks
 from weir.local.server.event_log import event_row
 from weir.local.server.event_stream import EventStream
-from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.health import Health, Probe, Trouble
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
@@ -47,6 +46,7 @@ from weir.local.server.queue_changes import QueueChanges
 from weir.local.server.reruns import Reruns, stop_index
 from weir.local.server.schedules.schedule_service import Schedules
 from weir.local.server.session_headroom import SessionHeadroom
+from weir.local.server.settings.gpu_prices import GpuPrices
 from weir.local.server.start_conditions import StartGates
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
 from weir.local.server.sweeps.controller import SweepController

@@ -161,7 +161,7 @@ SERVE = """
 import asyncio, sys, time
 from pathlib import Path
 from weir.local.server import main as up
-from weir.local.server.settings import ServerSettings as Settings
+from weir.local.server.settings.server_settings import ServerSettings as Settings
 
 def hang():
     print("hangs", flush=True)

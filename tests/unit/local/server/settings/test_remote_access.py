@@ -11,7 +11,7 @@ from tests.oidc.pool import Authority
 from weir.cli.remote_options import RemoteOptions, remote_access
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
-from weir.local.server.remote_access import (
+from weir.local.server.settings.remote_access import (
     RemoteAccess,
     RemoteAccessRefused,
     default_public_url,

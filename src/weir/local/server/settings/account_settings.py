@@ -1,7 +1,7 @@
 """Account mode of a server by its settings, and the sentences that tell of it."""
 
 from weir.local.server.access.account_mode import INSTALL, AccountMode, PoolAccounts
-from weir.local.server.settings import ServerSettings
+from weir.local.server.settings.server_settings import ServerSettings
 from weir.user_names import own_user
 
 

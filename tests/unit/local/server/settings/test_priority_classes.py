@@ -1,11 +1,10 @@
 """Priority classes of a pool: names that stand for numbers wherever a priority is written."""
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing
 
 from weir.cli.queue_options import LimitOptions, limit_fields
-from weir.local.server.priority_classes import CLASSES_MAX, read_classes
-
-from .in_process_server import Standing
+from weir.local.server.settings.priority_classes import CLASSES_MAX, read_classes
 
 OWN = ["interactive=90", "batch-2=-5"]
 

@@ -8,9 +8,9 @@ from typing import Literal
 from weir.local.backend import LOG_MOST
 from weir.local.machine import PIDS_MOST
 from weir.local.server.access.account_mode import ADMIN_GROUP
-from weir.local.server.gpu_prices import GpuPrices
 from weir.local.server.home.retention import RetentionSettings
-from weir.local.server.remote_access import RemoteAccess
+from weir.local.server.settings.gpu_prices import GpuPrices
+from weir.local.server.settings.remote_access import RemoteAccess
 from weir.model.workloads import PRIORITY_CLASSES
 from weir.notifications.notification_settings import NotificationSettings
 
