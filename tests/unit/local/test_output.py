@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from weir.local.output import OutputFile, read_on, tail_of
-from weir.local.server.pod_logs import LogFollower, LogStep, PodLog
+from weir.local.server.output.pod_logs import LogFollower, LogStep, PodLog
 
 from .harness import Rig, python
 

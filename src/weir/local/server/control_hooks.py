@@ -15,7 +15,7 @@ from weir.local import persistent_clock
 from weir.local.server import submissions
 from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.cancellations import Cancellations
-from weir.local.server.job_warnings import write_warnings
+from weir.local.server.output.job_warnings import write_warnings
 from weir.local.server.pool_state import PoolState
 from weir.local.server.pool_view import ENDED_MOST
 from weir.local.server.project_secrets import ProjectSecrets

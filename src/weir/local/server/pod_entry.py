@@ -11,7 +11,7 @@ from weir.local.running_pods import RunningPod
 from weir.local.server.access.authorization import Action, Person
 from weir.local.server.http.peers import PeerCredentials
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.pod_logs import pod_numbers
+from weir.local.server.output.pod_logs import pod_numbers
 from weir.local.server.pool import PoolService
 from weir.local.server.workload_lookup import live_name, unknown_workload
 

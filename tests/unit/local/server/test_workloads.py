@@ -8,7 +8,7 @@ import pytest
 
 from weir.control.journal import WorkloadRecord
 from weir.local.output import read_on
-from weir.local.server import pod_logs
+from weir.local.server.output import pod_logs
 from weir.model.policy import LifecyclePolicy, Policy
 from weir.state.runtime_history import name_prefix
 from weir.store import StoreFailed

@@ -7,15 +7,7 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from weir.api.answers import (
-    DependencyRow,
-    EventRow,
-    Status,
-    Type,
-    WorkloadDetail,
-    WorkloadPage,
-    WorkloadRow,
-)
+from weir.api.answers import DependencyRow, EventRow, Status, Type, WorkloadDetail, WorkloadPage, WorkloadRow
 from weir.api.comma_lists import comma_words, user_words
 from weir.api.series import SeriesAnswer, SeriesRow
 from weir.api.submissions import ExtensionAsked, PriorityAsked, Submission
@@ -28,7 +20,15 @@ from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
 from weir.local.server.home.series_store import REPORTED
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.idle_extensions import extend as extend_workload
-from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
+from weir.local.server.output.pod_logs import (
+    ALL_PODS,
+    NUMBER_MOST,
+    TAIL_MOST,
+    PodLog,
+    in_log_thread,
+    pod_numbers,
+)
+from weir.local.server.output.workload_logs import EVENT_STREAM, WorkloadLog, log_events, plain_text
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
@@ -43,7 +43,6 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
-from weir.local.server.workload_logs import EVENT_STREAM, WorkloadLog, log_events, plain_text
 from weir.local.server.workload_lookup import live_name
 from weir.local.server.workload_view import filter_rows, gpus_held
 from weir.local.session_programs import kind_of

@@ -4,8 +4,7 @@ import asyncio
 from base64 import b64decode
 
 import pytest
-
-from .in_process_server import SMALL, Standing
+from tests.unit.local.server.in_process_server import SMALL, Standing
 
 EVENTS = {"Accept": "text/event-stream"}
 

@@ -5,8 +5,8 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from weir.local.server.log_positions import LogPosition, read_positions, write_positions
-from weir.local.server.pod_logs import (
+from weir.local.server.output.log_positions import LogPosition, read_positions, write_positions
+from weir.local.server.output.pod_logs import (
     FOLLOW_S,
     LogFollower,
     LogPiece,

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 from tests.unit.local.hostile_files import FILES, away
+from tests.unit.local.server.in_process_server import SMALL, Standing
 
 from weir.control.port import UtilizationSampled
 from weir.local import pod_files
 from weir.local.output import read_on
-from weir.local.server import pod_logs
-
-from .in_process_server import SMALL, Standing
+from weir.local.server.output import pod_logs
 
 GANG = [{"name": "worker", "count": 11, "gpus": 0, **SMALL}, {"name": "ps", "count": 1, "gpus": 0, **SMALL}]
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 from weir.local import pod_files
 from weir.local.output import read_on, size_of, tail_of
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.log_positions import LogPosition, read_positions
+from weir.local.server.output.log_positions import LogPosition, read_positions
 from weir.local.state_dir import StateDir
 from weir.model.workloads import Workload
 

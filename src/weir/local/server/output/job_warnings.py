@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from weir.local import job_files, pod_files, pod_records
 from weir.local.running_pods import RunningPod
-from weir.local.server.pod_logs import submit_log_work
+from weir.local.server.output.pod_logs import submit_log_work
 from weir.model.plain_text import printable
 from weir.store import HistoryEvent
 from weir.store.notification_rules import topics_of

@@ -1,0 +1,1 @@
+"""Output of workloads: read, followed, and with warnings written into it."""
