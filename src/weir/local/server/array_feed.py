@@ -12,8 +12,8 @@ from structlog import get_logger
 
 from weir.api.workload_list import ArrayCounts, Explanation, WorkloadRow
 from weir.control.port import CancelRequested, GateChanged, LifecycleRule
-from weir.local.server.array_view import ArrayFact, ArrayView
 from weir.local.server.pool_state import PoolState
+from weir.local.server.views.array_view import ArrayFact, ArrayView
 from weir.model.array_indices import index_name
 from weir.model.reasons import ReasonCode, suspension_reason
 from weir.model.resources import end_clause, span

@@ -8,9 +8,9 @@ from weir.control.port import IdleExcused
 from weir.local.pod_records import BUSY, FETCHES, RUNG, JobMessage
 from weir.local.server.home.series_store import REPORTED
 from weir.local.server.pool_state import PoolState
-from weir.local.server.pool_view import PoolView
-from weir.local.server.reported_progress import ReportedProgress
 from weir.local.server.sweeps.rung_recorder import RungRecorder
+from weir.local.server.views.pool_view import PoolView
+from weir.local.server.views.reported_progress import ReportedProgress
 from weir.model.reasons import as_clause
 from weir.state.events import PodKey
 from weir.store import HistoryEvent

@@ -29,7 +29,6 @@ from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
 from weir.local.server.container_checks import ContainerChecks
-from weir.local.server.event_stream import EventStream
 from weir.local.server.home import server_file
 from weir.local.server.home.retention import RetentionTask
 from weir.local.server.http import home_socket, machine_socket
@@ -47,6 +46,7 @@ from weir.local.server.settings.account_settings import account_refused, account
 from weir.local.server.settings.remote_access import RemoteAccessRefused
 from weir.local.server.settings.server_settings import ServerSettings
 from weir.local.server.utilization import UtilizationTask
+from weir.local.server.views.event_stream import EventStream
 from weir.local.server.web_sessions.session_port import listen_for_sessions, session_proxy
 from weir.local.state_dir import StateDirInUse
 from weir.local.stray_processes import end_stray_processes

@@ -25,12 +25,9 @@ from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.access.request_limiter import SuggestionQueue
 from weir.local.server.admission import check_new_priority
 from weir.local.server.array_feed import ArrayFeed
-from weir.local.server.array_view import ArrayFact
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.control_hooks import PoolControlHooks
-from weir.local.server.event_log import event_row
-from weir.local.server.event_stream import EventStream
 from weir.local.server.health import Health, Probe, Trouble
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
@@ -52,7 +49,10 @@ from weir.local.server.submitter import ReadSubmission, SubmissionServices, Subm
 from weir.local.server.sweeps.controller import SweepController
 from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.local.server.templates.template_service import Templates
-from weir.local.server.wall_clock import on_wall_clock
+from weir.local.server.views.array_view import ArrayFact
+from weir.local.server.views.event_log import event_row
+from weir.local.server.views.event_stream import EventStream
+from weir.local.server.views.wall_clock import on_wall_clock
 from weir.local.server.workload_lookup import unknown_workload, workload_to_change
 from weir.model.nodes import Node
 from weir.model.policy import Policy

@@ -15,7 +15,6 @@ from weir.control.journal import ArrayPlan, StartConditions, WorkloadRecord
 from weir.local.server import submissions
 from weir.local.server.access.account_mode import PoolAccounts
 from weir.local.server.access.authorization import Action, Person, require
-from weir.local.server.array_view import new_array
 from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.worker_threads import Workers
@@ -25,6 +24,7 @@ from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates, start_conditions
 from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.local.server.sweeps.trial_launch import TrialLaunch, as_trial
+from weir.local.server.views.array_view import new_array
 from weir.store import NameTaken
 
 NAMES_TRIED_MAX = 5

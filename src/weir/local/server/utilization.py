@@ -17,8 +17,8 @@ from weir.control.metric_series import CPU, GPU, GPU_MEMORY, MEMORY
 from weir.control.port import ActivitySampled
 from weir.local.foreign_usage import ForeignProcess
 from weir.local.gpu_sampling import MachineReading, PodReading
-from weir.local.server.activity import WorkloadActivities, device_activities
 from weir.local.server.pool import PoolService
+from weir.local.server.views.activity import WorkloadActivities, device_activities
 from weir.model.resources import span
 from weir.service.queue_rows import DeviceUtilization
 from weir.store import HistoryEvent

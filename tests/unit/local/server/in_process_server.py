@@ -17,10 +17,10 @@ from weir.local.machine import this_machine
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
-from weir.local.server.event_stream import EventStream
 from weir.local.server.http.peers import PEER, PeerCredentials
 from weir.local.server.http.server_limits import ServerLimits
 from weir.local.server.pool import PoolService
+from weir.local.server.views.event_stream import EventStream
 from weir.model.policy import Policy
 from weir.notifications.notification_settings import NotificationSettings
 from weir.store import Store

@@ -19,8 +19,8 @@ from weir.dashboard.live_frames import (
 )
 from weir.dashboard.live_table import ENDED_MAX, LiveTable
 from weir.local.server.access.authorization import Action, Person, may
-from weir.local.server.event_stream import Change
 from weir.local.server.pool import PoolService
+from weir.local.server.views.event_stream import Change
 from weir.service.queue_rows import node_rows
 
 TICK_S = 0.25

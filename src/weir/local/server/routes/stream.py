@@ -5,8 +5,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from weir.local.server.access.authorization import Action, may
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.metrics import MetricsSnapshot, exposition
 from weir.local.server.routes.common import ThePool, Who, problems
+from weir.local.server.views.metrics import MetricsSnapshot, exposition
 from weir.service.queue_rows import node_rows
 
 routes = APIRouter(tags=["watching"])

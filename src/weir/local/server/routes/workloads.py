@@ -15,8 +15,6 @@ from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.control.metric_series import UNITS
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person, may
-from weir.local.server.event_log import event_row
-from weir.local.server.gpu_isolation import GpuIsolation, gpu_isolation
 from weir.local.server.home.series_store import REPORTED
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.idle_extensions import extend as extend_workload
@@ -43,8 +41,10 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
+from weir.local.server.views.event_log import event_row
+from weir.local.server.views.gpu_isolation import GpuIsolation, gpu_isolation
+from weir.local.server.views.workload_view import filter_rows, gpus_held
 from weir.local.server.workload_lookup import live_name
-from weir.local.server.workload_view import filter_rows, gpus_held
 from weir.local.session_programs import kind_of
 from weir.model.array_indices import index_name, read_indices
 from weir.model.workloads import Workload

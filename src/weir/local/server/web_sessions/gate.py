@@ -8,9 +8,9 @@ from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
+from weir.local.server.views.workload_view import WorkloadView
 from weir.local.server.web_sessions.sites import SessionSite
 from weir.local.server.web_sessions.views import SessionView, SessionViews
-from weir.local.server.workload_view import WorkloadView
 from weir.local.session_programs import path_too_long
 
 

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 from weir.api.answers import WorkloadRow
-from weir.local.server.live_rows import LiveRows
+from weir.local.server.views.live_rows import LiveRows
 
 
 def row(uid: int, project: str, status: str) -> WorkloadRow:

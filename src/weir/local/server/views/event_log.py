@@ -10,8 +10,8 @@ from typing import Any
 from weir.api.answers import EventRow
 from weir.control.port import Effect, Fact, LifecycleCause, LifecycleRule, PodExit, PodExited, StopPod
 from weir.engine.plan import Plan
-from weir.local.server.pool_view import PoolView
-from weir.local.server.workload_view import WorkloadView
+from weir.local.server.views.pool_view import PoolView
+from weir.local.server.views.workload_view import WorkloadView
 from weir.model.reasons import EvictionCause, EvictionRule, as_clause
 from weir.model.resources import span
 from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped

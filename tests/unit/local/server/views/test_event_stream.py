@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.unit.local.server.in_process_server import Standing, standing
 
-from weir.local.server import event_stream
 from weir.local.server.access.authorization import Person
-from weir.local.server.event_stream import EventStream
+from weir.local.server.views import event_stream
+from weir.local.server.views.event_stream import EventStream
 from weir.service import logging_setup
-
-from .in_process_server import Standing, standing
 
 ADMIN = Person("root", is_admin=True)
 

@@ -28,10 +28,10 @@ from weir.control.port import (
 )
 from weir.engine.plan import Plan
 from weir.local.running_pods import RunningPod
-from weir.local.server.array_view import ArrayViews
-from weir.local.server.live_rows import LiveRows
-from weir.local.server.reported_progress import NOTHING_REPORTED, Reported, with_progress
-from weir.local.server.workload_view import (
+from weir.local.server.views.array_view import ArrayViews
+from weir.local.server.views.live_rows import LiveRows
+from weir.local.server.views.reported_progress import NOTHING_REPORTED, Reported, with_progress
+from weir.local.server.views.workload_view import (
     WorkloadView,
     by_uid,
     with_runtime_until,

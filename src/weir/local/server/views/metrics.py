@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from weir import __version__
 from weir.api.answers import NodeRow, QueueRow, WorkloadRow
 from weir.engine.plan import Plan
-from weir.local.server.pool_view import PoolView
-from weir.local.server.workload_view import WorkloadView
+from weir.local.server.views.pool_view import PoolView
+from weir.local.server.views.workload_view import WorkloadView
 from weir.model.reasons import EvictionRule
 from weir.model.resources import GPU
 from weir.service.metric_families import (

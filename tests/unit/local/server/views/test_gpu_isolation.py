@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.local.server.gpu_isolation import gpu_isolation
+from weir.local.server.views.gpu_isolation import gpu_isolation
 from weir.model.workloads import PodGroup, Request, Workload
 
 WHOLE, HALF = Request(devices=1), Request(devices=1, share_milli=500)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weir.local.server.interactions import Interactions
+from weir.local.server.views.interactions import Interactions
 from weir.model.activity import Interaction
 
 

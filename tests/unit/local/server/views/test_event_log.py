@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from .in_process_server import Standing, reconnect, standing
+from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
 
 async def reported(pool: Standing, name: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing
 
 from weir.api.submissions import Submission
 from weir.local.foreign_usage import ForeignProcess
@@ -22,8 +23,6 @@ from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
 from weir.scenario_io.reading import parse_scenario
-
-from .in_process_server import Standing
 
 GIB = 1 << 30
 NODE = Node("box", 8, 16 * GIB, {CPU: 32_000, MEMORY: 64 * GIB, PODS: 110, CPU_SLOTS: 64})

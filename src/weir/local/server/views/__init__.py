@@ -1,0 +1,1 @@
+"""Live workloads as people see them: rows, events, metrics and signs of activity."""
