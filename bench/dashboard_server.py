@@ -20,7 +20,7 @@ from bench.dashboard_page import LIVE, live_rows, new_page, seed_live
 from bench.dashboard_rows import Measured
 from bench.dashboard_year import seed_year
 from bench.processes import memory_mib
-from weir.local.server.what_if_runs import NICE
+from weir.local.server.state.what_if_runs import NICE
 
 VIEWERS = 50
 CHANGES_PER_S = 200

@@ -11,7 +11,7 @@ from weir.api.submissions import Submission
 from weir.engine.node_refusals import NodeRefusals, amount_phrase, sentence_of
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import FieldErrors
-from weir.local.server.pool_inventory import PoolInventory
+from weir.local.server.state.pool_inventory import PoolInventory
 from weir.local.session_programs import VARIABLE
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy

@@ -12,7 +12,7 @@ from structlog import get_logger
 
 from weir.api.workload_list import ArrayCounts, Explanation, WorkloadRow
 from weir.control.port import CancelRequested, GateChanged, LifecycleRule
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.local.server.views.array_view import ArrayFact, ArrayView
 from weir.model.array_indices import index_name
 from weir.model.reasons import ReasonCode, suspension_reason

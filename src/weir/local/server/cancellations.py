@@ -12,7 +12,7 @@ from structlog import get_logger
 
 from weir.control.port import CancelRequested
 from weir.local.disk_reserve import DiskReserve
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.model.workloads import Workload
 from weir.store import StoreFailed
 from weir.store.errors import NoSuchWorkload, WorkloadOver

@@ -16,9 +16,9 @@ from weir.local.server import submissions
 from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.output.job_warnings import write_warnings
-from weir.local.server.pool_state import PoolState
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates
+from weir.local.server.state.pool_state import PoolState
 from weir.local.server.stored_evictions import stored_evictions
 from weir.local.server.sweeps.controller import SweepController
 from weir.local.server.views.pool_view import ENDED_MOST

@@ -5,7 +5,7 @@ from weir.control.port import IdleExcused
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
-from weir.local.server.workload_lookup import live_name, unknown_workload
+from weir.local.server.state.workload_lookup import live_name, unknown_workload
 from weir.model.array_indices import index_name
 from weir.model.resources import span
 

@@ -22,8 +22,8 @@ from weir.local.server.home.maintenance_windows import (
     write_windows,
 )
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
-from weir.local.server.pool_inventory import check_name
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_inventory import check_name
+from weir.local.server.state.pool_state import PoolState
 from weir.model.nodes import Outage
 from weir.store import HistoryEvent
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from weir.local.server.access.account_mode import INSTALL, OIDC_PREFIX, AccountMode
 from weir.local.server.access.authorization import Action, Person, Role, require
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.model.queues import Queue
 from weir.store import HistoryEvent, MembershipRecord
 from weir.store.records import ScopeRole

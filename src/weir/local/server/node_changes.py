@@ -15,7 +15,7 @@ from weir.local.server.home.maintenance_windows import MaintenanceWindow
 from weir.local.server.home.node_drain import REASON_MAX, NodeDrain, read_drain, write_drain
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.maintenance import Maintenance
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.state.cluster import Cluster
 from weir.store import HistoryEvent, NoSuchWorkload, WorkloadOver

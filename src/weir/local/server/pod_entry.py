@@ -13,7 +13,7 @@ from weir.local.server.http.peers import PeerCredentials
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.output.pod_logs import pod_numbers
 from weir.local.server.pool import PoolService
-from weir.local.server.workload_lookup import live_name, unknown_workload
+from weir.local.server.state.workload_lookup import live_name, unknown_workload
 
 BEGUN_S_MAX, BEGUN_LOOK_S = 5.0, 0.02
 """Time for which the process of a pod that has just begun is awaited, and between two looks."""

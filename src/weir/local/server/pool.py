@@ -37,7 +37,6 @@ from weir.local.server.memberships import Memberships
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.notifications.notification_service import Notifications
 from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.pool_state import PoolState
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
 from weir.local.server.reruns import Reruns, stop_index
@@ -45,6 +44,8 @@ from weir.local.server.schedules.schedule_service import Schedules
 from weir.local.server.session_headroom import SessionHeadroom
 from weir.local.server.settings.gpu_prices import GpuPrices
 from weir.local.server.start_conditions import StartGates
+from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.workload_lookup import unknown_workload, workload_to_change
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
 from weir.local.server.sweeps.controller import SweepController
 from weir.local.server.sweeps.rung_recorder import RungRecorder
@@ -53,7 +54,6 @@ from weir.local.server.views.array_view import ArrayFact
 from weir.local.server.views.event_log import event_row
 from weir.local.server.views.event_stream import EventStream
 from weir.local.server.views.wall_clock import on_wall_clock
-from weir.local.server.workload_lookup import unknown_workload, workload_to_change
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue

@@ -16,7 +16,7 @@ from weir.control.port import Fact, PodExit, PodExited
 from weir.local import secret_files
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.state.events import WorkloadSuspended
 from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
 

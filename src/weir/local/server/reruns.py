@@ -10,11 +10,16 @@ from weir.control.journal import WorkloadRecord
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.http.worker_threads import Workers
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.workload_lookup import (
+    find_workload,
+    live_name,
+    unknown_workload,
+    workload_to_change,
+)
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.local.server.sweeps.trial_launch import launch_of_rerun
 from weir.local.server.views.array_view import ArrayView
-from weir.local.server.workload_lookup import find_workload, live_name, unknown_workload, workload_to_change
 from weir.model.array_indices import split_name
 from weir.store import StoredWorkload
 

@@ -17,7 +17,7 @@ from weir.control.session_headroom import (
     summer_times_s,
     with_headroom,
 )
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 
 LOOK_S = 300.0
 _DAY_S = 86400.0

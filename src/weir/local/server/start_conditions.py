@@ -23,8 +23,8 @@ from weir.control.journal import (
 from weir.control.port import CancelRequested, Gate, GateChanged, LifecycleRule
 from weir.control.start_gates import begin_gate, closed_gates, dependency_gate, is_met, never_met
 from weir.local.server.http.problem_details import FieldErrors
-from weir.local.server.pool_state import PoolState
-from weir.local.server.workload_lookup import find_workload, live_name
+from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.workload_lookup import find_workload, live_name
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.state.events import WorkloadOutcome
 

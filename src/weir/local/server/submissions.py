@@ -25,10 +25,10 @@ from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.http.problem_details import FieldErrors
 from weir.local.server.http.worker_threads import Workers
 from weir.local.server.person_limits import check_run_time, limited_workload
-from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.resource_defaults import with_defaults
+from weir.local.server.state.pool_inventory import PoolInventory, check_name
+from weir.local.server.state.workload_lookup import parse_uid
 from weir.local.server.submission_defaults import with_project_defaults
-from weir.local.server.workload_lookup import parse_uid
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy
 from weir.model.workloads import WHOLE_MILLI, Request, Workload

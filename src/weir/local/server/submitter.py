@@ -19,9 +19,9 @@ from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.worker_threads import Workers
 from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.pool_state import PoolState
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates, start_conditions
+from weir.local.server.state.pool_state import PoolState
 from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.local.server.sweeps.trial_launch import TrialLaunch, as_trial
 from weir.local.server.views.array_view import new_array

@@ -23,7 +23,7 @@ UP = (
     f"{PATIENT}"
     "import gc, sys; gc.disable(); from pathlib import Path, PosixPath; from weir.local.server.main import run; "
     "from weir.local.server.settings.server_settings import ServerSettings as Settings; gc.enable(); "
-    "from weir.local.server import what_if_runs; what_if_runs.NICE = int(sys.argv[5]); "
+    "from weir.local.server.state import what_if_runs; what_if_runs.NICE = int(sys.argv[5]); "
     "sys.exit(run(Settings(home=Path(sys.argv[1]), port=int(sys.argv[3]), virtual_gpus=int(sys.argv[2]), "
     "log_level='warning', **eval(sys.argv[4]))))"
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from weir.local.server import pool_state
+from weir.local.server.state import pool_state
 from weir.local.server.views.live_rows import LiveRows
 from weir.service.queue_rows import DeviceUtilization
 

@@ -23,7 +23,7 @@ from weir.api.notifications import (
 from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.notifications.receiver_addresses import ReceiverAddresses
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.model.notifications import DeliveryState, Notification, NotificationRule, OutboxMessage
 from weir.notifications.message_texts import SECRET_PREFIX, subject, text_lines
 from weir.notifications.notification_settings import ADDRESS, NotificationSettings

@@ -12,8 +12,8 @@ from weir.local.server.access.auth import person_of
 from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import PROBLEM_JSON, RequestRefused
 from weir.local.server.pool import PoolService
+from weir.local.server.state.workload_lookup import find_workload, unknown_workload
 from weir.local.server.views.array_view import ArrayView
-from weir.local.server.workload_lookup import find_workload, unknown_workload
 from weir.model.array_indices import read_indices, split_name
 from weir.model.reasons import as_clause
 from weir.service.pending_reasons import explanation

@@ -10,8 +10,8 @@ from weir.api.answers import EventPage, PoolStatus
 from weir.api.comma_lists import comma_words
 from weir.local.server.access.authorization import Action, may, require
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
+from weir.local.server.state.workload_lookup import parse_uid
 from weir.local.server.views.event_log import event_row
-from weir.local.server.workload_lookup import parse_uid
 from weir.service.cluster_snapshot import cluster_alone, read_cluster, snapshot
 from weir.service.queue_rows import VIRTUAL_LABEL, node_rows
 

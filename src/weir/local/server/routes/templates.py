@@ -5,8 +5,8 @@ from fastapi import APIRouter, Request, Response
 from weir.api.templates import FilledTemplate, TemplateAsked, TemplatePage, TemplateRow, TemplateValues
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as, read_body
-from weir.local.server.pool_inventory import check_name
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.state.pool_inventory import check_name
 
 routes = APIRouter(prefix="/api/v1/projects/{project}/templates", tags=["workloads"])
 

@@ -41,10 +41,10 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
+from weir.local.server.state.workload_lookup import live_name
 from weir.local.server.views.event_log import event_row
 from weir.local.server.views.gpu_isolation import GpuIsolation, gpu_isolation
 from weir.local.server.views.workload_view import filter_rows, gpus_held
-from weir.local.server.workload_lookup import live_name
 from weir.local.session_programs import kind_of
 from weir.model.array_indices import index_name, read_indices
 from weir.model.workloads import Workload

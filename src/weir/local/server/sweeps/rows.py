@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from weir.api.sweeps import RungValue, SweepDetail, SweepRow, TrialRow, TrialState
 from weir.api.workload_list import WorkloadRow
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial, params_of
 from weir.store import SweepRecord
 

@@ -11,7 +11,7 @@ from weir.api.template_rules import check_template, defaults_of, values_of
 from weir.api.templates import TemplateAsked, TemplateParameter, TemplateRow
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.local.server.submitter import Submitter
 from weir.store import TemplateRecord
 

@@ -16,7 +16,7 @@ from weir.local.gpu_sampling import MachineReading
 from weir.local.machine import this_machine
 from weir.local.server import main
 from weir.local.server.access.authorization import Person
-from weir.local.server.pool_inventory import pool_inventory
+from weir.local.server.state.pool_inventory import pool_inventory
 from weir.local.server.submissions import check_submission
 from weir.local.server.utilization import UtilizationTask
 from weir.model.nodes import Node

@@ -13,7 +13,8 @@ from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.home.gpu_drain import with_drained
 from weir.local.server.home.series_store import SeriesStore
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.pool_inventory import pool_inventory
+from weir.local.server.state.pool_inventory import pool_inventory
+from weir.local.server.state.what_if_runs import WhatIfRuns
 from weir.local.server.views.activity import ActivityView
 from weir.local.server.views.array_view import ArrayFact
 from weir.local.server.views.event_log import EventLog
@@ -22,7 +23,6 @@ from weir.local.server.views.interactions import Interactions
 from weir.local.server.views.metrics import PoolCounters
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.reported_progress import ReportedProgress
-from weir.local.server.what_if_runs import WhatIfRuns
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.workloads import PRIORITY_CLASSES, Workload

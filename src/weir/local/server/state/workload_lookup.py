@@ -5,7 +5,7 @@ from typing import Final
 
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.pool_state import PoolState
+from weir.local.server.state.pool_state import PoolState
 from weir.local.server.views.pool_view import PoolView
 from weir.model.array_indices import split_name
 from weir.store import Store, StoredWorkload

@@ -6,12 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, standing
 from tests.unit.store.fixtures import opened
 from tests.unit.store.week import record_week
 
-from weir.local.server import what_if_runs
-
-from .in_process_server import Standing, standing
+from weir.local.server.state import what_if_runs
 
 ASKED = {"alternatives": ["add-nodes=2x8", "quota.vision=2"], "since": "30d", "seeds": 2}
 
