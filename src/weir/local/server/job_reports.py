@@ -8,7 +8,7 @@ from weir.control.port import IdleExcused
 from weir.local.pod_records import BUSY, FETCHES, RUNG, JobMessage
 from weir.local.server.home.series_store import REPORTED
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.sweeps.rung_recorder import RungRecorder
+from weir.local.server.trials.rung_recorder import RungRecorder
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.reported_progress import ReportedProgress
 from weir.model.reasons import as_clause

@@ -48,8 +48,8 @@ from weir.local.server.state.pool_state import PoolState
 from weir.local.server.state.workload_lookup import unknown_workload, workload_to_change
 from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
 from weir.local.server.sweeps.controller import SweepController
-from weir.local.server.sweeps.rung_recorder import RungRecorder
 from weir.local.server.templates.template_service import Templates
+from weir.local.server.trials.rung_recorder import RungRecorder
 from weir.local.server.views.array_view import ArrayFact
 from weir.local.server.views.event_log import event_row
 from weir.local.server.views.event_stream import EventStream

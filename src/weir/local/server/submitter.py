@@ -22,8 +22,8 @@ from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.start_conditions import StartGates, start_conditions
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.sweeps.rung_recorder import RungRecorder
-from weir.local.server.sweeps.trial_launch import TrialLaunch, as_trial
+from weir.local.server.trials.rung_recorder import RungRecorder
+from weir.local.server.trials.trial_launch import TrialLaunch, as_trial
 from weir.local.server.views.array_view import new_array
 from weir.store import NameTaken
 

@@ -26,8 +26,8 @@ from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.submitter import ReadSubmission, Submitter
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial
-from weir.local.server.sweeps.rung_recorder import RungRecorder, WatchedTrial
-from weir.local.server.sweeps.trial_launch import TrialLaunch, trial_submission
+from weir.local.server.trials.rung_recorder import RungRecorder, WatchedTrial
+from weir.local.server.trials.trial_launch import TrialLaunch, trial_submission
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadChanged, WorkloadSuspended
 from weir.store import HistoryEvent, RungResult, SweepRecord, TrialRecord

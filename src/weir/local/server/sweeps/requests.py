@@ -13,7 +13,7 @@ from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.state.pool_inventory import check_name
-from weir.local.server.sweeps.trial_launch import trial_submission
+from weir.local.server.trials.trial_launch import trial_submission
 from weir.store import HistoryEvent, NameTaken, SweepRecord
 from weir.sweeps.past_trials import SamplerUnavailable
 from weir.sweeps.samplers import check_sampler, random_point

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weir.local.pod_records import RUNG, JobMessage
-from weir.local.server.sweeps.rung_recorder import RungRecorder, WatchedTrial
+from weir.local.server.trials.rung_recorder import RungRecorder, WatchedTrial
 
 
 def watched(uid: int, *, target: int = 0, parked: bool = False) -> WatchedTrial:

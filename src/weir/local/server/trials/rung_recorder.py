@@ -18,7 +18,7 @@ from weir.control.port import CancelRequested, Fact, LifecycleRule, PodExit, Pod
 from weir.local.pod_records import REPORTED, RUNG, SAVED, JobMessage
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.sweeps.trial_launch import parked_reason
+from weir.local.server.trials.trial_launch import parked_reason
 from weir.state.events import WorkloadSuspended
 from weir.store import RungResult
 

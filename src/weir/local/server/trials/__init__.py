@@ -1,0 +1,1 @@
+"""Trials of sweeps: their launch, and the record of their rungs."""
