@@ -1,6 +1,6 @@
 """Gates that keep workloads from their first start: set at the submission and after a restart.
 
-A backend opens them: on one machine `weir.local.server.start_conditions`, on a cluster
+A backend opens them: on one machine `weir.local.server.submissions.start_conditions`, on a cluster
 `weir.kubernetes.state.start_conditions`. So nothing starts between the two.
 """
 

@@ -12,14 +12,14 @@ from weir.api.answers import Answer, QueueRow
 from weir.control.loop import Control
 from weir.control.port import CancelRequested, Effect, EndWorkload, Fact
 from weir.local import persistent_clock
-from weir.local.server import submissions
 from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.output.job_warnings import write_warnings
-from weir.local.server.project_secrets import ProjectSecrets
-from weir.local.server.start_conditions import StartGates
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.stored_evictions import stored_evictions
+from weir.local.server.submissions import submission_checks
+from weir.local.server.submissions.project_secrets import ProjectSecrets
+from weir.local.server.submissions.start_conditions import StartGates
 from weir.local.server.sweeps.controller import SweepController
 from weir.local.server.views.pool_view import ENDED_MOST
 from weir.service.pending_reasons import PendingReasons
@@ -109,7 +109,9 @@ class PoolControlHooks:
         self._sweeps.connected()
         self._gates.begin([*records, *pool.view.arrays.not_begun()])
         evictions = {} if pool.view.workloads else stored_evictions(pool.store)
-        pool.view.begin(records, lambda workload: submissions.requested_devices(workload, nodes), evictions)
+        pool.view.begin(
+            records, lambda workload: submission_checks.requested_devices(workload, nodes), evictions
+        )
         pool.backend.connect()
         pool.event_log.begin(now_s)
         pool.counters.connected_s = now_s

@@ -7,8 +7,8 @@ with administrators: the priority of a queue, the highest priority of its worklo
 from collections.abc import Iterable
 
 from weir.local.server.access.authorization import Action, Person, may, require
-from weir.local.server.admission import DEFAULT_MAX_PRIORITY
 from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.submissions.admission import DEFAULT_MAX_PRIORITY
 from weir.model.queues import Queue
 from weir.model.resources import UNLIMITED, written
 

@@ -28,7 +28,6 @@ from weir.local.pod_records import UMASK
 from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
-from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.home import server_file
 from weir.local.server.home.retention import RetentionTask
 from weir.local.server.http import home_socket, machine_socket
@@ -45,6 +44,7 @@ from weir.local.server.pool import PoolService
 from weir.local.server.settings.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.settings.remote_access import RemoteAccessRefused
 from weir.local.server.settings.server_settings import ServerSettings
+from weir.local.server.submissions.container_checks import ContainerChecks
 from weir.local.server.utilization import UtilizationTask
 from weir.local.server.views.event_stream import EventStream
 from weir.local.server.web_sessions.session_port import listen_for_sessions, session_proxy

@@ -23,10 +23,8 @@ from weir.local.gpu_memory_limits import GpuMemoryLimits
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.access.request_limiter import SuggestionQueue
-from weir.local.server.admission import check_new_priority
 from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.cancellations import Cancellations
-from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.control_hooks import PoolControlHooks
 from weir.local.server.health import Health, Probe, Trouble
 from weir.local.server.http.problem_details import RequestRefused
@@ -36,19 +34,21 @@ from weir.local.server.job_reports import JobReports
 from weir.local.server.memberships import Memberships
 from weir.local.server.node_changes import NodeChanges
 from weir.local.server.notifications.notification_service import Notifications
-from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.queue_changes import QueueChanges
-from weir.local.server.reruns import Reruns, stop_index
-from weir.local.server.schedules.schedule_service import Schedules
 from weir.local.server.session_headroom import SessionHeadroom
 from weir.local.server.settings.gpu_prices import GpuPrices
-from weir.local.server.start_conditions import StartGates
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.state.workload_lookup import unknown_workload, workload_to_change
-from weir.local.server.submitter import ReadSubmission, SubmissionServices, Submitter
+from weir.local.server.submissions.admission import check_new_priority
+from weir.local.server.submissions.container_checks import ContainerChecks
+from weir.local.server.submissions.pending_limits import PendingLimits
+from weir.local.server.submissions.project_secrets import ProjectSecrets
+from weir.local.server.submissions.reruns import Reruns, stop_index
+from weir.local.server.submissions.schedule_service import Schedules
+from weir.local.server.submissions.start_conditions import StartGates
+from weir.local.server.submissions.submitter import ReadSubmission, SubmissionServices, Submitter
+from weir.local.server.submissions.template_service import Templates
 from weir.local.server.sweeps.controller import SweepController
-from weir.local.server.templates.template_service import Templates
 from weir.local.server.trials.rung_recorder import RungRecorder
 from weir.local.server.views.array_view import ArrayFact
 from weir.local.server.views.event_log import event_row

@@ -8,9 +8,9 @@ from weir.api.answers import QueueDeleted, QueueRow, TokenRow
 from weir.local.server.access.authorization import Person
 from weir.local.server.delegated_quotas import check_scope, check_within
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
-from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.state.pool_inventory import PoolInventory, check_name, pool_inventory
 from weir.local.server.state.pool_state import PoolState
+from weir.local.server.submissions.project_secrets import ProjectSecrets
 from weir.model.queues import Queue
 from weir.model.resources import GPU, GPU_MODEL_PREFIX, UNLIMITED, amount
 from weir.scenario_io.build import queues_of

@@ -11,9 +11,9 @@ from weir.control.journal import ContainerLaunch
 from weir.local.containers.cdi import DevicesNotOffered, DeviceSpecifications
 from weir.local.containers.launch import is_reserved
 from weir.local.devices import Device, virtual_gpus
-from weir.local.server.container_checks import ContainerChecks, has_prefix, is_image
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.http.server_limits import ContainerRules
+from weir.local.server.submissions.container_checks import ContainerChecks, has_prefix, is_image
 
 DIGEST = "sha256:" + "0a" * 32
 

@@ -9,7 +9,7 @@ from weir.api.batches import SubmissionBatch, merged
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
-from weir.local.server.submitter import ReadSubmission
+from weir.local.server.submissions.submitter import ReadSubmission
 
 routes = APIRouter(prefix="/api/v1", tags=["workloads"])
 NAMED_MAX = 20

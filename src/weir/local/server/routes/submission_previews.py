@@ -7,11 +7,11 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import SubmissionPreview
 from weir.api.submissions import Submission
-from weir.local.server import submissions
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
-from weir.local.server.start_conditions import start_conditions, unmet_condition
+from weir.local.server.submissions import submission_checks
+from weir.local.server.submissions.start_conditions import start_conditions, unmet_condition
 from weir.service.pending_reasons import explanation
 from weir.service.submission_preview import preview_submission
 
@@ -36,7 +36,7 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
     if asked.name in pool.view.workloads:
         raise RequestRefused(409, f"A workload called {asked.name} isn't over yet: write another name.")
     check = partial(
-        submissions.check_submission,
+        submission_checks.check_submission,
         asked,
         person=who,
         now_s=pool.clock(),

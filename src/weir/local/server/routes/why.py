@@ -9,11 +9,11 @@ from weir.api.answers import SUGGESTIONS_WAIT_S_MAX, Explanation, QueueRow, Sugg
 from weir.api.decision import DecisionAnswer
 from weir.engine.pending_reasons import PendingReasonFinder
 from weir.local.server.access.authorization import Action, may
-from weir.local.server.admission import highest_priority
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.state.workload_lookup import live_name
+from weir.local.server.submissions.admission import highest_priority
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader
 from weir.service.kept_suggestions import with_suggestions_found

@@ -24,7 +24,7 @@ from weir.local.server.access.auth import RoleLookup
 from weir.local.server.cancellations import Cancellations
 from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.submitter import ReadSubmission, Submitter
+from weir.local.server.submissions.submitter import ReadSubmission, Submitter
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial
 from weir.local.server.trials.rung_recorder import RungRecorder, WatchedTrial
 from weir.local.server.trials.trial_launch import TrialLaunch, trial_submission

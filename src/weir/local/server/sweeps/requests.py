@@ -7,12 +7,12 @@ from functools import partial
 
 from weir.api.sweep_rules import check_sweep
 from weir.api.sweep_submissions import SweepSubmission
-from weir.local.server import submissions
 from weir.local.server.access.absent_person import owner_of
 from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.state.pool_inventory import check_name
+from weir.local.server.submissions import submission_checks
 from weir.local.server.trials.trial_launch import trial_submission
 from weir.store import HistoryEvent, NameTaken, SweepRecord
 from weir.sweeps.past_trials import SamplerUnavailable
@@ -118,9 +118,9 @@ async def _check(pool: PoolService, submission: SweepSubmission, person: Person)
     made = trial_submission(submission, {}, submission.name or "sweep", 0, params)
     trial = workload.model_copy(update={"command": made["command"], "name": None})
     account = await pool.accounts.job_account(person.user)
-    exists = await submissions.directory_exists(trial, pool.workers, account)
+    exists = await submission_checks.directory_exists(trial, pool.workers, account)
     check = partial(
-        submissions.check_submission,
+        submission_checks.check_submission,
         trial,
         person=person,
         now_s=pool.clock(),

@@ -17,7 +17,7 @@ from weir.local.server.access.request_limiter import RequestLimiter, SuggestionQ
 from weir.local.server.http import worker_threads
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits, read_limits
-from weir.local.server.pending_limits import PendingLimits
+from weir.local.server.submissions.pending_limits import PendingLimits
 from weir.model.scenario import InvalidFile
 from weir.scenario_io import error_messages
 from weir.service import logging_setup

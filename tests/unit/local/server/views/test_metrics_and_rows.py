@@ -17,7 +17,7 @@ from weir.local.machine import this_machine
 from weir.local.server import main
 from weir.local.server.access.authorization import Person
 from weir.local.server.state.pool_inventory import pool_inventory
-from weir.local.server.submissions import check_submission
+from weir.local.server.submissions.submission_checks import check_submission
 from weir.local.server.utilization import UtilizationTask
 from weir.model.nodes import Node
 from weir.model.queues import Queue

@@ -17,7 +17,7 @@ from weir.local.server.state.workload_lookup import (
     unknown_workload,
     workload_to_change,
 )
-from weir.local.server.submitter import ReadSubmission, Submitter
+from weir.local.server.submissions.submitter import ReadSubmission, Submitter
 from weir.local.server.trials.trial_launch import launch_of_rerun
 from weir.local.server.views.array_view import ArrayView
 from weir.model.array_indices import split_name

@@ -12,16 +12,16 @@ from weir.api.answers import WorkloadRow
 from weir.api.batch_order import BatchOrderError, ordered_positions
 from weir.api.submissions import Submission
 from weir.control.journal import ArrayPlan, StartConditions, WorkloadRecord
-from weir.local.server import submissions
 from weir.local.server.access.account_mode import PoolAccounts
 from weir.local.server.access.authorization import Action, Person, require
-from weir.local.server.container_checks import ContainerChecks
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.worker_threads import Workers
-from weir.local.server.pending_limits import PendingLimits
-from weir.local.server.project_secrets import ProjectSecrets
-from weir.local.server.start_conditions import StartGates, start_conditions
 from weir.local.server.state.pool_state import PoolState
+from weir.local.server.submissions import submission_checks
+from weir.local.server.submissions.container_checks import ContainerChecks
+from weir.local.server.submissions.pending_limits import PendingLimits
+from weir.local.server.submissions.project_secrets import ProjectSecrets
+from weir.local.server.submissions.start_conditions import StartGates, start_conditions
 from weir.local.server.trials.rung_recorder import RungRecorder
 from weir.local.server.trials.trial_launch import TrialLaunch, as_trial
 from weir.local.server.views.array_view import new_array
@@ -144,7 +144,7 @@ class Submitter:
         if submission.name is not None and pool.view.is_live(submission.name):
             raise NameTaken(f"A workload called {submission.name} isn't over yet: write another name.")
         account = await self._people.accounts.job_account(person.user)
-        exists = await submissions.directory_exists(submission, self._people.workers, account)
+        exists = await submission_checks.directory_exists(submission, self._people.workers, account)
         conditions = await start_conditions(submission, pool, batch)
         return _Checked(asked, conditions, exists, None if account is None else account.home)
 
@@ -207,7 +207,7 @@ class Submitter:
         for place, each in enumerate(checked):
             asked = each.asked
             with _at_position(order[place]) if order else nullcontext():
-                record = submissions.check_submission(
+                record = submission_checks.check_submission(
                     asked.submission,
                     person=person,
                     now_s=now_s + place * ORDER_S,

@@ -24,7 +24,7 @@ from weir.local.server.access.auth import RoleLookup
 from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.submitter import ReadSubmission, Submitter
+from weir.local.server.submissions.submitter import ReadSubmission, Submitter
 from weir.store import ScheduleRecord, StoreFailed, StoreRefusal, new_row
 from weir.store.schedules import RUNS_MAX
 

@@ -8,12 +8,11 @@ from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
+from tests.unit.local.server.in_process_server import SMALL, Standing, standing
 
 from weir.api.cron_times import last_time, next_time, read_cron, run_name
 from weir.control.clock import Clock
-from weir.local.server.schedules import schedule_service
-
-from .in_process_server import SMALL, Standing, standing
+from weir.local.server.submissions import schedule_service
 
 DAY_S = 86_400.0
 START = datetime(2026, 12, 1, 1, 59, 30, tzinfo=UTC).timestamp()

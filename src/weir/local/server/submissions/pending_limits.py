@@ -9,7 +9,7 @@ from weir.api.answers import WorkloadRow
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
-from weir.local.server.person_limits import more_sentence, pending_sentence
+from weir.local.server.submissions.person_limits import more_sentence, pending_sentence
 from weir.model.queues import PersonLimits
 
 RECOUNT_S = 0.5

@@ -14,21 +14,21 @@ from weir.api.submissions import Submission
 from weir.control.journal import ContainerLaunch, LaunchSpec, WorkloadRecord
 from weir.local.server.access.authorization import Person
 from weir.local.server.access.unix_accounts import UnixAccount
-from weir.local.server.admission import (
+from weir.local.server.http.problem_details import FieldErrors
+from weir.local.server.http.worker_threads import Workers
+from weir.local.server.state.pool_inventory import PoolInventory, check_name
+from weir.local.server.state.workload_lookup import parse_uid
+from weir.local.server.submissions.admission import (
     check_priority,
     check_session,
     check_size,
     check_time_limits,
     session_variables,
 )
-from weir.local.server.container_checks import ContainerChecks
-from weir.local.server.http.problem_details import FieldErrors
-from weir.local.server.http.worker_threads import Workers
-from weir.local.server.person_limits import check_run_time, limited_workload
-from weir.local.server.resource_defaults import with_defaults
-from weir.local.server.state.pool_inventory import PoolInventory, check_name
-from weir.local.server.state.workload_lookup import parse_uid
-from weir.local.server.submission_defaults import with_project_defaults
+from weir.local.server.submissions.container_checks import ContainerChecks
+from weir.local.server.submissions.person_limits import check_run_time, limited_workload
+from weir.local.server.submissions.resource_defaults import with_defaults
+from weir.local.server.submissions.submission_defaults import with_project_defaults
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy
 from weir.model.workloads import WHOLE_MILLI, Request, Workload

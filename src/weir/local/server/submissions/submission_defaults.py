@@ -8,7 +8,7 @@ from typing import Any
 
 from weir.api.submissions import Submission
 from weir.local.server.access.authorization import Person
-from weir.local.server.admission import highest_priority
+from weir.local.server.submissions.admission import highest_priority
 from weir.model.policy import LifecyclePolicy
 from weir.model.queues import Queue
 from weir.model.run_limits import rule_of

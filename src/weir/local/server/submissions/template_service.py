@@ -12,7 +12,7 @@ from weir.api.templates import TemplateAsked, TemplateParameter, TemplateRow
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.submitter import Submitter
+from weir.local.server.submissions.submitter import Submitter
 from weir.store import TemplateRecord
 
 TEMPLATES_MAX = 200

@@ -5,7 +5,7 @@ import itertools
 import time
 from pathlib import Path
 
-from .in_process_server import Standing, reconnect, standing
+from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
 PREVIEW = "/api/v1/previews"
 

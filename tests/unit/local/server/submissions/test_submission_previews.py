@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .in_process_server import SMALL, Standing
+from tests.unit.local.server.in_process_server import SMALL, Standing
 
 
 def asked(gpus: float, **words: Any) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-from .in_process_server import SMALL, Standing, standing
+from tests.unit.local.server.in_process_server import SMALL, Standing, standing
 
 PARAMETERS = [
     {"name": "lr", "meaning": "learning rate"},

@@ -4,8 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-from .in_process_server import SMALL, Standing
+from tests.unit.local.server.in_process_server import SMALL, Standing
 
 BATCH = "/api/v1/workloads:batch"
 DEFAULTS = {"project": "default", "gpus": 0, **SMALL, "env": {"A": "all", "B": "all"}}

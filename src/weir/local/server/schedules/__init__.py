@@ -1,1 +1,0 @@
-"""Schedules: workloads that are queued at the times of cron expressions."""

@@ -1,0 +1,1 @@
+"""Submissions of workloads: defaults, checks, limits, start conditions, schedules and templates."""

@@ -1,1 +1,0 @@
-"""Templates: submissions with parameters, kept for the people of a project."""
