@@ -13,7 +13,7 @@ from weir.control.loop import Control
 from weir.control.port import CancelRequested, Effect, EndWorkload, Fact
 from weir.local import persistent_clock
 from weir.local.server.array_feed import ArrayFeed
-from weir.local.server.cancellations import Cancellations
+from weir.local.server.changes.cancellations import Cancellations
 from weir.local.server.output.job_warnings import write_warnings
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.stored_evictions import stored_evictions

@@ -1,7 +1,8 @@
 """Authorization: the one place that decides about the rights of people.
 
 A person has a role in scopes, which are nodes of the quota tree. A role on a department holds for everything
-below it, and `weir.local.server.memberships` spells it out by scope. Administrators may do everything.
+below it, and `weir.local.server.changes.memberships` spells it out by scope. Administrators may do
+everything.
 """
 
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,8 @@ from fastapi import APIRouter, Request, Response
 from weir.api.answers import MemberPage, MemberRow
 from weir.api.submissions import MemberAsked
 from weir.local.server.access.audit_middleware import note
+from weir.local.server.changes.memberships import subject_text
 from weir.local.server.http.problem_details import read_as, read_body
-from weir.local.server.memberships import subject_text
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.store import MembershipRecord
 

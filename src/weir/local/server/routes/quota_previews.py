@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import QuotaEffect, QuotaPreview
 from weir.local.server.access.authorization import Person
-from weir.local.server.delegated_quotas import check_scope
+from weir.local.server.changes.delegated_quotas import check_scope
+from weir.local.server.changes.queue_changes import checked_queue, following_departments
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.pool import PoolService
-from weir.local.server.queue_changes import checked_queue, following_departments
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.state.pool_inventory import PoolInventory
 from weir.model.queues import Queue

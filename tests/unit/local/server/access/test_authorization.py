@@ -3,8 +3,8 @@
 import pytest
 
 from weir.local.server.access.authorization import Action, Person, Role, may, require, visible
+from weir.local.server.changes.memberships import effective_roles, parse_subject
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.memberships import effective_roles, parse_subject
 from weir.model.queues import Queue
 from weir.store import MembershipRecord
 

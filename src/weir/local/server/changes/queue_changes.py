@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from weir.api.answers import QueueDeleted, QueueRow, TokenRow
 from weir.local.server.access.authorization import Person
-from weir.local.server.delegated_quotas import check_scope, check_within
+from weir.local.server.changes.delegated_quotas import check_scope, check_within
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.state.pool_inventory import PoolInventory, check_name, pool_inventory
 from weir.local.server.state.pool_state import PoolState

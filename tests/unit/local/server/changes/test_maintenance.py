@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, standing
 
 from weir.control.clock import Clock, boot_time
 from weir.local.server.home.gpu_drain import with_drained
 from weir.local.server.home.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow, in_words
 from weir.service.queue_rows import DeviceUtilization
-
-from .in_process_server import Standing, standing
 
 HOUR_S = 3600.0
 REASON = "new disks"

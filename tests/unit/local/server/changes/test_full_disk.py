@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
 from weir.local import disk_reserve
 from weir.store import StoreFailed
-
-from .in_process_server import Standing, reconnect, standing
 
 FILLS = {
     "and waits": "cat /dev/zero; exec sleep 600",
@@ -123,7 +122,7 @@ async def test_a_restarted_control_still_knows_of_the_stop(
         monkeypatch.setattr(
             inner.store.workloads, "cancel", lambda name, at_s: _refused() if full else write(name, at_s)
         )
-        monkeypatch.setattr("weir.local.server.cancellations.ANSWERED_AFTER_S", 0.1)
+        monkeypatch.setattr("weir.local.server.changes.cancellations.ANSWERED_AFTER_S", 0.1)
         script = f'trap "" TERM; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done'
         await pool.submit("sh", "-c", script, name="job", grace=300)
         await pool.until("job", "running")

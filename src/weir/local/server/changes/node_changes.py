@@ -9,12 +9,12 @@ from structlog import get_logger
 from weir.api.maintenance import DrainAsked, GpuDrainAsked, Running
 from weir.control.port import CancelRequested, NodeDrained
 from weir.local.server.access.authorization import Person
-from weir.local.server.cancellations import Cancellations
+from weir.local.server.changes.cancellations import Cancellations
+from weir.local.server.changes.maintenance import Maintenance
 from weir.local.server.home.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
 from weir.local.server.home.maintenance_windows import MaintenanceWindow
 from weir.local.server.home.node_drain import REASON_MAX, NodeDrain, read_drain, write_drain
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.maintenance import Maintenance
 from weir.local.server.state.pool_state import PoolState
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.state.cluster import Cluster

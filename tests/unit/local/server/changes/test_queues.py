@@ -1,6 +1,6 @@
 """Departments and projects over REST."""
 
-from .in_process_server import Standing
+from tests.unit.local.server.in_process_server import Standing
 
 
 async def test_a_fresh_pool_has_a_project_with_all_of_the_machine(stands: Standing) -> None:

@@ -3,11 +3,11 @@
 import getpass
 from pathlib import Path
 
+from tests.unit.local.server.in_process_server import Standing, standing
+
 from weir.local.server.home.gpu_drain import FILE as GPU_FILE
 from weir.local.server.home.gpu_drain import GpuDrains, read_gpu_drains, write_gpu_drains
 from weir.local.server.home.node_drain import FILE, NodeDrain, read_drain, write_drain
-
-from .in_process_server import Standing, standing
 
 REASON = "new kernel"
 

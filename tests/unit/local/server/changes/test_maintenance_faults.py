@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, standing
+from tests.unit.local.server.server_process import Serving, serving
 
 from weir.local.server.home.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow
-
-from .in_process_server import Standing, standing
-from .server_process import Serving, serving
 
 HOUR_S = 3600.0
 
