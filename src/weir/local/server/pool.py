@@ -23,19 +23,19 @@ from weir.local.gpu_memory_limits import GpuMemoryLimits
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.access.request_limiter import SuggestionQueue
-from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.changes.cancellations import Cancellations
 from weir.local.server.changes.memberships import Memberships
 from weir.local.server.changes.node_changes import NodeChanges
 from weir.local.server.changes.queue_changes import QueueChanges
-from weir.local.server.control_hooks import PoolControlHooks
-from weir.local.server.health import Health, Probe, Trouble
+from weir.local.server.control.array_feed import ArrayFeed
+from weir.local.server.control.control_hooks import PoolControlHooks
+from weir.local.server.control.health import Health, Probe, Trouble
+from weir.local.server.control.job_reports import JobReports
+from weir.local.server.control.session_headroom import SessionHeadroom
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
 from weir.local.server.http.worker_threads import Workers
-from weir.local.server.job_reports import JobReports
 from weir.local.server.notifications.notification_service import Notifications
-from weir.local.server.session_headroom import SessionHeadroom
 from weir.local.server.settings.gpu_prices import GpuPrices
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.state.workload_lookup import unknown_workload, workload_to_change

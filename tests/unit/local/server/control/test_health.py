@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, standing
 from tools import prefork
 
 from weir.local import fd_watcher
-from weir.local.server import health
+from weir.local.server.control import health
 from weir.local.server.http.listening import listen
 from weir.service import control_thread
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store import StoreFailed
-
-from .in_process_server import Standing, standing
 
 
 async def ready(pool: Standing) -> tuple[int, dict[str, Any]]:

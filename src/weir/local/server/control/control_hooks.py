@@ -12,11 +12,11 @@ from weir.api.answers import Answer, QueueRow
 from weir.control.loop import Control
 from weir.control.port import CancelRequested, Effect, EndWorkload, Fact
 from weir.local import persistent_clock
-from weir.local.server.array_feed import ArrayFeed
 from weir.local.server.changes.cancellations import Cancellations
+from weir.local.server.control.array_feed import ArrayFeed
+from weir.local.server.control.stored_evictions import stored_evictions
 from weir.local.server.output.job_warnings import write_warnings
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.stored_evictions import stored_evictions
 from weir.local.server.submissions import submission_checks
 from weir.local.server.submissions.project_secrets import ProjectSecrets
 from weir.local.server.submissions.start_conditions import StartGates

@@ -4,11 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
 from weir.control.session_headroom import WEEK_S, WEEKS_MAX, SessionStart
-from weir.local.server.session_headroom import summer_times_s
-
-from .in_process_server import Standing, reconnect, standing
+from weir.local.server.control.session_headroom import summer_times_s
 
 
 def has_history(stands: Standing, monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
@@ -67,7 +66,7 @@ async def test_a_history_that_cannot_be_read_leaves_the_headroom(
             raise OSError("no disk")
 
         monkeypatch.setattr(stands.pool.store.session_starts, "since", fails)
-        monkeypatch.setattr("weir.local.server.session_headroom.LOOK_S", 0.0)
+        monkeypatch.setattr("weir.local.server.control.session_headroom.LOOK_S", 0.0)
         await headroom.watch()
         assert (await stands.get("status"))["session_headroom"] == 1
 

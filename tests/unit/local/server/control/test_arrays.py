@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
-from weir.local.server.array_feed import PENDING_MAX
+from weir.local.server.control.array_feed import PENDING_MAX
 from weir.store.arrays import ArrayTable
-
-from .in_process_server import Standing, reconnect, standing
 
 SCRIPT = "echo $WEIR_ARRAY_INDEX/$WEIR_ARRAY_COUNT/$WEIR_ARRAY_MIN/$WEIR_ARRAY_MAX/$WEIR_ARRAY_STEP"
 

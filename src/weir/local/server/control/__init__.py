@@ -1,0 +1,1 @@
+"""Work of the server beside the control loop: hooks, arrays, reports of jobs and readiness."""
