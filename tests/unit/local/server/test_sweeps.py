@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from weir.local.server.sweeps import requests
+from weir.local.server.requests import sweep_requests
 
 from .in_process_server import SMALL, Standing, reconnect, standing
 from .sweep_cases import begin, check_promotions, let_go, trained, until_over
@@ -232,7 +232,7 @@ async def test_sweep_that_cannot_be_read_hides_no_other(stands: Standing, tmp_pa
 async def test_person_has_a_limited_number_of_running_sweeps(
     stands: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "LIVE_PER_PERSON_MAX", 1)
+    monkeypatch.setattr(sweep_requests, "LIVE_PER_PERSON_MAX", 1)
     await stands.project("vision", 2)
     body = {"params": {"lr": "float:0..1"}, "trials": 2, "rungs": [1], "sampler": "random"}
     body["workload"] = {"project": "vision", "command": ["sleep", "600"], **SMALL}

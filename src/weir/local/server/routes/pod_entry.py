@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from weir.api.pod_entry import EnteredProcess
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.peers import peer_of
-from weir.local.server.pod_entry import enter_pod
+from weir.local.server.requests.pod_entry import enter_pod
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])

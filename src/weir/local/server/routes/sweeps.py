@@ -13,6 +13,8 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.pool import PoolService
+from weir.local.server.requests.sweep_deletion import delete_sweep
+from weir.local.server.requests.sweep_requests import create_sweep, stop_sweep
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
@@ -24,9 +26,7 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
-from weir.local.server.sweeps.deletion import delete_sweep
 from weir.local.server.sweeps.live_sweep import LiveSweep
-from weir.local.server.sweeps.requests import create_sweep, stop_sweep
 from weir.local.server.sweeps.rows import sweep_detail, sweep_row, unreadable_row
 from weir.store import SweepRecord
 

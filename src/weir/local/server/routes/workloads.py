@@ -17,7 +17,6 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.home.series_store import REPORTED
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
-from weir.local.server.idle_extensions import extend as extend_workload
 from weir.local.server.output.pod_logs import (
     ALL_PODS,
     NUMBER_MOST,
@@ -28,6 +27,7 @@ from weir.local.server.output.pod_logs import (
 )
 from weir.local.server.output.workload_logs import EVENT_STREAM, WorkloadLog, log_events, plain_text
 from weir.local.server.pool import PoolService
+from weir.local.server.requests.idle_extensions import extend as extend_workload
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, select, text
+from tests.unit.local.server.in_process_server import SMALL, Standing
+from tests.unit.local.server.sweep_cases import begin, let_go, until_over
 
 from weir.store.sweep_tables import sweep_results, sweep_trials, sweeps
-
-from .in_process_server import SMALL, Standing
-from .sweep_cases import begin, let_go, until_over
 
 
 def counts(stands: Standing) -> list[int]:
