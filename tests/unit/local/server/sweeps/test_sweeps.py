@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
+from tests.unit.local.server.in_process_server import SMALL, Standing, reconnect, standing
+from tests.unit.local.server.sweep_cases import begin, check_promotions, let_go, trained, until_over
 
 from weir.local.server.requests import sweep_requests
-
-from .in_process_server import SMALL, Standing, reconnect, standing
-from .sweep_cases import begin, check_promotions, let_go, trained, until_over
 
 
 @pytest.mark.parametrize("way", ["asks", "saves"])

@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .in_process_server import standing
-from .sweep_cases import begin, check_promotions, trained, until_over
+from tests.unit.local.server.in_process_server import standing
+from tests.unit.local.server.sweep_cases import begin, check_promotions, trained, until_over
 
 GPUS, TAKEN, RECLAIMS = 8, 6, 20
 OPEN_MAX = GPUS - TAKEN
