@@ -11,9 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 from tests.properties.budget import EFFORT
-
-from .receivers import FAST, receivers
-from .server_process import SHARED_ACCOUNT, Serving, serving
+from tests.unit.local.server.receivers import FAST, receivers
+from tests.unit.local.server.server_process import SHARED_ACCOUNT, Serving, serving
 
 KINDS = ("ok", "slow", "failing", "hanging")
 RECEIVERS_A_KIND = 5

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tests.unit.local.server.receivers import Receivers, settings, until
 
 from weir.model.notifications import OutboxMessage
 from weir.notifications import sender
 from weir.notifications.channels import Attempt, Channels
 from weir.notifications.sender import FAILED, NotificationSender
 
-from .receivers import Receivers, settings, until
 from .test_notification_delivery import hooks, sending
 
 __all__ = ["hooks"]

@@ -15,6 +15,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from tests.oidc.pool import Authority
+from tests.unit.local.server.receivers import Receivers, receivers, settings, until
 from tests.unit.store.fixtures import opened
 
 from weir.control.clock import Clock, boot_time
@@ -31,8 +32,6 @@ from weir.notifications.webhook_targets import (
 )
 from weir.service.blocking_calls import BlockingCalls
 from weir.store import HistoryEvent, Store
-
-from .receivers import Receivers, receivers, settings, until
 
 NEVER_S = 10**6
 

@@ -10,6 +10,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, standing
+from tests.unit.local.server.receivers import Receivers, receivers, settings
+from tests.unit.local.server.submissions.test_project_secrets import content
 from tests.unit.store.fixtures import NOW_S
 
 from weir.model.notifications import Notification, OutboxMessage
@@ -17,10 +20,6 @@ from weir.notifications.message_texts import slack_body, subject
 from weir.notifications.notification_settings import NotificationSettings
 from weir.notifications.quiet_hours import quiet_for_s
 from weir.store import HistoryEvent
-
-from .in_process_server import Standing, standing
-from .receivers import Receivers, receivers, settings
-from .test_project_secrets import content
 
 PATH = "/api/v1/notifications"
 MAIL = {
