@@ -32,7 +32,7 @@ BEGUN_EARLY = [
 """Other tests that take long, or go to one process: the others have them first."""
 TOGETHER = {
     *("tests/e2e/test_up.py", "tests/e2e/test_documented_commands.py"),
-    *("tests/unit/local/server/http/test_overload.py", "tests/unit/local/server/test_rest_schema.py"),
+    *("tests/unit/local/server/http/test_overload.py", "tests/unit/local/server/routes/test_rest_schema.py"),
     *("tests/users/test_attacks.py", "tests/users/test_shared_pool.py", "tests/users/test_peers.py"),
     *("tests/users/test_sessions.py", "tests/e2e/test_ssh_sessions.py", "tests/e2e/test_web_sessions.py"),
     *("tests/e2e/test_remote_sessions.py", "tests/users/test_container_ssh.py"),

@@ -1,8 +1,8 @@
 """The snapshot of a pool over REST."""
 
-from weir.scenario_io.reading import parse_scenario
+from tests.unit.local.server.in_process_server import Standing
 
-from .in_process_server import Standing
+from weir.scenario_io.reading import parse_scenario
 
 
 async def test_snapshot_has_live_workloads_and_no_secrets(stands: Standing) -> None:

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from tests.unit.local.server.in_process_server import Standing, standing
 
 from weir.control.journal import WorkloadRecord
 from weir.local.output import read_on
@@ -12,8 +13,6 @@ from weir.local.server.output import pod_logs
 from weir.model.policy import LifecyclePolicy, Policy
 from weir.state.runtime_history import name_prefix
 from weir.store import StoreFailed
-
-from .in_process_server import Standing, standing
 
 
 async def test_a_job_runs_and_its_end_is_recorded(stands: Standing) -> None:

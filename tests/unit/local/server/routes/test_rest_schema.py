@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.properties.budget import EFFORT
-
-from .server_process import Serving, serving
+from tests.unit.local.server.server_process import Serving, serving
 
 EXAMPLES = 5 * EFFORT
 SKIPPED = {"/api/v1/stream"}

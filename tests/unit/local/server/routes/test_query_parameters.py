@@ -1,8 +1,7 @@
 """Parameters of requests: an error names the value, and what to write instead."""
 
 import pytest
-
-from .in_process_server import Standing
+from tests.unit.local.server.in_process_server import Standing
 
 
 @pytest.mark.parametrize(

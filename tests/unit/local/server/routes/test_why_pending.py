@@ -4,9 +4,9 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any
 
-from weir.local.server.access.authorization import Person
+from tests.unit.local.server.in_process_server import SMALL, Standing, standing
 
-from .in_process_server import SMALL, Standing, standing
+from weir.local.server.access.authorization import Person
 
 
 async def suggested(stands: Standing, name: str) -> dict[str, dict[str, Any]]:
