@@ -43,10 +43,10 @@ from bench.made import NODE_GPUS, Made, project, work
 from bench.tables import show
 from weir.cli.main import GARBAGE_AFTER
 from weir.engine.cache import EngineCache
-from weir.engine.pending_reasons import pending_reason
-from weir.engine.pending_refusals import PendingRefusals
+from weir.engine.explanation.pending_reasons import pending_reason
+from weir.engine.explanation.pending_refusals import PendingRefusals
 from weir.engine.plan import Plan
-from weir.engine.refusals import PendingRefusal, RefusalSentences
+from weir.engine.refusals.refusals import PendingRefusal, RefusalSentences
 from weir.model.policy import PRESETS, Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.decision_details import explain_decision

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.simulation.simulate import endure
 
+import weir.engine
 from weir.cli.replay import _fates
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
@@ -29,9 +30,13 @@ JOBS = 3000
 QUOTA_FACTOR = 0.5
 """Quotas so small that some are stopped for others, and moved."""
 SEEDS = range(1, 13)
+PACKAGES = (
+    *("weir.state", "weir.state.reducers", "weir.control", "weir.engine"),
+    *(f"weir.engine.{each.name}" for each in pkgutil.iter_modules(weir.engine.__path__) if each.ispkg),
+)
 
 
-@pytest.mark.parametrize("package", ["weir.state", "weir.state.reducers", "weir.engine", "weir.control"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_the_engine_is_compiled(package: str) -> None:
     within = importlib.import_module(package).__path__
     modules = [

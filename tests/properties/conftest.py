@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weir.engine import preemption
+from weir.engine.preemption import preemption
 
 
 @pytest.fixture(autouse=True, scope="package")

@@ -6,7 +6,7 @@ shares come from the engine: other properties hold those against their rules.
 
 from enum import Enum
 
-from weir.engine.allocate import new_allocator
+from weir.engine.allocation.allocate import new_allocator
 from weir.engine.cache import EngineCache
 from weir.model.policy import Policy
 from weir.model.resources import UNLIMITED

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from weir.engine.feasibility import refused_by
+from weir.engine.placement.feasibility import refused_by
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, Request

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
-from weir.engine.cheapest_node import CheapestNode, split
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
+from weir.engine.victims.cheapest_node import CheapestNode, split
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
@@ -31,7 +31,7 @@ CHEAP_TO_MOVE = tuple(
     if policy.consolidation.enabled
 )
 """Policies under which moves are within the budget for a while, and later no more."""
-SEARCHED_FIRST = "weir.engine.cheapest_moves.NODES_MOST"
+SEARCHED_FIRST = "weir.engine.victims.cheapest_moves.NODES_MOST"
 """Nodes that are searched first: few, for worlds have few."""
 NEXT_CHOICE = " The next choice"
 
@@ -142,7 +142,7 @@ class _CheckedNodes(CheapestNode):
 @given(ANY_WORLD)
 def test_no_node_costs_less_than_its_bound(world: World) -> None:
     running = Running(world)
-    with patch("weir.engine.cheapest_by_shape.CheapestNode", _CheckedNodes), patch(SEARCHED_FIRST, 1):
+    with patch("weir.engine.victims.cheapest_by_shape.CheapestNode", _CheckedNodes), patch(SEARCHED_FIRST, 1):
         for _ in running.run():
             pass
         running.submit()

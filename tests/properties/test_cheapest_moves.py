@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.eligible_victims import EligibleVictims
+from weir.engine.victims.eligible_victims import EligibleVictims
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
@@ -21,7 +21,7 @@ from .random_cluster import GI, World, node, single
 from .running import Running
 from .test_policies import answer
 
-NODES_MOST = "weir.engine.cheapest_moves.NODES_MOST"
+NODES_MOST = "weir.engine.victims.cheapest_moves.NODES_MOST"
 GPUS = 4
 PARTS = (
     *(Request(devices=1, share_milli=500),) * 4,

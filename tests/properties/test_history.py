@@ -6,7 +6,7 @@ import pytest
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import EvictionRule, Reason, ReasonCode

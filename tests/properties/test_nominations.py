@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.engine.nominations import BLOCKED_S
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.allocation.nominations import BLOCKED_S
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.model.reasons import ReasonCode
 from weir.state.events import NodeSet
 

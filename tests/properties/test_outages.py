@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
-from weir.engine.capacity import Capacity
 from weir.engine.cycle import decide
-from weir.engine.outages import OutageRules
-from weir.engine.pod_placer import NodePlacement
+from weir.engine.placement.capacity import Capacity
+from weir.engine.placement.outages import OutageRules
+from weir.engine.placement.pod_placer import NodePlacement
 from weir.model.nodes import Node, Outage
 from weir.model.policy import Policy
 from weir.model.queues import Queue

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
-from weir.engine.ineligible_victims import RunningHoldings
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.ineligible_victims import RunningHoldings
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.engine.plan import Plan
-from weir.engine.refusals import RefusalSentences
-from weir.engine.shortage_refusals import IneligibleVictims, ShortageRefusal
+from weir.engine.refusals.refusals import RefusalSentences
+from weir.engine.refusals.shortage_refusals import IneligibleVictims, ShortageRefusal
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Workload

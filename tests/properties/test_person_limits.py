@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.model.queues import PersonLimits
 from weir.model.reasons import ReasonCode
 from weir.model.workloads import WorkloadType

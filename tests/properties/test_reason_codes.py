@@ -5,10 +5,10 @@ from collections import Counter
 from hypothesis import given
 
 from weir.engine.cache import EngineCache
-from weir.engine.holder_phrases import Protection
-from weir.engine.pending_reasons import pending_reason
-from weir.engine.pending_refusals import PendingRefusals
-from weir.engine.shortage_refusals import IneligibleVictims, ShortageRefusal
+from weir.engine.explanation.pending_reasons import pending_reason
+from weir.engine.explanation.pending_refusals import PendingRefusals
+from weir.engine.refusals.holder_phrases import Protection
+from weir.engine.refusals.shortage_refusals import IneligibleVictims, ShortageRefusal
 from weir.model.policy import Policy
 from weir.model.reasons import ReasonCode
 from weir.model.workloads import Request

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from weir.engine import transaction
 from weir.engine.cache import EngineCache
-from weir.engine.capacity import Capacity
 from weir.engine.cycle import decide
+from weir.engine.placement.capacity import Capacity
 from weir.engine.plan import Plan
 from weir.engine.transaction import Accounting, Trial
 

@@ -16,7 +16,7 @@ from weir.control.outbox import Observer, Outbox
 from weir.control.port import Backend, ReleaseNomination, ReserveNomination, StartPod
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.pending_refusals import PendingRefusals
+from weir.engine.explanation.pending_refusals import PendingRefusals
 from weir.engine.plan import ClassRefusals, Plan
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster

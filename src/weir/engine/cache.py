@@ -1,14 +1,14 @@
 """Engine cache: results kept from one cycle to the next. An empty cache gives the same plan."""
 
-from weir.engine.capacity import Capacity
-from weir.engine.fair_share_tree import FairShareTree
-from weir.engine.feasibility_cache import FeasibilityCache
-from weir.engine.kept_refusals import KeptRefusals
-from weir.engine.node_score_table import NodeScoreTable, score_of_mix
-from weir.engine.pending_order import PendingOrder
+from weir.engine.order.pending_order import PendingOrder
+from weir.engine.placement.capacity import Capacity
+from weir.engine.placement.feasibility_cache import FeasibilityCache
+from weir.engine.placement.node_score_table import NodeScoreTable, score_of_mix
+from weir.engine.placement.reservation import Reservation
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
-from weir.engine.reservation import Reservation
+from weir.engine.refusals.kept_refusals import KeptRefusals
+from weir.engine.usage.fair_share_tree import FairShareTree
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Pod

@@ -11,21 +11,21 @@
 The plan carries the refusal of every class of workloads that stays pending.
 """
 
-from weir.engine.allocate import allocate, new_allocator
+from weir.engine.allocation.allocate import allocate, new_allocator
+from weir.engine.allocation.nominations import Nominations
 from weir.engine.cache import EngineCache
-from weir.engine.eviction_reasons import EvictionReasons, choice_sentence
+from weir.engine.explanation.pending_refusals import PendingRefusals
 from weir.engine.incomplete_gangs import IncompleteGangs
-from weir.engine.nominations import Nominations
-from weir.engine.pending_refusals import PendingRefusals
+from weir.engine.order.waiting_times import patience_times_s
+from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
 from weir.engine.plan_usage import assert_accounted
-from weir.engine.pod_placer import NodePlacement
-from weir.engine.preemption import Preemptor
-from weir.engine.preemption_plan import PreemptionPlan
-from weir.engine.preemption_rules import PreemptionKind
-from weir.engine.repack import RepackPlanner
-from weir.engine.swap import SwapPlanner
-from weir.engine.waiting_times import patience_times_s
+from weir.engine.preemption.eviction_reasons import EvictionReasons, choice_sentence
+from weir.engine.preemption.preemption import Preemptor
+from weir.engine.protection.preemption_rules import PreemptionKind
+from weir.engine.replacement.repack import RepackPlanner
+from weir.engine.replacement.swap import SwapPlanner
+from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from weir.engine.refusals import PendingRefusal
+from weir.engine.refusals.refusals import PendingRefusal
 from weir.model.reasons import EvictionCause
 from weir.state.events import Placement, PodKey
 from weir.state.jobs import EquivalenceClass, Pod

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from weir.engine.kept_eligibility import CandidateSets, KeptEligibility, Member
-from weir.engine.refusals import SearchEnd
+from weir.engine.refusals.refusals import SearchEnd
 from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from weir.engine.capacity import Capacity, CapacityTrial
-from weir.engine.disruption_allowances import DisruptionAllowances
-from weir.engine.pod_placer import NodePlacement
-from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.placement.capacity import Capacity, CapacityTrial
+from weir.engine.placement.pod_placer import NodePlacement
+from weir.engine.protection.disruption_allowances import DisruptionAllowances
+from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 from weir.state.quota_usage import Amounts

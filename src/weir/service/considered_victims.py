@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from heapq import nsmallest
 
 from weir.api.decision import VictimRow
-from weir.engine.eviction_price import lost_work
-from weir.engine.holder_phrases import protection_phrase
-from weir.engine.preemption_context import PreemptionContext
-from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
-from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_sets import Tier
+from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.refusals.holder_phrases import protection_phrase
+from weir.engine.victims.eviction_price import lost_work
+from weir.engine.victims.preemption_context import PreemptionContext
+from weir.engine.victims.victim_candidates import VictimCandidates
+from weir.engine.victims.victim_sets import Tier
 from weir.model.reasons import EvictionRule
 from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job

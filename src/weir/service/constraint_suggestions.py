@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weir.api.answers import Suggestion
-from weir.engine.holder_phrases import names_phrase
-from weir.engine.pod_affinity import rule_phrase
+from weir.engine.placement.pod_affinity import rule_phrase
+from weir.engine.refusals.holder_phrases import names_phrase
 from weir.model.workloads import Request, TopologyRequest, Workload
 from weir.service.suggestion_phrases import starts, suggestion
 from weir.service.what_if import WhatIf

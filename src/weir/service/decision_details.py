@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow
-from weir.engine.allocate import Allocator, new_allocator
-from weir.engine.node_scores import INFEASIBLE, NodeScores
-from weir.engine.preemption_context import PreemptionContext
-from weir.engine.queue_order import Candidate
+from weir.engine.allocation.allocate import Allocator, new_allocator
+from weir.engine.order.queue_order import Candidate
+from weir.engine.placement.node_scores import INFEASIBLE, NodeScores
+from weir.engine.victims.preemption_context import PreemptionContext
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.considered_victims import ConsideredVictims
 from weir.service.decision_state import DecisionState

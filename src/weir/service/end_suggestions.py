@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TypeVar
 
 from weir.api.answers import Suggestion
-from weir.engine.holder_phrases import names_phrase
+from weir.engine.refusals.holder_phrases import names_phrase
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
 from weir.service.equal_ends import without_equals

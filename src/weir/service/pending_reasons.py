@@ -9,8 +9,8 @@ from structlog import get_logger
 
 from weir.api.answers import Explanation
 from weir.control.loop import Control
-from weir.engine.pending_reasons import PendingReasonFinder
-from weir.engine.refusals import PendingRefusal, RefusalSentences
+from weir.engine.explanation.pending_reasons import PendingReasonFinder
+from weir.engine.refusals.refusals import PendingRefusal, RefusalSentences
 from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weir.engine.node_refusals import amount_phrase
+from weir.engine.refusals.node_refusals import amount_phrase
 from weir.model.resources import GPU, UNLIMITED
 from weir.state.cluster import Cluster
 from weir.state.quota_usage import QuotaUsage

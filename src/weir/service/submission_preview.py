@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from weir.engine.cycle import decide
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.model.reasons import Reason
 from weir.model.workloads import Workload
 from weir.service.decision_state import DecisionState

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from weir.api.answers import Suggestion
-from weir.engine.eviction_reasons import cost_phrase
-from weir.engine.holder_phrases import names_phrase
+from weir.engine.preemption.eviction_reasons import cost_phrase
+from weir.engine.refusals.holder_phrases import names_phrase
 from weir.service.what_if import WhatIfOutcome
 
 

@@ -12,8 +12,8 @@ from time import monotonic, thread_time
 from typing import TypeVar
 
 from weir.engine.cycle import decide
-from weir.engine.eviction_price import devices_of, lost_work, restart_cost
 from weir.engine.plan import Eviction
+from weir.engine.victims.eviction_price import devices_of, lost_work, restart_cost
 from weir.model.queues import Queue
 from weir.model.reasons import ReasonCode
 from weir.model.workloads import Workload

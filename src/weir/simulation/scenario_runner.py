@@ -8,7 +8,7 @@ loop in between, so a scenario shows the engine alone.
 from weir.control.lifecycle_state import kept_runtime_s
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.engine.plan import Plan
 from weir.model.scenario import Scenario
 from weir.model.scenario_result import CycleResult, PodResult, ScenarioResult

@@ -3,8 +3,8 @@
 import pytest
 from bench.hard_states import STATES, is_good, played
 
-from weir.engine.victim_candidates import VictimCandidates
-from weir.engine.victim_sets import Victim
+from weir.engine.victims.victim_candidates import VictimCandidates
+from weir.engine.victims.victim_sets import Victim
 from weir.model.policy import Policy
 
 

@@ -7,9 +7,10 @@ import pytest
 from tests.properties.random_cluster import World, node, single
 from tests.properties.running import Running
 
-from weir.engine import outages, preemption
-from weir.engine.cheapest_node import CheapestNode
-from weir.engine.queue_order import Candidate
+from weir.engine.order.queue_order import Candidate
+from weir.engine.placement import outages
+from weir.engine.preemption import preemption
+from weir.engine.victims.cheapest_node import CheapestNode
 from weir.model.nodes import Outage
 from weir.model.policy import Policy
 from weir.model.queues import Queue

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from weir.engine.nominations import BLOCKED_S
+from weir.engine.allocation.nominations import BLOCKED_S
 from weir.kubernetes import backend
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import KubePod

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.kubernetes.small_world import job, node, pod, project
 from tests.unit.kubernetes.test_backend import Scene
 
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import KubePod, PodClaimStatus, PodResourceClaim, PodStatus
 from weir.kubernetes.api.resource_objects import DeviceClass, ResourceClaim, ResourceSlice

@@ -4,7 +4,7 @@ import pytest
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue

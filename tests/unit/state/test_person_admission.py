@@ -2,7 +2,7 @@
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import PersonLimits, Queue

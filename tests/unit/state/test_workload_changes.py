@@ -6,7 +6,7 @@ import pytest
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.pending_reasons import pending_reason
+from weir.engine.explanation.pending_reasons import pending_reason
 from weir.engine.plan import Plan
 from weir.model.nodes import Node
 from weir.model.policy import Policy

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 
 from weir.api.answers import SUGGESTIONS_WAIT_S_MAX, Explanation, QueueRow, Suggestion, WhyAnswer
 from weir.api.decision import DecisionAnswer
-from weir.engine.pending_reasons import PendingReasonFinder
+from weir.engine.explanation.pending_reasons import PendingReasonFinder
 from weir.local.server.access.authorization import Action, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService

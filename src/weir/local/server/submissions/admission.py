@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weir.api.submissions import Submission
-from weir.engine.node_refusals import NodeRefusals, amount_phrase, sentence_of
+from weir.engine.refusals.node_refusals import NodeRefusals, amount_phrase, sentence_of
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import FieldErrors
 from weir.local.server.state.pool_inventory import PoolInventory

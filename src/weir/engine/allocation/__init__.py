@@ -1,0 +1,1 @@
+"""Allocation of free and nominated capacity to pending workloads."""

@@ -1,0 +1,252 @@
+"""Allocation: place pending workloads on free capacity, in queue order, after quota checks."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from weir.engine.allocation.workload_placer import WorkloadPlacer
+from weir.engine.cache import EngineCache
+from weir.engine.order.borrower_order import BorrowerOrder, KeyedLine
+from weir.engine.order.pending_order import Peers, PendingOrder
+from weir.engine.order.queue_order import Candidate, QueueOrder
+from weir.engine.order.runtime_order import RuntimeOrder
+from weir.engine.placement.fitting_classes import FittingClasses
+from weir.engine.placement.placer import Placer
+from weir.engine.placement.pod_placer import NodePlacement
+from weir.engine.protection.disruption_allowances import DisruptionAllowances
+from weir.engine.protection.preemption_rules import PreemptionRules
+from weir.engine.quota.quota_checks import QuotaChecks
+from weir.engine.refusals.refusals import QuotaRefusal
+from weir.engine.transaction import Accounting, Transaction
+from weir.engine.usage.quota_overlay import QuotaOverlay
+from weir.engine.usage.usage_overlay import usage_of
+from weir.model.policy import Policy
+from weir.state.capacity_columns import Bools
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass
+from weir.state.shapes import RequestShape
+
+Lacks = Sequence[tuple[RequestShape, Bools, int]]
+"""Shapes of which pods are lacking, the nodes that match, and the number of pods."""
+FEW_CLASSES = 64
+"""Number of classes up to which sorting on demand is cheaper than keeping the order."""
+
+
+class Allocator:
+    """Places the classes that fit; counts the placed members of each."""
+
+    def __init__(
+        self, cluster: Cluster, policy: Policy, transaction: Transaction, cache: EngineCache, now_s: float
+    ) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.transaction = transaction
+        self._accounting = transaction.accounting
+        self.overlay = transaction.accounting.overlay
+        self.capacity = transaction.capacity
+        self.cache = cache
+        self.now_s = now_s
+        self.feasibility = cache.feasibility
+        self.checks = QuotaChecks(cluster, policy, self.overlay, self.feasibility)
+        self.placement = WorkloadPlacer(cluster, policy, self.checks, cache, self.capacity, now_s)
+        self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight)
+        self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs placed in several domains
+        finest = self.feasibility.finest_domains() if cluster.topologies else None
+        self.domain_of = None if finest is None else finest.of
+        self.placer = Placer(
+            cluster,
+            self.capacity,
+            cache.scores.of,
+            policy.search_steps,
+            self.feasibility.pod_rules(),
+            self.domain_of,
+        )
+        self.refused: dict[
+            tuple[EquivalenceClass, int], QuotaRefusal
+        ] = {}  # by quota checks, for the reasons
+        self._served: dict[EquivalenceClass, int] = {}  # number of members placed or nominated
+
+    def place(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
+        """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""
+        refusal = self.checks.refusal(candidate, self.capacity, in_quota)
+        if refusal is not None:
+            if not candidate.again and not candidate.choice:
+                self.refused[candidate.of, candidate.at] = refusal
+            return None
+        placements = self.placement.place(candidate, self.placer)
+        if placements is not None:  # all pods have capacity: a trial around the charge would only cost time
+            self.placement.note_placed(candidate, placements)
+            self._accounting.start(placements)
+        return placements
+
+    def keeps(self, candidate: Candidate, placements: list[NodePlacement]) -> bool:
+        """Return True if a workload keeps its placement; a domain may be cleared for a scattered gang."""
+        scattered = self.placement.is_scattered(candidate.job, placements)
+        if scattered:
+            self.scattered.append((candidate, placements))
+        return not scattered
+
+    # Candidates
+
+    def candidate(self, of: EquivalenceClass, at: int) -> Candidate:
+        """Return a member of a class as a candidate."""
+        return Candidate(of, at).aged(self.now_s, self.policy.aging)
+
+    def rules_of(self, candidate: Candidate) -> PreemptionRules:
+        """Return the rights of a candidate to evict others."""
+        return self.checks.rules_of(candidate, self.now_s)
+
+    def matching(self, candidate: Candidate) -> Lacks:
+        """Return the shapes that lack pods, with the nodes that match each and the number of pods."""
+        affinity = self.feasibility.affinity(candidate.job)
+        return [
+            (shape, self.feasibility.feasible_nodes(shape, affinity)[0], lack)
+            for _, shape, lack in candidate.lacking()
+        ]
+
+    def following(self, candidate: Candidate, placed: bool) -> list[Candidate]:
+        """Return the candidates after a placed workload: its growth, and the next of its class.
+
+        After one that wasn't placed: itself with another group, if it has one.
+        """
+        if not placed:
+            other = candidate.otherwise()
+            return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
+        followers = []
+        grown = candidate.grown()
+        if grown is not None:
+            followers.append(grown.aged(self.now_s, self.policy.aging))
+        if not candidate.again:
+            self._served[candidate.of] = candidate.at + 1
+            if candidate.at + 1 < len(candidate.of.members):
+                followers.append(self.candidate(candidate.of, candidate.at + 1))
+        return followers
+
+    # Results
+
+    def unserved(self) -> Iterator[tuple[EquivalenceClass, int]]:
+        """Yield each class with unplaced members, and the first of them."""
+        for of in self.cluster.waiting.values():
+            at = self._served.get(of, 0)
+            if at < len(of.members):
+                yield of, at
+
+    def served_of(self, of: EquivalenceClass) -> int:
+        """Return the number of members of a class placed or nominated in this cycle."""
+        return self._served.get(of, 0)
+
+    def projects_served(self) -> set[int]:
+        """Return the projects with a member placed or nominated in this cycle."""
+        return {of.project for of in self._served}
+
+    def note_nominated(self, candidate: Candidate) -> None:
+        """Count a workload with a nomination as served."""
+        self._served[candidate.of] = candidate.at + 1
+
+    def withdraw(self, placements: Sequence[NodePlacement]) -> None:
+        """Release the capacity of a workload that is placed elsewhere."""
+        for placement in placements:
+            self.capacity.release(placement.node, placement.pod.shape, placement.devices)
+            self.placement.forget(placement.pod.job)
+
+
+def new_allocator(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Allocator:
+    """Return an allocator over a state, with accounting of its own."""
+    capacity, excess = cache.sync(cluster, policy), cache.feasibility.excess
+    overlay = QuotaOverlay(cluster, policy, usage_of(cluster, policy, now_s), cache.share_tree, excess)
+    accounting = Accounting(cluster, overlay, DisruptionAllowances(cluster, policy, now_s))
+    return Allocator(cluster, policy, Transaction(capacity, accounting), cache, now_s)
+
+
+def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
+    """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
+    cluster, checks, placer = allocator.cluster, allocator.checks, allocator.placer
+    by_runtime = allocator.policy.over_quota_order == "predicted_runtime" and cluster.runtimes.version > 0
+    classes = FittingClasses(cluster, allocator.feasibility, placer, checks.headroom_milli)
+    claiming, borrowing, pending = _projects(allocator, by_runtime)
+    candidates = [allocator.candidate(of, 0) for of in classes.of_projects(claiming)]
+    over_quota: list[Candidate] = []
+    order = QueueOrder(allocator.overlay, candidates) if candidates else None
+    least_block = _least_block(candidates)
+    while order is not None and (candidate := order.next()) is not None:
+        if not _may_fit(allocator, least_block):
+            break
+        in_quota = checks.in_quota(candidate)
+        if by_runtime and not in_quota:
+            if classes.leaves_headroom(candidate.of):
+                over_quota.append(candidate)
+            order.settle()
+            continue
+        placements = allocator.place(candidate, in_quota)
+        if placements is not None and allocator.keeps(candidate, placements):
+            yield placements
+        order.settle(allocator.following(candidate, placements is not None))
+    over_quota += [
+        allocator.candidate(of, 0) for of in classes.of_projects(borrowing) if classes.leaves_headroom(of)
+    ]
+    peers: list[Peers] = []
+    if pending is not None:
+        for line in pending.all_lines():
+            if classes.leaves_headroom(line.of) and classes.fits(line.of):
+                peers += pending.peers_of(line, allocator.runtime_order, allocator.served_of)
+    if over_quota or peers:
+        yield from _allocate_by_runtime(allocator, over_quota, peers)
+
+
+def _projects(
+    allocator: Allocator, by_runtime: bool
+) -> tuple[Iterable[int], Iterable[int], PendingOrder | None]:
+    """Return projects that may be in quota, projects known to borrow, and the kept order of others."""
+    waiting_of = allocator.cluster.waiting_of
+    if not by_runtime or not allocator.policy.oldest_first_in_quota:
+        return waiting_of, (), None
+    if len(allocator.cluster.waiting) > FEW_CLASSES:
+        pending = allocator.cache.pending_order
+        pending.sync()
+        return sorted(pending.claiming), sorted(pending.ranked - pending.claiming), pending
+    claiming = {project: bool(allocator.feasibility.owners(project)) for project in waiting_of}
+    owners = [project for project, claims in claiming.items() if claims]
+    return owners, [project for project, claims in claiming.items() if not claims], None
+
+
+def _allocate_by_runtime(
+    allocator: Allocator, candidates: list[Candidate], peers: list[Peers]
+) -> Iterator[list[NodePlacement]]:
+    """Place workloads over quota of all projects, by predicted run time, size and share.
+
+    `peers` have those of projects whose quota covers none of their workloads.
+    """
+    some = [*candidates, *[allocator.candidate(each.of, 0) for each in peers]]
+    least_block, least_milli = _least_block(some), _least_milli(some)
+    lines = [_line(allocator, each) for each in peers]
+    order = BorrowerOrder(allocator.runtime_order, candidates, lines)
+    while _may_fit(allocator, least_block, least_milli) and (candidate := order.next()) is not None:
+        placements = allocator.place(candidate, in_quota=False)
+        if placements is not None and allocator.keeps(candidate, placements):
+            yield placements
+        order.settle(candidate, allocator.following(candidate, placements is not None))
+
+
+def _line(allocator: Allocator, peers: Peers) -> KeyedLine:
+    """Yield peers in their order, of projects with one priority that no quota covers."""
+    pending = allocator.cache.pending_order
+    for entry in peers.entries:
+        of = entry[3]
+        if of.project not in pending.claiming and of.project not in pending.ranked:
+            yield peers.key_of(entry), allocator.candidate(of, 0)
+
+
+def _may_fit(allocator: Allocator, least_block: int, least_milli: int = 0) -> bool:
+    """Return True if a step of this block size might fit on a node, and leave the headroom free."""
+    largest, _ = allocator.capacity.totals.largest_free_blocks()
+    return least_block <= largest and allocator.checks.leaves_headroom(least_milli, allocator.capacity)
+
+
+def _least_block(candidates: Iterable[Candidate]) -> int:
+    """Return the exclusive devices on one node that any step of these candidates needs at least."""
+    shapes = (shape for candidate in candidates for shape in candidate.job.shapes)
+    return min([shape.devices if shape.whole else 0 for shape in shapes], default=0)
+
+
+def _least_milli(candidates: Iterable[Candidate]) -> int:
+    """Return the thousandths of devices that any step of these candidates needs at least."""
+    steps = (0 if candidate.job.is_elastic else candidate.gpu_milli for candidate in candidates)
+    return min(steps, default=0)

@@ -1,0 +1,202 @@
+"""Refusals by free capacity: a shortage, or capacity that the workload may not use."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weir.engine.allocation.allocate import Allocator
+from weir.engine.explanation.ineligible_victims import RunningHoldings, ineligible_victims, preemption_cycle
+from weir.engine.explanation.infeasible_workloads import best_domain, domain_name
+from weir.engine.explanation.node_shortages import PodRuleShortages, node_shortages
+from weir.engine.explanation.requester_claims import claims_change_s, no_claim, quota_shortfall
+from weir.engine.explanation.shortage_phrases import shortage_of
+from weir.engine.order.queue_order import Candidate
+from weir.engine.placement.outages import NodeOutage
+from weir.engine.refusals.kept_refusals import KeptClaim, KeptRefusal, KeptRefusals, QuotaAnswer, shared
+from weir.engine.refusals.refusals import (
+    DomainShortage,
+    OutageRefusal,
+    PendingRefusal,
+    QuotaRefusal,
+    TogetherRefusal,
+)
+from weir.engine.refusals.shortage_refusals import (
+    NoClaim,
+    NoVictims,
+    PreemptionCycle,
+    Shortage,
+    ShortageRefusal,
+)
+from weir.engine.usage.quota_overlay import INFINITE
+from weir.model.policy import AffinityRules
+from weir.model.resources import GPU
+from weir.state.jobs import Job, Wants
+from weir.state.shapes import GPU_ROW
+
+
+class CapacityRefusals:
+    """Capacity refusals of one state."""
+
+    def __init__(self, allocator: Allocator, table: KeptRefusals) -> None:
+        self.allocator = allocator
+        self.table = table
+        self._placement = allocator.placement
+        self._outages = self._placement.outages
+        self._shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
+        self._holdings_on: dict[bytes, RunningHoldings] = {}  # by the mask of the counted nodes
+        self._any_in_service = not self._outages or self._outages.any_node_in_service()
+
+    def refusal(self, kept: KeptRefusal) -> PendingRefusal:
+        """Return the refusal of a workload: by quotas or its nodes, or else by free capacity."""
+        if kept.quota.final is not None:
+            return kept.quota.final
+        candidate, job = kept.candidate, kept.candidate.job
+        shortage = self._shortage(candidate)
+        for fits, (_, lack) in zip(shortage.fitting, kept.groups, strict=True):
+            if fits < lack:
+                break
+        else:
+            return self._withheld(candidate, kept.quota)
+        if not self._any_in_service:
+            return _outage_refusal(self.allocator, job, self._outages.barring(job))
+        claim, before = self._claim(candidate, kept.claim), kept.refusal
+        is_denied_as_before = kept.claim is not None and claim.denied is kept.claim.denied is not None
+        kept.claim = claim
+        if is_denied_as_before and isinstance(before, ShortageRefusal) and before.shortage is shortage:
+            return before
+        level = None if job.topology is None else job.topology.required
+        cause, several = self._cause(candidate, claim, shortage), len(job.spec.groups) > 1
+        return ShortageRefusal(shortage, kept.groups, level, several, cause, not kept.quota.in_quota)
+
+    def _claim(self, candidate: Candidate, kept: KeptClaim | None) -> KeptClaim:
+        """Return the claim of a workload; the kept one if it holds. Only a shortage needs that."""
+        allocator = self.allocator
+        unprotected = bool(allocator.cluster.unprotected)
+        versions = allocator.overlay.share_versions()[candidate.job.project], unprotected
+        if kept is not None and kept.versions == versions and allocator.now_s < kept.until_s:
+            return kept
+        rules = allocator.rules_of(candidate)
+        denied, until_s = no_claim(allocator, rules), claims_change_s(allocator, rules)
+        if kept is not None and denied == kept.denied:
+            denied = kept.denied
+        return KeptClaim(denied, versions, until_s)
+
+    def _shortage(self, candidate: Candidate) -> Shortage:
+        """Return the capacity that a workload lacks; an equal result is the same object.
+
+        Workloads with equal requests share it, unless their pods have affinity rules.
+        """
+        allocator, job = self.allocator, candidate.job
+        affinity = allocator.feasibility.affinity(job)
+        needs = [(shape, lack) for _, shape, lack in candidate.lacking()]
+        if any(shape.pod_rules for shape in job.shapes):
+            with allocator.capacity.trial():
+                by_rules = PodRuleShortages(allocator, affinity, job)
+                short = [
+                    by_rules.find(shape, lack)
+                    if shape.pod_rules
+                    else node_shortages(allocator, shape, affinity)
+                    for shape, lack in needs
+                ]
+                return shortage_of(allocator.cluster, allocator.capacity, short)
+        key = candidate.of.wants, affinity
+        found = self._shortages.get(key)
+        if found is None:
+            short = [node_shortages(allocator, shape, affinity) for shape, _ in needs]
+            found = shortage_of(allocator.cluster, allocator.capacity, short)
+            found = self._shortages[key] = shared(self.table.shortages, key, found)
+        return found
+
+    def _holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
+        """Return the amount of a resource that running work holds on the nodes that a candidate may use."""
+        cluster = self.allocator.cluster
+        usable = np.zeros(cluster.capacity.shape[1], np.bool_)
+        for _, matching, _ in self.allocator.matching(candidate):
+            usable |= matching[: len(usable)]
+        nodes = None if usable[cluster.capacity[row] > 0].all() else usable
+        key = b"" if nodes is None else nodes.tobytes()
+        found = self._holdings_on.get(key)
+        if found is None:
+            policy, now_s = self.allocator.policy, self.allocator.now_s
+            found = self._holdings_on[key] = RunningHoldings(cluster, policy, now_s, nodes)
+        return found
+
+    # Short of capacity
+
+    def _cause(self, candidate: Candidate, claim: KeptClaim, shortage: Shortage) -> NoVictims:
+        """Return why no eviction helps."""
+        # False: evictions alone can't end the shortage
+        can_help = bool(shortage.helped) or not shortage.nodes
+        if claim.denied is not None and (can_help or isinstance(claim.denied, NoClaim)):
+            return claim.denied
+        if not can_help:  # older claims are no cause either
+            return NoClaim(may_preempt=True, shortfall=None)
+        allocator, rules = self.allocator, self.allocator.rules_of(candidate)
+        resource = shortage.helped[0] if shortage.helped else GPU
+        row = allocator.cluster.rows.known(resource)
+        row = GPU_ROW if row is None else row
+        holdings = self._holdings(candidate, row)
+        if rules.job.stopped_for:
+            lacks = allocator.matching(candidate)
+            if partners := preemption_cycle(holdings, rules, row, allocator.capacity, lacks):
+                return PreemptionCycle(partners)
+        shortfall = quota_shortfall(allocator, rules)
+        end = allocator.cache.preemption.search_end(allocator.cluster, (candidate.of, candidate.at))
+        found = ineligible_victims(holdings, rules, resource, shortfall, end)
+        return found or NoClaim(may_preempt=True, shortfall=shortfall)
+
+    # Free capacity that it may not use
+
+    def _withheld(self, candidate: Candidate, quota: QuotaAnswer) -> PendingRefusal:
+        """Return the cause why a workload may not use free capacity that it fits into, or not yet."""
+        allocator, job = self.allocator, candidate.job
+        if self._outages and (barring := self._outages.barring(job)):
+            with allocator.capacity.trial():
+                placed = self._placement.place(candidate, allocator.placer)
+            if placed is None:
+                return _outage_refusal(allocator, job, barring)
+        withheld: PendingRefusal | None = None
+        if quota.any_model_shut or self._placement.reserved:
+            withheld = self._placement.refusal(candidate)
+        if withheld is None and not quota.in_quota:
+            withheld = self._headroom(candidate.gpu_milli)
+        withheld = withheld or self._placement.patience_refusal(candidate)
+        if withheld is not None:
+            return withheld
+        shortfall = quota_shortfall(allocator, allocator.rules_of(candidate))
+        return TogetherRefusal(_domain(allocator, candidate), shortfall, not quota.in_quota)
+
+    def _headroom(self, want: int) -> QuotaRefusal | None:
+        """Return the headroom refusal of these devices for work over quota; None if enough stays free."""
+        found = self.allocator.checks.headroom_refusal(want, self.allocator.capacity)
+        return None if found is None else shared(self.table.headrooms, want, found)
+
+
+def _outage_refusal(allocator: Allocator, job: Job, barring: Sequence[NodeOutage]) -> OutageRefusal:
+    """Return the outage after which a workload may start."""
+    first = min(barring, key=lambda each: (each.outage.until_s or INFINITE, each.outage.from_s))
+    return OutageRefusal(
+        allocator.cluster.node_names[first.node],
+        first.outage,
+        allocator.placement.outages.longest_run_s(job),
+        job.preemptible and not first.outage.keeps_running,
+    )
+
+
+def _domain(allocator: Allocator, candidate: Candidate) -> DomainShortage | None:
+    """Return the domains of the required level that can't take all of its pods; None without a level."""
+    job = candidate.job
+    topology, cluster = job.topology, allocator.cluster
+    if topology is None or topology.required is None:
+        return None
+    depth = cluster.topologies[topology.name].levels.index(topology.required)
+    level = allocator.feasibility.levels(topology.name)[depth]
+    runs_in = {int(level.of[pod.node]) for pod in job.running_pods()} - {-1}
+    needs = candidate.lacking()
+    pods = sum([lack for _, _, lack in needs])
+    if runs_in:
+        names = tuple([domain_name(cluster, level, domain) for domain in sorted(runs_in)])
+        return DomainShortage(topology.required, pods, names)
+    affinity = allocator.feasibility.affinity(job)
+    best = best_domain(allocator, allocator.capacity, level, needs, affinity)
+    return DomainShortage(topology.required, pods, (), best.name, best.pods)

@@ -1,0 +1,266 @@
+"""Running work that a pending workload may not evict, for its pending reason."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from weir.engine.allocation.allocate import Lacks
+from weir.engine.placement.capacity import Capacity
+from weir.engine.placement.feasibility import pods_that_fit
+from weir.engine.protection.disruption_allowances import DisruptionAllowances
+from weir.engine.protection.preemption_rules import PreemptionRules, cycle_ends_s, is_past_min_runtime
+from weir.engine.protection.victim_protection import VictimProtections, of_queue, protected_pods
+from weir.engine.refusals.holder_phrases import Protection
+from weir.engine.refusals.refusals import QuotaShortfall, SearchEnd
+from weir.engine.refusals.shortage_refusals import IneligibleVictims
+from weir.model.policy import Policy
+from weir.state.capacity_columns import Bools
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job, Pod
+from weir.state.reducers.accounting import usage_on
+
+
+class HeldPart(NamedTuple):
+    """Amount of a resource that a workload holds, with its protection from every requester, if any."""
+
+    protection: Protection | None
+    units: int
+    budgets: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class HeldAmounts:
+    """Amounts of one resource by their protection, and those that budgets protect by budget."""
+
+    units: Counter[Protection | None] = field(default_factory=Counter)
+    budgets: Counter[str] = field(default_factory=Counter)
+
+    def add(self, part: HeldPart, *, protection: Protection | None = None) -> None:
+        """Count a part under its protection from one requester, by precedence."""
+        self.units[protection or part.protection] += part.units
+        if protection is None:
+            for name in part.budgets:
+                self.budgets[name] += part.units
+
+
+@dataclass(slots=True)
+class ProjectHoldings:
+    """Amounts that running work of a project holds: non-preemptible work, and the rest."""
+
+    fixed: HeldAmounts = field(default_factory=HeldAmounts)
+    preemptible: HeldAmounts = field(default_factory=HeldAmounts)
+
+
+class RunningHoldings:
+    """Holdings of all projects in one state, counted once for all requesters with the same feasible nodes.
+
+    `nodes` masks the nodes that count; None: all nodes.
+    """
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, nodes: Bools | None = None) -> None:
+        self.cluster, self.policy, self.now_s = cluster, policy, now_s
+        self._nodes = None if nodes is None else nodes.tolist()
+        self._disruptions = DisruptionAllowances(cluster, policy, now_s)
+        self.protections = VictimProtections(policy, now_s, self._disruptions)
+        self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
+
+    def of(self, row: int) -> Mapping[int, ProjectHoldings]:
+        """Return the holdings of a resource by project."""
+        found = self._by_row.get(row)
+        if found is None:
+            running = self.cluster.running
+            found = self._by_row[row] = {project: self._total(project, row) for project in running}
+            if self._nodes is None:
+                self._without_nominated(found, row)
+            if self.policy.min_runtime.any or self._disruptions.any:
+                left = DisruptionAllowances(self.cluster, self.policy, self.now_s)
+                for project, jobs in running.items():
+                    for job in jobs.values():
+                        self._note(found[project], job, row, left)
+        return found
+
+    def _total(self, project: int, row: int) -> ProjectHoldings:
+        found = ProjectHoldings()
+        if self._nodes is not None:
+            for job in self.cluster.running[project].values():
+                kept = found.preemptible if job.preemptible else found.fixed
+                kept.units[_least_protection(job)] += self.units(job.running_pods(), row)
+            return found
+        fixed = self.cluster.ledger.fixed[project][row]
+        found.fixed.units[Protection.FIXED] = fixed
+        found.preemptible.units[None] = self.cluster.ledger.allocated[project][row] - fixed
+        return found
+
+    def _without_nominated(self, found: Mapping[int, ProjectHoldings], row: int) -> None:
+        """Subtract nominated capacity, which quotas count for pods that don't run yet."""
+        for job in self.cluster.nominated.values():
+            holdings = found.get(job.project)
+            if holdings is None:
+                continue
+            units = sum(
+                amount
+                for group in job.pods
+                for pod in group
+                if pod.nomination is not None
+                for at, amount in usage_on(self.cluster, pod.shape, pod.nomination[0])
+                if at == row
+            )
+            kept = holdings.preemptible if job.preemptible else holdings.fixed
+            kept.units[_least_protection(job)] -= units
+
+    def _note(self, found: ProjectHoldings, job: Job, row: int, left: DisruptionAllowances) -> None:
+        """Tell work within its minimum run time, and work that budgets protect, apart.
+
+        Evictable work uses up what `left` allows, so that a budget protects the work beyond its allowance.
+        """
+        kept, least = found.preemptible if job.preemptible else found.fixed, _least_protection(job)
+        others = [part for part in self.parts(job, row, left) if part.protection is not least]
+        for part in others:
+            kept.units[least] -= part.units
+            kept.add(part)
+        if job.preemptible and not others and left.allows(job.running_pods()):
+            left.use(job.running_pods())
+
+    def parts(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Iterator[HeldPart]:
+        """Yield the parts of a workload's amount, by their protection from every requester."""
+        pods, disruptions = job.running_pods(), self._disruptions if left is None else left
+        units = self.units(pods, row)
+        if not job.preemptible and not job.spec.protected:
+            yield HeldPart(Protection.FIXED, units)
+            return
+        if job.preemptible and not is_past_min_runtime(job, self.policy, self.now_s):
+            yield HeldPart(Protection.MIN_RUNTIME, units)
+            return
+        protected = protected_pods(job, disruptions)
+        kept = self.units(protected, row) if protected else 0
+        if kept:
+            names = tuple(disruptions.blocking(protected))
+            yield HeldPart(Protection.BUDGETS if names else Protection.REFUSED, kept, names)
+        if kept < units:
+            yield HeldPart(_least_protection(job), units - kept)
+
+    def units(self, pods: Iterable[Pod], row: int) -> int:
+        """Return the amount that pods hold on the nodes that count."""
+        here = pods if self._nodes is None else [pod for pod in pods if self._nodes[pod.node]]
+        return sum([amount for pod in here for at, amount in pod.amounts if at == row])
+
+
+def _least_protection(job: Job) -> Protection | None:
+    """Return the protection that a workload has from every requester at any time."""
+    return None if job.preemptible else Protection.FIXED
+
+
+def preemption_cycle(
+    holdings: RunningHoldings, rules: PreemptionRules, row: int, capacity: Capacity, lacks: Lacks
+) -> dict[str, float]:
+    """Return victims excluded because they stopped the requester, with the time the exclusion ends.
+
+    None, if the pods that are lacking would not fit without these and all eligible victims.
+    """
+    found: dict[str, float] = {}
+    if not rules.job.can_preempt:
+        return found
+    jobs, protections = holdings.cluster.jobs, holdings.protections
+    for name in rules.job.stopped_for:
+        other, ends_s = jobs.get(name), cycle_ends_s(rules, name)
+        if (
+            other is not None
+            and ends_s is not None
+            and holdings.units(other.running_pods(), row)
+            and protections.of(other, rules) is Protection.CYCLE
+        ):
+            found[name] = ends_s
+    if found:
+        columns, memory = capacity.columns.copy(), capacity.device_memory
+        for running in holdings.cluster.running.values():
+            for job in running.values():
+                if job.name in found or protections.of(job, rules) is None:
+                    for pod in job.running_pods():
+                        columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
+        freed = Capacity(columns, memory)
+        if any(int(pods_that_fit(freed, shape)[open_].sum()) < lack for shape, open_, lack in lacks):
+            found.clear()
+    return found
+
+
+def ineligible_victims(
+    holdings: RunningHoldings,
+    rules: PreemptionRules,
+    resource: str,
+    shortfall: QuotaShortfall | None,
+    end: SearchEnd | None,
+) -> IneligibleVictims | None:
+    """Return the amounts of a resource that others hold, by their protection; None if there are none."""
+    cluster, job = holdings.cluster, rules.job
+    row = cluster.rows.known(resource)
+    if row is None:
+        return None
+    holders: dict[tuple[Protection, int], int] = {}
+    budgets: Counter[str] = Counter()
+    eligible = 0
+    for project, held in holdings.of(row).items():
+        if project == job.project:
+            found = _of_own_project(holdings, rules, row)
+        else:
+            found = _of_project(holdings, rules, row, project, held)
+        budgets.update(found.budgets)
+        for protection, units in found.units.items():
+            if protection is None:
+                eligible += units
+            elif units:
+                holders[protection, project] = units
+    if not holders and not eligible:
+        return None
+    most_first = tuple(sorted(budgets, key=lambda name: (-budgets[name], name)))
+    return IneligibleVictims(resource, eligible, holders, most_first, shortfall, end if eligible else None)
+
+
+def _of_own_project(holdings: RunningHoldings, rules: PreemptionRules, row: int) -> HeldAmounts:
+    """Return the amounts of others in the requester's project, by their protection from the requester."""
+    found = HeldAmounts()
+    for other in holdings.cluster.running[rules.job.project].values():
+        if other is rules.job:
+            continue
+        if other.preemptible and rules.rule_for(other) is None:
+            found.units[Protection.PRIORITY] += holdings.units(other.running_pods(), row)
+            continue
+        in_cycle = cycle_ends_s(rules, other.name) is not None
+        for part in holdings.parts(other, row):
+            found.add(part, protection=Protection.CYCLE if in_cycle and part.protection is None else None)
+    return found
+
+
+def _of_project(
+    holdings: RunningHoldings, rules: PreemptionRules, row: int, project: int, held: ProjectHoldings
+) -> HeldAmounts:
+    """Return the amounts of a project, by their protection from a requester of another project."""
+    cluster = holdings.cluster
+    found = HeldAmounts(held.fixed.units.copy(), held.fixed.budgets.copy())
+    protection = of_queue(rules, cluster.ledger.path[project])
+    if protection is not None:
+        found.units[protection] += sum(held.preemptible.units.values())
+        for job in cluster.unprotected.values():
+            if job.project == project:  # idle work, which every requester may evict
+                found.units[protection] -= holdings.units(job.running_pods(), row)
+                for part in holdings.parts(job, row):
+                    found.add(part)
+        return found
+    found.units.update(held.preemptible.units)
+    found.budgets.update(held.preemptible.budgets)
+    for name in rules.job.stopped_for:
+        other = cluster.jobs.get(name)
+        if other is None or other.project != project or cycle_ends_s(rules, name) is None:
+            continue
+        for part in holdings.parts(other, row):
+            if part.protection is None:
+                found.units[None] -= part.units
+                found.add(part, protection=Protection.CYCLE)
+    return found
+
+
+def budgets_of(job: Job) -> tuple[str, ...]:
+    """Return the budgets because of which a workload counts as non-preemptible."""
+    if not job.spec.protected:
+        return ()
+    return tuple(sorted({budget.name for pods in job.pods for pod in pods for budget in pod.budgets}))

@@ -1,0 +1,1 @@
+"""Order of queues and of pending workloads."""

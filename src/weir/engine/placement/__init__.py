@@ -1,0 +1,1 @@
+"""Placement of pods: free capacity, feasible nodes, node scores, topology and reservations."""

@@ -1,0 +1,164 @@
+"""Preemption eligibility: the pending workloads for which preemption could succeed."""
+
+from collections.abc import Collection
+
+from weir.engine.allocation.allocate import Allocator
+from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey, Eligibility, KeptEligibility, Member
+from weir.engine.order.queue_order import Candidate
+from weir.engine.preemption.reclaim_bounds import ReclaimBounds
+from weir.engine.protection.preemption_rules import lowest_priority
+from weir.engine.usage.quota_overlay import INFINITE
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import EquivalenceClass, Job
+
+
+class PreemptionEligibility:
+    """Cheap checks of each pending class, kept while their inputs are unchanged."""
+
+    def __init__(self, allocator: Allocator, bounds: ReclaimBounds) -> None:
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._now_s = allocator.now_s
+        self._checks = allocator.checks
+        self._cache = allocator.cache.preemption
+        self._bounds = bounds
+        self._free_milli = 0
+
+    def candidates(self) -> list[Candidate]:
+        """Return the pending workloads for which preemption could succeed."""
+        self._free_milli = self._allocator.capacity.totals.free_gpu_milli
+        sets = self._cache.candidate_sets
+        if sets is None:
+            sets = self._cache.candidate_sets = self._candidate_sets()
+        found: list[Candidate] = []
+        moves = self._bounds.moves
+        for key, members in sets.items():
+            if key is None:
+                found += [self._allocator.candidate(*one) for one in members if self._may_wake(*one)]
+            else:
+                of, at = members[0]
+                if moves.could_suffice(of.members[at][2], of.step.lacks, key):
+                    found += [self._allocator.candidate(*one) for one in members if self._wakes(*one)]
+        return found
+
+    def _candidate_sets(self) -> CandidateSets:
+        """Return the workloads for which preemption might succeed, by a cheap check of each class."""
+        waiting_of = self._cluster.waiting_of
+        if self._cluster.releasing_on:
+            return {None: [one for classes in waiting_of.values() for one in self._unserved(classes)]}
+        return self._kept().sets(waiting_of, self._free_milli)
+
+    def _kept(self) -> KeptEligibility:
+        """Return the options of pending workloads; check again those that changed."""
+        waiting_of, touched = self._cluster.waiting_of, self._cluster.ledger.touched
+        kept, served = self._cache.eligibility, self._allocator.projects_served()
+        # Any requester may evict unprotected work
+        if kept is None or self._cluster.unprotected or not self._policy.oldest_first_in_quota:
+            kept = KeptEligibility(len(touched))
+            self._cache.eligibility = None if self._cluster.unprotected else kept
+        for project in {*kept.outdated(touched, self._policy, self._now_s), *served}:
+            classes = waiting_of.get(project)
+            eligible = None if classes is None else self._new_eligibility(project, classes)
+            kept.keep(project, touched[project], eligible)
+        kept.forget(served)  # the plan may not be carried out, so these projects are outdated
+        return kept
+
+    def _unserved(self, classes: Collection[EquivalenceClass]) -> list[Member]:
+        """Return the first unserved member of each class that could run on an empty cluster."""
+        allocator, feasibility = self._allocator, self._allocator.feasibility
+        first = [(of, allocator.served_of(of)) for of in classes]
+        return [(of, at) for of, at in first if at < len(of.members) and feasibility.could_run(of)]
+
+    def _new_eligibility(self, project: int, classes: Collection[EquivalenceClass]) -> Eligibility:
+        preemptors: list[Member] = []
+        movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]] = []
+        since_s = gang_since_s = INFINITE
+        lowest = lowest_priority(self._cluster, self._policy, project)
+        for of, at in self._unserved(classes):
+            job = of.members[at][2]
+            if not job.can_preempt:
+                continue
+            owner = self._checks.is_owner(of, at)
+            if owner or lowest < job.priority or self._has_claim(of, job) or self.may_take_idle(of):
+                preemptors.append((of, at))
+                continue
+            since_s = min(since_s, job.waits_since_s)
+            free_milli = self._free_to_consolidate(of, owner)
+            if free_milli is not None:
+                movers.append((of, at, self._consolidation_key(of, at, owner), free_milli))
+                if job.topology is not None and not self._allocator.placement.may_scatter(job, of.step.lacks):
+                    gang_since_s = min(gang_since_s, job.waits_since_s)
+        least_milli = min([milli for _, _, _, milli in movers], default=0)
+        return Eligibility(since_s, gang_since_s, preemptors, movers, least_milli)
+
+    def may_take_idle(self, of: EquivalenceClass) -> bool:
+        """Return True if unprotected idle work and free capacity have as many devices as the request."""
+        idle, needed = self._cluster.unprotected, of.step.gpu_milli
+        if not idle or not needed:
+            return False
+        held = sum(job.devices_held()[0] for job in idle.values())
+        return self._allocator.capacity.totals.free_gpu_milli + held * WHOLE_MILLI >= needed
+
+    def has_lower(self, of: EquivalenceClass) -> bool:
+        """Return True if preemptible work of lower priority runs in its project."""
+        return lowest_priority(self._cluster, self._policy, of.project) < of.first.priority
+
+    def _has_claim(self, of: EquivalenceClass, job: Job) -> bool:
+        """Return True if it may reclaim although its project's quota doesn't cover it."""
+        if not job.preemptible or self._now_s - job.waits_since_s >= self._policy.reclaim_share_after:
+            return True
+        quota = self._cluster.ledger.quota
+        return any(
+            all(quota[queue][row] for row, amount in of.step.request if amount) for queue in job.path[:-1]
+        )
+
+    # Sleeping
+
+    def _may_wake(self, of: EquivalenceClass, at: int) -> bool:
+        """Return True if an eligible workload may have more options than at the last check."""
+        if self._wakes(of, at):
+            return True
+        owner = self._checks.is_owner(of, at)
+        return self.may_consolidate(of, owner, self._free_milli) and self.could_consolidate(of, at, owner)
+
+    def _wakes(self, of: EquivalenceClass, at: int) -> bool:
+        """Return True if a possible victim has checkpointed since this request was put to sleep."""
+        known = self._cache.sleeping
+        sleeping = known.get((of, at))
+        if sleeping is None or self._now_s >= sleeping.until_s:
+            return True
+        if self._bounds.any_new_victim(sleeping, of.members[at][2], of.step.lacks):
+            return True
+        known[of, at] = sleeping._replace(saves=self._cluster.saves)
+        return False
+
+    # Consolidation
+
+    def may_consolidate(self, of: EquivalenceClass, owner: bool, free_milli: int) -> bool:
+        """Return True if moves are allowed for it and enough devices are free."""
+        needed = self._free_to_consolidate(of, owner)
+        return needed is not None and free_milli >= needed
+
+    def could_consolidate(self, of: EquivalenceClass, at: int, owner: bool) -> bool:
+        """Return True if moves within the budget could suffice, by bounds."""
+        job, lacks, key = of.members[at][2], of.step.lacks, self._consolidation_key(of, at, owner)
+        return self._bounds.moves.could_suffice(job, lacks, key)
+
+    def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
+        """Return the free capacity that moves alone need for it; None if they aren't allowed."""
+        if not self._policy.consolidation.enabled:
+            return None
+        if owner:
+            return of.step.gpu_milli
+        return of.step.gpu_milli + self._checks.headroom_milli if of.first.preemptible else None
+
+    def _consolidation_key(self, of: EquivalenceClass, at: int, owner: bool) -> ConsolidationKey:
+        """Return the key that is equal for workloads that the same moves could help."""
+        job = of.members[at][2]
+        protects = job.preemptible and not owner and self._policy.consolidation.protect_in_quota
+        topology = job.topology
+        if topology is None:
+            return ConsolidationKey(of.wants, None, True, False, protects)
+        scattered = self._allocator.placement.may_scatter(job, of.step.lacks)
+        return ConsolidationKey(of.wants, topology, scattered, job.is_running, protects)

@@ -1,0 +1,1 @@
+"""Protection of running work from a requester: rules of preemption, quotas and disruption budgets."""

@@ -1,0 +1,206 @@
+"""Preemption rules: the workloads that a requester may evict, checked again before each victim."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from weir.engine.order.queue_order import Candidate
+from weir.engine.protection.quota_protection import ProtectionFinder, QuotaProtection, divergence_level
+from weir.engine.usage.quota_overlay import INFINITE, QuotaOverlay
+from weir.model.policy import Policy
+from weir.model.reasons import EvictionRule
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job
+from weir.state.usage_history import HOUR_S
+
+
+class PreemptionKind(IntEnum):
+    """Kinds of preemption, in the order in which they are tried."""
+
+    CONSOLIDATE = 0
+    RECLAIM = 1
+    PREEMPT = 2
+    OVERRIDE = 3  # reclaim work that only disruption budgets protect
+    IDLE = 4  # evict idle work without protection
+
+
+class PreemptionWay(NamedTuple):
+    """Kind of preemption, and the highest protection by quotas that it overrides."""
+
+    kind: PreemptionKind
+    most: QuotaProtection = QuotaProtection.NONE
+
+
+class PreemptionRules:
+    """Rights of one requester, level by level of its path."""
+
+    def __init__(
+        self,
+        overlay: QuotaOverlay,
+        policy: Policy,
+        candidate: Candidate,
+        *,
+        entitled: bool,
+        behind_owners: bool,
+        now_s: float,
+    ) -> None:
+        self._overlay = overlay
+        self.policy = policy
+        self.now_s = now_s
+        self.candidate = candidate
+        self.job = candidate.job
+        self.path = candidate.job.path
+        self.request = candidate.request
+        self._rows = [row for row, amount in candidate.request if amount > 0]
+        self.protections = ProtectionFinder(overlay, self.path, self._rows)
+        self._fixed = not self.job.preemptible
+        self._entitled = entitled
+        self._behind_owners = behind_owners
+        self.waited_s = now_s - self.job.waits_since_s
+        self.is_patient = self.waited_s >= policy.reclaim_share_after
+
+    @property
+    def is_owner(self) -> bool:
+        """Return True if it is in quota."""
+        return self._fixed or self._entitled
+
+    @property
+    def any_reclaim(self) -> bool:
+        """Return True if its own queue lets it reclaim at all."""
+        return self._claims or (
+            not self._behind_owners
+            and self.in_share
+            and any(self._overlay.in_quota(queue, self.request) for queue in self.path[:-1])
+        )
+
+    @property
+    def _claims(self) -> bool:
+        """Return True if it may reclaim within its own department: in quota, or after its patience."""
+        return self.is_owner or (self.is_patient and self.in_share)
+
+    @property
+    def in_share(self) -> bool:
+        """Return True if its project stays within its fair share."""
+        return self._overlay.in_share(self.path[-1], self.request)
+
+    @property
+    def depends_on_share(self) -> bool:
+        """Return True if its rights could change with its project's fair share or by waiting."""
+        if self.is_owner:
+            return False
+        above = any(self._overlay.in_quota(queue, self.request) for queue in self.path[:-1])
+        return self.policy.reclaim_share_after > 0 or self.is_patient or above
+
+    def by_share(self, level: int) -> bool:
+        """Return True if every queue of its path from that level down stays within its fair share."""
+        return self.is_patient and (
+            self._fixed or all(self._overlay.in_share(queue, self.request) for queue in self.path[level:])
+        )
+
+    def by_quota(self, level: int) -> bool:
+        """Return True if its queue at that level stays within its quota, and its own queue allows it.
+
+        The quota of a department is a guarantee. Its projects claim it within their shares without patience,
+        but not before an older workload of the project that claims the project's own quota.
+        """
+        if self._fixed:
+            return True
+        above = level < len(self.path) - 1 and not self._behind_owners
+        return (self._claims or (above and self.in_share)) and self._overlay.in_quota(
+            self.path[level], self.request
+        )
+
+    def rule_for(self, victim: Job) -> EvictionRule | None:
+        """Return the rule by which pods of a running preemptible workload may be evicted now, if any."""
+        if victim.spec.unprotected:
+            return EvictionRule.IDLE
+        level = divergence_level(self.path, victim.path)
+        if level == len(self.path):
+            own = effective_priority(self.job, self.policy, self.now_s)
+            return EvictionRule.PREEMPT if effective_priority(victim, self.policy, self.now_s) < own else None
+        return self.rule_from(level, victim.path[level])
+
+    @property
+    def has_claim(self) -> bool:
+        """Return True if it may claim capacity from the siblings of its queue at any level."""
+        return any(self.by_quota(level) or self.by_share(level) for level in range(len(self.path)))
+
+    def has_claim_on(self, path: tuple[int, ...]) -> bool:
+        """Return True if it claims from the queues where its path and this one diverge."""
+        level = divergence_level(self.path, path)
+        return self.by_quota(level) or self.by_share(level)
+
+    def may_ask(self, path: tuple[int, ...]) -> bool:
+        """Return True if it may evict work of the project with this path now."""
+        level = divergence_level(self.path, path)
+        return self.rule_from(level, path[level]) is not None
+
+    def rule_from(self, level: int, sibling: int) -> EvictionRule | None:
+        """Return the rule by which work of a sibling queue at a level may be evicted, if any."""
+        overlay = self._overlay
+        used, quota = overlay.used[sibling], overlay.ledger.quota[sibling]
+        if self.by_quota(level):
+            if any(used[row] > quota[row] for row in self._rows):
+                return EvictionRule.RECLAIM_QUOTA
+            if self._in_quota_below(level) and self._scaled_down(level, sibling):
+                return EvictionRule.RECLAIM_QUOTA
+        if self.by_share(level):
+            share = overlay.share[sibling]
+            if any(used[row] > max(share[row] + 1e-6, quota[row]) for row in self._rows):
+                return EvictionRule.RECLAIM_SHARE
+        return None
+
+    def _in_quota_below(self, level: int) -> bool:
+        """Return True if it stays within all quotas below a level, else it would be reclaimed itself."""
+        return self._fixed or (
+            self._entitled
+            and all(self._overlay.in_quota(queue, self.request) for queue in self.path[level:-1])
+        )
+
+    def _scaled_down(self, level: int, sibling: int) -> bool:
+        """Return True if guarantees of these siblings were scaled down and this one has lower priority."""
+        overlay, ledger = self._overlay, self._overlay.ledger
+        if ledger.priority[sibling] >= ledger.priority[self.path[level]]:
+            return False
+        used, share = overlay.used[sibling], overlay.share[sibling]
+        return any(
+            used[row] > share[row] + 1e-6 and overlay.is_scaled(ledger.parent[sibling], row)
+            for row in self._rows
+        )
+
+    def overtakes(self, level: int, sibling: int) -> bool:
+        """Return True if the requester would exceed its share and the sibling's remaining share.
+
+        Asked with the victims gone and the asker not yet counted.
+        """
+        own = self._overlay.dominant(self.path[level], self.request)[0]
+        return own > 1 + 1e-9 and own >= self._overlay.dominant(sibling)[0]
+
+
+def lowest_priority(cluster: Cluster, policy: Policy, project: int) -> float:
+    """Return the lowest priority of running preemptible work of a project; infinite without any."""
+    priorities = cluster.priorities.get(project)
+    if not priorities:
+        return INFINITE
+    return -INFINITE if policy.aging else min(priorities)
+
+
+def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
+    """Return a workload's priority with aging; a running one keeps the priority of its start."""
+    if not policy.aging:
+        return job.priority
+    until_s = now_s if job.started_s is None else job.started_s
+    return job.priority + policy.aging * max(0.0, until_s - job.submitted_s) / HOUR_S
+
+
+def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
+    """Return True if a running workload has had its minimum run time."""
+    least = policy.min_runtime.of(job.type)
+    exempt = job.spec.overrun or job.spec.unprotected
+    return not least or exempt or job.started_s is None or now_s - job.started_s >= least
+
+
+def cycle_ends_s(rules: PreemptionRules, victim: str) -> float | None:
+    """Return the time until which a workload is protected, since the requester was evicted for it."""
+    at_s = rules.job.stopped_for.get(victim)
+    ends_s = None if at_s is None else at_s + rules.policy.reserve_after
+    return ends_s if ends_s is not None and rules.now_s < ends_s else None

@@ -1,0 +1,1 @@
+"""Quota checks of a request, before nodes are searched and for each placement."""

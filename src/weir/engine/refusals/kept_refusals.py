@@ -1,0 +1,72 @@
+"""Parts of refusals kept from one state to the next, each with the values that it depends on."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from weir.engine.order.queue_order import Candidate
+from weir.engine.refusals.refusals import PendingRefusal, QuotaRefusal
+from weir.engine.refusals.shortage_refusals import NoClaim, OlderClaims, Shortage
+from weir.model.policy import AffinityRules
+from weir.model.reasons import Reason
+from weir.state.jobs import EquivalenceClass, Wants
+
+_CLASSES_KEPT = 64
+Groups = tuple[tuple[str, int], ...]
+"""Groups that lack pods, with their number."""
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+
+
+class QuotaAnswer(NamedTuple):
+    """Result of the checks that don't ask for free capacity. It holds for one version of usage."""
+
+    usage: int  # version of the usage of the project and the bounded queues above
+    final: PendingRefusal | None  # a refusal that free capacity can't change
+    in_quota: bool  # quotas cover the request
+    any_model_shut: bool  # the limit of a GPU model may exclude nodes
+
+
+class KeptClaim(NamedTuple):
+    """Claim of a class on others' capacity. Valid for the same usage and versions, until a time.
+
+    `denied` is None if there is a claim, so that victims have to be looked at.
+    """
+
+    denied: NoClaim | OlderClaims | None
+    versions: tuple[int, bool]  # version of the project's fair share; True if unprotected idle work exists
+    until_s: float
+
+
+@dataclass(slots=True, eq=False)
+class KeptRefusal:
+    """Refusal of a class of pending workloads. An equal refusal of a later state is the same object."""
+
+    candidate: Candidate  # the workload that the refusal was computed for
+    nodes: Reason | None  # reason if no node could take it even when idle; None if one could
+    groups: Groups
+    quota: QuotaAnswer
+    claim: KeptClaim | None = None  # None until capacity is short
+    refusal: PendingRefusal | None = None  # None until the first check
+
+
+class KeptRefusals:
+    """Kept refusals by class, and values that several share. New nodes, queues or policies need a new one."""
+
+    def __init__(self) -> None:
+        self.of: dict[EquivalenceClass, KeptRefusal] = {}
+        self.shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
+        self.headrooms: dict[int, QuotaRefusal] = {}  # by requested amount
+
+    def prune(self, waiting: int) -> None:
+        """Forget classes that no longer wait."""
+        for table in (self.of, self.shortages):
+            if len(table) > 2 * waiting + _CLASSES_KEPT:
+                table.clear()
+
+
+def shared(table: dict[Key, Found], key: Key, found: Found) -> Found:
+    """Return the earlier one of two equal results, so that refusals made of it stay equal."""
+    before = table.get(key)
+    if before is None or before != found:
+        before = table[key] = found
+    return before

@@ -1,0 +1,1 @@
+"""Replacement of running work by pending work that uses its devices better: swaps and repacking."""

@@ -1,0 +1,166 @@
+"""Swap: exchange a workload over quota for a pending one when its checkpoint is fresh.
+
+If a waiting workload of the same size comes clearly before it in the learned order, the two change
+places on the same devices. Only what is borrowed as a whole goes: were its queue below its quota
+without it, those of its own that wait would take from others at once.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+
+from weir.engine.allocation.allocate import Allocator
+from weir.engine.order.pending_order import Peers, PendingOrder
+from weir.engine.order.queue_order import Candidate, RuntimeKeyOrder
+from weir.engine.placement.pod_placer import NodePlacement
+from weir.engine.protection.preemption_rules import effective_priority, is_past_min_runtime
+from weir.state.jobs import EquivalenceClass, Job, Size
+
+
+class SwapPlanner:
+    """Finds the workloads that swap in this cycle."""
+
+    def __init__(self, allocator: Allocator) -> None:
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._overlay = allocator.overlay
+        self._transaction = allocator.transaction
+        self._accounting = allocator.transaction.accounting
+        self._served: set[EquivalenceClass] = set()
+        self._order: PendingOrder | None = None
+
+    def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
+        """Yield each pending workload with the workload it replaces and the placements."""
+        cluster, now_s = self._cluster, self._allocator.now_s
+        if not self._policy.swap_at_checkpoint or not cluster.runtimes.version:
+            return
+        for job in cluster.saved:
+            if job.saved_s == now_s and self._may_go(job):
+                swapped = self._swap(job)
+                if swapped is not None:
+                    candidate, placements = swapped
+                    self._served.add(candidate.of)
+                    self._pending_order().note_charged((job.project, candidate.job.project))
+                    yield candidate, job, placements
+
+    def _may_go(self, job: Job) -> bool:
+        """Return True if a workload runs over quota, has just checkpointed, and may be stopped."""
+        overlay = self._overlay
+        return (
+            job.preemptible
+            and not job.stopping
+            and job.name not in self._cluster.nominated
+            and job.name not in self._accounting.coming
+            and is_past_min_runtime(job, self._policy, self._allocator.now_s)
+            and not any(pod in self._accounting.leaving for group in job.pods for pod in group)
+            and overlay.over_any_quota(job.path)
+            and self._accounting.disruptions.allows(job.running_pods())
+        )
+
+    def _swap(self, job: Job) -> tuple[Candidate, list[NodePlacement]] | None:
+        """Swap a job for the first pending workload of its size that may come.
+
+        Only one that precedes it by the minimum gain does.
+        """
+        size = tuple([(shape.id, pods) for shape, pods in zip(job.shapes, job.placed, strict=True)])
+        groups = self._peers_of(size)
+        if not groups:
+            return None
+        most = self._own_key(job) - self._policy.swap_min_gain
+        for key, of, at in merge(*[_keyed(peers) for peers in groups]):
+            if key[0] > most:
+                return None
+            if not self._counts(of, at):
+                continue
+            candidate = Candidate(of, at)
+            if of.project == job.project and self._priority(candidate.job) < self._priority(job):
+                continue
+            if self._may_be_where(candidate, job) and self._may_stand(job):
+                placements = self._placed_instead(candidate, job)
+                if placements is not None:
+                    return candidate, placements
+        return None
+
+    def _pending_order(self) -> PendingOrder:
+        """Return the order of pending workloads with the usage of this plan."""
+        if self._order is None:
+            allocator = self._allocator
+            self._order = allocator.cache.pending_order
+            self._order.sync()
+            self._order.note_charged({*self._overlay.charged, *allocator.projects_served()})
+        return self._order
+
+    def _peers_of(self, size: Size) -> list[Peers]:
+        """Return the pending workloads of a size, in groups."""
+        pending, allocator = self._pending_order(), self._allocator
+        found: list[Peers] = []
+        for line in pending.lines.get(size, {}).values():
+            found += pending.peers_of(line, allocator.runtime_order, allocator.served_of)
+        return found
+
+    def _counts(self, of: EquivalenceClass, at: int) -> bool:
+        """Return True if no workload of its project and size with a higher priority could start instead."""
+        allocator, size = self._allocator, of.wants[1]
+        if of in self._served or not allocator.feasibility.could_run(of):
+            return False
+        own = self._priority(of.members[at][2])
+        for other in self._cluster.waiting_of[of.project]:
+            if other is of or other.wants[1] != size or other in self._served:
+                continue
+            first = allocator.served_of(other)
+            could_come = first < len(other.members) and allocator.feasibility.could_run(other)
+            if could_come and self._priority(other.members[first][2]) > own:
+                return False
+        return True
+
+    def _priority(self, job: Job) -> float:
+        return effective_priority(job, self._policy, self._allocator.now_s)
+
+    def _own_key(self, job: Job) -> float:
+        """Return the key of a running workload, as if it were pending with its run time so far."""
+        started_s = self._allocator.now_s if job.started_s is None else job.started_s
+        return self._allocator.runtime_order.running_value(job, job.ran_s + self._allocator.now_s - started_s)
+
+    def _may_stand(self, goes: Job) -> bool:
+        """Return True if pod affinity allows the job's nodes without the job."""
+        rules, columns = self._allocator.feasibility.pod_rules(), self._allocator.capacity.columns
+        return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
+
+    def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
+        """Return True if the nodes satisfy the topology of the pending workload."""
+        placement, asked = self._allocator.placement, candidate.job.topology
+        if placement.outages:
+            places = [NodePlacement(pod, pod.node, pod.devices) for pod in goes.running_pods()]
+            if placement.outages.conflicts(candidate.job, places):
+                return False
+        if asked is not None and asked.required is not None and asked != goes.topology:
+            return False
+        scattered = placement.is_scattered(candidate.job, goes.running_pods())
+        return not scattered or placement.may_scatter(candidate.job, candidate.lacks)
+
+    def _placed_instead(self, candidate: Candidate, goes: Job) -> list[NodePlacement] | None:
+        """Place a candidate on the devices of a job that stops for it; None if a quota check refuses that.
+
+        The job uses borrowed quota alone.
+        """
+        overlay, job, running = self._overlay, candidate.job, goes.running_pods()
+        if not job.can_preempt or goes.name in job.stopped_for:
+            return None
+        pods = iter([pod for some in candidate.pods().values() for pod in some])
+        placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
+        with self._transaction.trial() as trial:
+            self._accounting.stop(running)
+            if self._allocator.checks.placed_refusal(job, placements) is not None:
+                return None
+            self._accounting.start(placements)
+            self._accounting.expect((job.name,))
+            if not any(overlay.fills_quota(queue, candidate.request) for queue in goes.path):
+                return None
+            trial.commit()
+        return placements
+
+
+def _keyed(peers: Peers) -> Iterator[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
+    """Yield peers in their order, with their keys."""
+    for entry in peers.entries:
+        yield peers.key_of(entry), entry[3], entry[4]

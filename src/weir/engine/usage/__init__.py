@@ -1,0 +1,1 @@
+"""Usage of queues in one cycle, with their quotas and fair shares."""

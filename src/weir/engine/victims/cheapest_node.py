@@ -1,0 +1,157 @@
+"""Search for the node on which freeing capacity costs least, and its victims.
+
+Nodes are ordered by a lower bound of their price. A node is searched only when it is the cheapest, and again
+only after other evictions. Each eviction makes its queue harder to evict from, so prices only rise, except on
+the nodes that it freed.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import Any
+
+from weir.engine.placement.pod_placer import PodPlacer
+from weir.engine.victims.budgeted_victim_sets import permitted_victim_sets
+from weir.engine.victims.node_bounds import NodeBounds
+from weir.engine.victims.victim_candidates import VictimCandidates
+from weir.engine.victims.victim_sets import MAX_ENUMERATED, NodeCapacity, Tier, Victim, minimal_victim_sets
+from weir.model.reasons import EvictionRule
+from weir.state.capacity_columns import Bools
+from weir.state.shapes import RequestShape
+
+Going = list[tuple[Victim, EvictionRule]]
+Accept = Callable[[int, list[Victim]], bool]
+Family = tuple[Any, Any]
+Entry = tuple[Any, int, int]
+"""Lower bound of a node's cost, the node, and the version of its victims behind the bound."""
+_UNKNOWN = -1
+PRICE_AT = 2
+"""Position of the price in a lower bound, after allowances and tier."""
+SETS_MOST = 8
+"""Sets of victims tried on one node, the cheapest first."""
+
+
+class CheapestNode:
+    """Nodes on which capacity could be freed for pods of one shape.
+
+    They wait in one heap for each queue that would give its most protected victim: how soon a queue has
+    to give changes with everything it gives, the order of the nodes within it doesn't.
+    """
+
+    def __init__(
+        self, placer: PodPlacer, victim_candidates: VictimCandidates, shape: RequestShape, open_: Bools
+    ) -> None:
+        self._rules = placer.rules
+        self._capacity = placer.capacity
+        self._victim_candidates = victim_candidates
+        self._shape = shape
+        self._open = open_
+        self.bounds = NodeBounds(placer.capacity, victim_candidates, shape, open_)
+        self.gave_up = False  # True if a bound ended the search before all sets of victims
+        self._version = 0
+        self.found: dict[int, Going] = {}  # victims by node
+        self._heaps: dict[Family, list[Entry]] = {}
+        self._unknown = self.bounds.unknown.copy()  # nodes without a price bound
+        self._removable: frozenset[int] = victim_candidates.marks() if shape.pod_rules else frozenset()
+        for tier, least, node in self.bounds.entries:
+            family, rest = split(tier)
+            self._heaps.setdefault(family, []).append(((0, rest, least), node, _UNKNOWN))
+        for heap in self._heaps.values():
+            heapify(heap)
+
+    def changed(self, nodes: set[int]) -> None:
+        """Mark nodes with a chosen victim."""
+        self._version += 1
+        self._unknown += [node for node in sorted(nodes) if self._open[node]]
+
+    def best(self, accept: Accept, steps_most: int) -> tuple[int, Going] | None:
+        """Return the cheapest node and its victims; `accept(node, units)` may reject each set.
+
+        The search ends after `steps_most` nodes without a set.
+        """
+        if not self._shape.pod_rules:
+            return self._best(accept, steps_most, None, [])
+        # Nodes closed to this pod by pod affinity; later pods may open them
+        shut: list[tuple[Family, Entry]] = []
+        columns = self._capacity.columns
+        closed = self._rules.closed(columns, self._shape, self._removable)
+        self._unknown = [node for node in self._unknown if not closed[node]]
+        open_ = self._rules.clearable(columns, self._shape, self._removable)
+        found = self._best(accept, steps_most, open_, shut)
+        for family, entry in shut:
+            if not closed[entry[1]]:
+                heappush(self._heaps[family], entry)
+        return found
+
+    def ordered(self) -> list[list[Entry]]:
+        """Return heaps of the remaining nodes by family, in the order in which families are evicted from."""
+        families = [family for family, heap in self._heaps.items() if heap]
+        return [self._heaps[family] for family in sorted(families, key=self._family_order)]
+
+    def _family_order(self, family: Family) -> tuple[Any, ...]:
+        return family[0], self._victim_candidates.tiers.giving(family[1])
+
+    def _best(
+        self, accept: Accept, steps_most: int, open_: Bools | None, shut: list[tuple[Family, Entry]]
+    ) -> tuple[int, Going] | None:
+        fruitless = 0
+        unknown = list(dict.fromkeys(self._unknown))
+        self._unknown.clear()
+        for node in unknown:
+            if (open_ is not None and not open_[node]) or not self._look_into(node, accept):
+                self._unknown += [] if open_ is None else [node]
+        while fruitless < steps_most:
+            families = [family for family, heap in self._heaps.items() if heap]
+            if not families:
+                return None
+            family = min(families, key=self._family_order)
+            entry = self._heaps[family][0]
+            _, node, version = entry
+            is_open = open_ is None or bool(open_[node])
+            if is_open and version == self._version:
+                return node, self.found[node]
+            heappop(self._heaps[family])
+            if not is_open:
+                shut.append((family, entry))
+            elif not self._look_into(node, accept):
+                fruitless += 1
+                if open_ is not None:
+                    shut.append((family, entry))
+        self.gave_up = True
+        return None
+
+    def _look_into(self, node: int, accept: Accept) -> bool:
+        excesses = self._rules.excesses(self._capacity.columns, self._shape, node)
+        if excesses is None:
+            return False
+        victims = self._victim_candidates.victims_on(node)
+        limits, cheapest = self._victim_candidates.limits(victims), self._victim_candidates.cheapest
+        below = None if cheapest is None else cheapest.below
+
+        def space_of(some: Sequence[Victim]) -> NodeCapacity:
+            return NodeCapacity(self._capacity, node, self._shape, some, excesses)
+
+        if limits is None:
+            found = minimal_victim_sets(space_of(victims), victims)
+        else:
+            allowances = self._victim_candidates.allowances
+            found = permitted_victim_sets(space_of, victims, limits, allowances)
+        for at, (key, chosen) in enumerate(islice(found, SETS_MOST), 1):
+            if sum(victim.price for victim in chosen) > self._victim_candidates.price_most:
+                break
+            if below is not None and key[1] >= below:
+                break
+            self.gave_up |= at == SETS_MOST or len(victims) > MAX_ENUMERATED
+            going = self._victim_candidates.legal_order(chosen)
+            if going is not None and accept(node, chosen):
+                self.found[node] = going
+                family, rest = split(key[0])
+                used = self._victim_candidates.allowances(chosen)
+                heappush(self._heaps.setdefault(family, []), ((used, rest, *key[1:]), node, self._version))
+                return True
+        return False
+
+
+def split(tier: Tier) -> tuple[Family, Tier]:
+    """Split a tier into its queue part, and the part that compares nodes of one queue."""
+    return (tier[0], tier[2]), tier[3:]

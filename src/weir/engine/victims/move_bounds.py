@@ -1,0 +1,199 @@
+"""Bounds on the capacity that moves can free, from all running pods and the largest free blocks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weir.engine.allocation.allocate import Allocator
+from weir.engine.kept_eligibility import ConsolidationKey
+from weir.engine.placement.capacity import Capacity
+from weir.engine.placement.feasibility import pods_that_fit
+from weir.engine.placement.topology_levels import TopologyLevel
+from weir.engine.victims.knapsack import least_prices
+from weir.model.resources import GPU_MODEL_PREFIX
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Bools, Floats, Ints
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job
+from weir.state.running_pods import RunningColumns
+from weir.state.shapes import GPU_ROW, RequestShape
+
+_PARTS = 4
+"""Number of parts of a device that bounds distinguish."""
+
+
+class MoveBounds:
+    """Possible moves, with their prices, and projects whose workloads may always be moved.
+
+    They hold for the capacity at the beginning of a cycle and, after each plan, for what the plan leaves.
+    """
+
+    def __init__(self, allocator: Allocator) -> None:
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._overlay = allocator.overlay
+        self._feasibility = allocator.feasibility
+        self._now_s = allocator.now_s
+        self._outages = allocator.placement.outages
+        self._searches_all = not allocator.cache.bounds
+        self._suffice: dict[ConsolidationKey, bool] = {}
+        self.forget(allocator.capacity)
+
+    def forget(self, capacity: Capacity) -> None:
+        """Forget the possible moves and their prices after a plan that leaves this capacity."""
+        self._capacity = capacity
+        self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
+        self._prices: dict[tuple[int, float, bool], Floats] = {}
+        self._over_quota: Bools | None = None
+
+    def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+        """Return True if moves within the budget could free enough, assuming places for all of them."""
+        found = self._suffice.get(moves)
+        if found is None:
+            found = self._suffice[moves] = self._searches_all or self._could_free(job, lacks, moves)
+        return found
+
+    @property
+    def over_quota(self) -> Bools:
+        """Return for each project whether a queue of its path is over quota; such work is always movable."""
+        if self._over_quota is None:
+            over_any_quota = self._overlay.over_any_quota
+            self._over_quota = np.array(
+                [over_any_quota(path) for path in self._cluster.ledger.path], np.bool_
+            )
+        return self._over_quota
+
+    def _could_free(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+        """Return True if all moves within the budget together could free enough."""
+        asked, spares, budget = moves.topology, moves.protect_in_quota, self._policy.consolidation.budget
+        whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
+        wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
+        if asked is None or sum(lacks) == 1:
+            return self._bound_anywhere(wants, budget, spares) and (
+                not spares or sum(lacks) == 1 or self._bound_beside(job, lacks, budget)
+            )
+        may_scatter = moves.may_scatter and asked.required is None
+        if may_scatter and self._bound_anywhere(wants, budget, spares):
+            return True
+        budget = self._policy.topology.budget
+        if job.is_running or not self._bound_anywhere(wants, budget, spares):
+            return job.is_running  # pods beside running ones aren't bounded here
+        levels = self._cluster.topologies[asked.name].levels
+        depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
+        return self._bound_in_one(self._feasibility.levels(asked.name)[depth], wants, budget, spares)
+
+    def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
+        for devices, lack in wants:
+            needed = _nodes_for(self._cluster, devices, lack)
+            missing = needed - int((self._capacity.whole >= devices).sum())
+            if missing <= 0:
+                continue
+            _, price = self.could_move(budget, spares)
+            if not len(price) or missing * float(price.min()) > budget:
+                return False
+            prices = self.least_prices(devices, budget, spares)
+            prices = np.sort(prices[prices <= budget])[:needed]
+            if len(prices) < needed or float(prices.sum()) > budget:
+                return False
+        return True
+
+    def _bound_beside(self, job: Job, lacks: Sequence[int], budget: float) -> bool:
+        """Return True if enough nodes could be cleared for a borrowing gang that fills the free nodes itself.
+
+        Its pods go to the free nodes before any node is cleared. So pods of their size find no place to move
+        to, if no node holds two of them.
+        """
+        groups = [group for group, lack in enumerate(lacks) if lack]
+        shape, lack = job.shapes[groups[0]], lacks[groups[0]]
+        devices, whole = shape.devices, self._capacity.whole
+        if len(groups) > 1 or not (shape.whole and devices) or _nodes_for(self._cluster, devices, 2) == 1:
+            return True
+        free = whole >= devices
+        missing = lack - int(free.sum())
+        if missing <= 0:
+            return True
+        rows, price = self.could_move(budget, spares=True)
+        small = self._cluster.running_pods.whole[rows] < devices
+        prices = least_move_prices(
+            self._capacity, devices, self._cluster.running_pods, rows[small], price[small]
+        )[~free]
+        # If gangs move as a whole, clearing one node may clear others
+        least = np.sort(prices)[: 1 if self._cluster.topologies else missing]
+        return float(least.sum()) <= budget or not self._fills(shape, free)
+
+    def _fills(self, shape: RequestShape, free: Bools) -> bool:
+        """Return True if pods of a shape may use all these nodes, of whichever project they are."""
+        capacity, names = self._capacity, self._cluster.rows.names
+        limited = [names[row] for limits in self._cluster.ledger.limited for row, _ in limits]
+        by_model = any(name.startswith(GPU_MODEL_PREFIX) for name in limited)
+        if self._policy.affinity or shape.pod_rules or self._outages or by_model:
+            return False
+        mask, _ = self._feasibility.feasible_nodes(shape, ())
+        count = pods_that_fit(capacity, shape)
+        return bool((mask & (count > 0))[free].all())
+
+    def _bound_in_one(
+        self, level: TopologyLevel, wants: Sequence[tuple[int, int]], budget: float, spares: bool
+    ) -> bool:
+        """Return True if any domain could be cleared for the request."""
+        enough = np.ones(level.count, np.bool_)
+        for devices, lack in wants:
+            prices = np.where(level.of >= 0, self.least_prices(devices, budget, spares), np.inf)
+            order = np.lexsort((prices, level.of))
+            order = order[np.isfinite(prices[order])]
+            of, needed = level.of[order], _nodes_for(self._cluster, devices, lack)
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # the cheapest nodes of each domain
+            total = np.bincount(of[first], prices[order][first], level.count)
+            enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
+        return bool(enough.any())
+
+    def least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
+        """Return by node the least price of moves that free capacity for one pod."""
+        key = (devices, budget, spares)
+        found = self._prices.get(key)
+        if found is None:
+            rows, price = self.could_move(budget, spares)
+            running = self._cluster.running_pods
+            found = self._prices[key] = least_move_prices(self._capacity, devices, running, rows, price)
+        return found
+
+    def could_move(self, budget: float, spares: bool) -> tuple[Ints, Floats]:
+        """Return row and price of each pod that is cheap to move and fits."""
+        found = self._found.get((budget, spares))
+        if found is None:
+            restart, borrowers = self._policy.price.restart, self.over_quota if spares else None
+            running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
+            beside = first if self._cluster.topologies else second  # a gang that moves as one opens its nodes
+            free_blocks = np.where(self._capacity.whole == first, beside, first)
+            broken = self._cluster.incomplete.values()
+            found = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
+            self._found[(budget, spares)] = found
+        return found
+
+
+def _nodes_for(cluster: Cluster, devices: int, pods: int) -> int:
+    """Return the least number of nodes for pods of this many devices."""
+    each = int(cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
+    return -(-pods // max(1, each))
+
+
+def least_move_prices(
+    capacity: Capacity, devices: int, running: RunningColumns, rows: Ints, price: Floats
+) -> Floats:
+    """Return by node the least price of moves that free this many devices; infinite if none suffice.
+
+    Each device that a node lacks is in use, at least as much as the shared device that is used least. So a
+    pod frees a part of one where it holds less than that.
+
+    Args:
+        capacity: what is free now.
+        devices: devices that one pod needs.
+        running: the running pods.
+        rows: those that may be moved.
+        price: the price of each of them.
+    """
+    share, node = capacity.columns.share, running.node[rows]
+    used = WHOLE_MILLI - np.where(share < WHOLE_MILLI, share, 0).max(axis=1, initial=0)[node]
+    freed = np.minimum(running.milli[rows], running.on[rows] * used)
+    parts = -(-freed * _PARTS // used)
+    return least_prices(capacity.whole * _PARTS, devices * _PARTS, node, parts, price)

@@ -1,0 +1,61 @@
+"""State that all preemptions of one cycle share."""
+
+from typing import NamedTuple
+
+from weir.engine.allocation.allocate import Allocator
+from weir.engine.placement.placer import Placer
+from weir.engine.protection.victim_protection import VictimProtections
+from weir.engine.transaction import Transaction
+from weir.engine.victims.victim_entries import Younger
+from weir.state.jobs import Job, Pod
+
+
+class PricedVictim(NamedTuple):
+    """A workload's only pod, with whole devices: values that are the same for every requester of a cycle.
+
+    `kind` is what its tier depends on, beside usage: project, priority, and whether quotas don't protect it.
+    """
+
+    pod: Pod
+    devices: int
+    price: float
+    kind: tuple[int, int, bool]
+    younger: Younger
+
+
+class PreemptionContext:
+    """Cluster, accounting and the capacity after all releases. Without `bounds` no search is skipped."""
+
+    def __init__(self, allocator: Allocator) -> None:
+        self.cluster = allocator.cluster
+        self.policy = allocator.policy
+        self.now_s = allocator.now_s
+        self.checks = allocator.checks
+        self.placement = allocator.placement
+        self.affinity_of = allocator.feasibility.affinity
+        self.levels_of = allocator.feasibility.levels
+        self.bounds = allocator.cache.bounds
+        self.single_pods: dict[Job, PricedVictim] = {}  # filled on demand
+        self._any_lapsed: bool | None = None
+        self.accounting = allocator.transaction.accounting
+        self.accounting.expect(self.cluster.nominated)
+        self.protections = VictimProtections(self.policy, self.now_s, self.accounting.disruptions)
+        capacity = allocator.capacity.after_releases(self.cluster)
+        self.transaction = Transaction(capacity, self.accounting)
+        self.placer = Placer(
+            *(self.cluster, capacity, allocator.cache.scores.over(capacity).of, self.policy.search_steps),
+            *(allocator.feasibility.pod_rules(), allocator.domain_of),
+        )
+
+    def running(self, job: Job) -> list[Pod]:
+        """Return the pods of a job that the plan leaves running so far."""
+        leaving, pods = self.accounting.leaving, job.running_pods()
+        return [pod for pod in pods if pod not in leaving] if leaving else pods
+
+    @property
+    def any_lapsed(self) -> bool:
+        """Return True if budgets no longer protect any running workload."""
+        if self._any_lapsed is None:
+            running = self.cluster.running.values()
+            self._any_lapsed = any(job.spec.lapsed for jobs in running for job in jobs.values())
+        return self._any_lapsed

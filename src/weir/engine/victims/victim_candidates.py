@@ -1,0 +1,262 @@
+"""Victim candidates: workloads that one search may stop or move, with tier and price."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.protection.quota_protection import QuotaProtection
+from weir.engine.usage.quota_overlay import INFINITE
+from weir.engine.victims.cheapest_moves import CheapestMoves
+from weir.engine.victims.eligible_victims import EligibleVictims
+from weir.engine.victims.eviction_price import price_of_move
+from weir.engine.victims.legal_order import LegalOrder
+from weir.engine.victims.preemption_context import PreemptionContext, PricedVictim
+from weir.engine.victims.victim_entries import VictimEntries, Younger
+from weir.engine.victims.victim_sets import ANY_PROJECT, Permits, Tier, Victim
+from weir.engine.victims.victim_tiers import VictimTiers
+from weir.model.reasons import EvictionRule
+from weir.model.workloads import WorkloadType
+from weir.state.jobs import Job, Phase, Pod
+
+LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
+"""The tier of workloads that may only be moved: after every one that may be stopped."""
+
+
+@dataclass(slots=True)
+class CandidateSet:
+    """State shared by all requesters with the same candidates.
+
+    Attributes:
+        jobs: the eligible workloads, and whether each may only be moved.
+        leaving: the number of leaving pods at the beginning.
+        takeable: possible victims at the beginning, by the nodes needed where that matters.
+    """
+
+    jobs: dict[Job, bool]
+    leaving: int
+    takeable: dict[int, VictimEntries] = field(default_factory=dict)
+
+
+class VictimCandidates:
+    """Workloads that one search may stop or move.
+
+    Quota protection and budgets are those of `EligibleVictims`.
+    """
+
+    def __init__(
+        self,
+        context: PreemptionContext,
+        rules: PreemptionRules,
+        way: PreemptionWay,
+        move_budget: float,
+        found: CandidateSet | None = None,
+        cheapest: CheapestMoves | None = None,
+    ) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._policy = context.policy
+        self._leaving = context.accounting.leaving
+        self._now_s = context.now_s
+        self._disruptions = context.accounting.disruptions
+        self._overrides = way.kind is PreemptionKind.OVERRIDE
+        # Victims chosen so far by an exhaustive attempt
+        self.victims: list[tuple[Victim, EvictionRule]] | None = None
+        self.spares_budgets = False  # True: prefer victims that use few disruption allowances to cheap ones
+        self.bounds = context.bounds
+        self.rules = rules
+        self.way = way
+        self.move_budget = move_budget
+        # Price limit of one pod
+        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE
+        self.cheapest = cheapest
+        self.tiers = VictimTiers(context, rules)
+        self.order = LegalOrder(context, rules, way)
+        self.nodes_needed = 1  # nodes the requester still lacks; the price of a gang is divided by it
+        if found is None:
+            rows = None if cheapest is None else cheapest.rows
+            jobs = EligibleVictims(context, rules, way, move_budget, rows).find()
+            found = CandidateSet(jobs, len(self._leaving))
+        self._kept = found
+        self.jobs = found.jobs
+
+    def asked_by(self, rules: PreemptionRules) -> "VictimCandidates":
+        """Return the same candidates for another requester."""
+        return VictimCandidates(self._context, rules, self.way, self.move_budget, self._kept)
+
+    def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+        """Return a legal order of these victims and those chosen so far; None if there is none."""
+        return self.order.find(victims, self.victims or ())
+
+    def limits(self, victims: Sequence[Victim]) -> Permits | None:
+        """Return the permitted sets of these victims; None if the usual search applies.
+
+        That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too; of one
+        project, fewer victims may go if all may. Then it only sorts by allowances, if any are used up.
+        """
+        if self.victims is not None:
+            if len({victim.job.project for victim in victims}) == 1 and self.legal_order(victims) is not None:
+                return (lambda _: True) if self.allowances(victims) else None
+            return lambda some: self.legal_order(some) is not None
+        if not self._disruptions.any or self._may_all_go(victims):
+            return None
+        return self._may_all_go
+
+    def have_budgets(self) -> bool:
+        """Return True if a disruption budget covers one of their pods."""
+        return self._disruptions.any and any(pod.budgets for job in self.jobs for pod in self.running(job))
+
+    def allowances(self, victims: Sequence[Victim]) -> int:
+        """Return the allowances that these evictions use; 0 unless the attempt prefers to spare them."""
+        if not self.spares_budgets:
+            return 0
+        return sum(len(pod.budgets) for victim in victims for pod in victim.pods)
+
+    def _may_all_go(self, victims: Sequence[Victim]) -> bool:
+        pods = list(dict.fromkeys(pod for victim in victims for pod in victim.pods))
+        moves = self._overrides and any(victim.moves for victim in victims)
+        return self.order.may_stop(pods, moves=moves)
+
+    def running(self, job: Job) -> list[Pod]:
+        """Return the pods of a job that the plan leaves running so far."""
+        return self._context.running(job)
+
+    def marks(self) -> frozenset[int]:
+        """Return the marks of the pods that may be stopped or moved."""
+        pods = (pod for job in self.jobs for pod in self._context.running(job))
+        return frozenset(mark for pod in pods for mark in pod.shape.marks)
+
+    def takeable(self) -> VictimEntries:
+        """Return every possible victim by node; kept for searches that start alike."""
+        if len(self._leaving) != self._kept.leaving:
+            return _entries(self, self._context)
+        key = 0 if self.way.kind is PreemptionKind.CONSOLIDATE else self.nodes_needed
+        found = self._kept.takeable.get(key)
+        if found is None:
+            found = self._kept.takeable[key] = _entries(self, self._context)
+        return found
+
+    def victims_on(self, node: int) -> list[Victim]:
+        """Return the victims with pods on a node."""
+        here: dict[Job, list[Pod]] = {}
+        for pod in self._cluster.pods_on[node]:
+            if pod.phase is Phase.RUNNING and pod not in self._leaving:
+                here.setdefault(pod.job, []).append(pod)
+        return [
+            victim for job, pods in here.items() if job in self.jobs for victim in self.victims_of(job, pods)
+        ]
+
+    def victims_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
+        """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole.
+
+        Of services, the one with the most replicas above its minimum gives first, one replica at a time.
+        """
+        if self.jobs[job]:
+            pods = self._context.running(job) if _is_bound_together(job) else here
+            if self._disruptions.any and not self.order.may_stop(pods, moves=True):
+                return []
+            cost = price_of_move(job, pods, self._policy.price, self._now_s)
+            return [Victim(LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
+        victims = []
+        running = self._context.running(job)
+        spare = [-need for need in job.needed]
+        for pod in running:
+            spare[pod.group] += 1
+        elastic: set[Pod] = set()
+        if any(more > 0 for more in spare):
+            groups = job.spec.groups
+            kept = {pod for pod in here if not self.order.may_stop((pod,))} if self._disruptions.any else ()
+            for pod in sorted(
+                here, key=lambda pod: (pod in kept, groups[pod.group].order, -pod.group, -pod.index)
+            ):
+                if spare[pod.group] > 0:
+                    if pod in kept:
+                        continue
+                    level = -spare[pod.group] if job.type is WorkloadType.INFERENCE else 0
+                    spare[pod.group] -= 1
+                    elastic.add(pod)
+                    tier, cost = self.tiers.tier(job, [pod], level), self.tiers.price(job, [pod], 1)
+                    victims.append(Victim(tier, cost, job, (pod,), (pod,), False))
+        if len(elastic) < len(here) and (not self._disruptions.any or self.order.may_stop(running)):
+            rest = [pod for pod in running if pod not in elastic] if elastic else running
+            staying = tuple(pod for pod in here if pod not in elastic)
+            tier, cost = self.tiers.tier(job, rest, 1), self.tiers.price(job, rest, self.nodes_needed)
+            victims.append(Victim(tier, cost, job, tuple(rest), staying, True))
+        return victims
+
+
+def _is_bound_together(job: Job) -> bool:
+    """Return True if its pods share or prefer one domain and so move together."""
+    return job.topology is not None and sum(job.placed) > 1
+
+
+def _entries(candidates: VictimCandidates, context: PreemptionContext) -> VictimEntries:
+    """Return every possible victim by node."""
+    found = VictimEntries()
+    tiers: list[Tier] = []
+    youngers: list[Younger] = []
+    single_pods, leaving = context.single_pods, context.accounting.leaving
+    tier_of: dict[tuple[int, int, bool], Tier] = {}  # by kind of single pods
+    for job, only_moves in candidates.jobs.items():
+        single = None if only_moves else single_pods.get(job) or _new_single(candidates, context, job)
+        if single is not None:
+            if single.pod not in leaving:
+                tier = tier_of.get(single.kind)
+                if tier is None:
+                    tier = tier_of[single.kind] = candidates.tiers.tier(job, [single.pod], 1)
+                found.add(single.pod.node, (single.pod,), single.devices, single.price, moves=False)
+                tiers.append(tier)
+                youngers.append(single.younger)
+            continue
+        pods = context.running(job)
+        if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
+            of_pod = _only_pod(candidates, context, job, pods, found)
+            if of_pod is not None:
+                tiers.append(of_pod)
+                youngers.append((-job.submitted_s, job.name))
+            continue
+        nodes = dict.fromkeys(pod.node for pod in pods)
+        found.spans = found.spans or (len(nodes) > 1 and not only_moves)
+        for node in nodes:
+            for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
+                devices = sum(len(pod.devices) for pod in victim.here)
+                if devices or victim.price < 0.0:
+                    found.add(node, victim.here, devices, victim.price, moves=victim.moves)
+                    tiers.append(victim.tier)
+                    youngers.append(victim.younger)
+                if not devices:
+                    found.bare.add(node)
+    found.rank(tiers, youngers, context.placer.capacity)
+    return found
+
+
+def _only_pod(
+    candidates: VictimCandidates, context: PreemptionContext, job: Job, pods: list[Pod], found: VictimEntries
+) -> Tier | None:
+    """Add the only pod of a workload, and return its tier if it has devices."""
+    pod, only_moves = pods[0], candidates.jobs[job]
+    if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
+        return None
+    if not pod.devices:
+        found.bare.add(pod.node)
+        return None
+    if only_moves:
+        price = price_of_move(job, pods, context.policy.price, context.now_s)
+    else:
+        price = candidates.tiers.price(job, pods, candidates.nodes_needed)
+    found.add(pod.node, pods, len(pod.devices), price, moves=only_moves)
+    return LAST if only_moves else candidates.tiers.tier(job, pods, 1)
+
+
+def _new_single(candidates: VictimCandidates, context: PreemptionContext, job: Job) -> PricedVictim | None:
+    """Return a single-pod workload as a victim, and keep it if equal requesters may share it; else None."""
+    pods = job.running_pods()
+    if len(pods) != 1 or context.accounting.disruptions.any or context.policy.victim_policy != "lowest_cost":
+        return None
+    pod = pods[0]
+    if not job.needed[pod.group] or not pod.shape.devices or not pod.shape.whole:
+        return None
+    price = candidates.tiers.price(job, pods, candidates.nodes_needed)
+    kind = job.project, job.priority, job.spec.overrun or job.spec.unprotected
+    found = PricedVictim(pod, len(pod.devices), price, kind, (-job.submitted_s, job.name))
+    context.single_pods[job] = found
+    return found

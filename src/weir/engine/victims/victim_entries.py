@@ -1,0 +1,170 @@
+"""Possible victims of one requester as columns, and the devices that they free.
+
+A whole device is free once every pod on it is gone. So victims that share a device free it together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weir.engine.placement.capacity import Capacity
+from weir.engine.victims.victim_sets import Tier
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import NO_DEVICE, Bools, Floats, Ints
+from weir.state.jobs import Pod
+
+Younger = tuple[float, str]
+"""Key of a workload that is less for the younger, then by name."""
+
+
+class VictimColumns(NamedTuple):
+    """Victims by place: the amount that each frees, the rank of its tier, its price.
+
+    A place is a node or a device. Victims of a `loose` place free this amount together, or less.
+    """
+
+    place: Ints
+    amount: Ints
+    tier: Ints
+    price: Floats
+    loose: Bools
+
+
+class LeastPrices(NamedTuple):
+    """Least prices of the nodes to free: tier rank, price and number of each, with the input of these bounds.
+
+    `need` are the devices that each node lacks, `loose` tells which victims are of loose places.
+    """
+
+    need: Ints
+    loose: Bools
+    by_node: list[tuple[int, float, int]]
+
+
+@dataclass(slots=True)
+class VictimEntries:
+    """Possible victims, an entry for each victim and node.
+
+    Attributes:
+        bare: nodes with a victim that holds no devices there.
+        spans: True if a victim that may be stopped also frees devices of other nodes.
+        tiers: the tiers of the victims, by rank.
+        youngest: the youngest victim by node and rank.
+        by_node: victims with the whole devices that they free. Victims that only share one device free it as
+            one victim of their highest tier.
+        bounds: least prices by request.
+    """
+
+    bare: set[int] = field(default_factory=set)
+    spans: bool = False
+    tiers: list[Any] = field(default_factory=list)
+    youngest: dict[tuple[int, int], Younger] = field(default_factory=dict)
+    by_node: VictimColumns = field(init=False)
+    moves: Bools = field(init=False)
+    bounds: dict[tuple[int, int], LeastPrices] = field(default_factory=dict)
+    # Node, pods there, the devices that they hold or share, price, and whether they need whole ones elsewhere
+    _entries: list[tuple[int, Sequence[Pod], int, float, bool]] = field(default_factory=list)
+    _in_parts: list[int] = field(default_factory=list)  # positions of entries with parts of devices
+    _ranks: list[int] = field(default_factory=list)
+
+    def add(self, node: int, here: Sequence[Pod], devices: int, price: float, *, moves: bool) -> None:
+        """Add a victim with its pods on a node and the devices that they hold; `rank` adds its tier later."""
+        for pod in here:
+            if pod.devices and not pod.shape.whole:
+                self._in_parts.append(len(self._entries))
+                moves = False  # a part of a device needs no whole device elsewhere
+                break
+        self._entries.append((node, here, devices, price, moves))
+
+    def rank(self, tiers: Sequence[Tier], youngers: Sequence[Younger], capacity: Capacity) -> None:
+        """Turn the entries into columns with their tiers' ranks, and keep the youngest of each."""
+        self.tiers = sorted(set(tiers))
+        ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
+        self._ranks = [ranks[tier] for tier in tiers]
+        youngest = self.youngest
+        for entry, rank, younger in zip(self._entries, self._ranks, youngers, strict=True):
+            key = entry[0], rank
+            if key not in youngest or younger < youngest[key]:
+                youngest[key] = younger
+        node, _, devices, price, moves = zip(*self._entries, strict=True) if self._entries else ((),) * 5
+        self.moves = np.array(moves, np.bool_)
+        self.by_node = VictimColumns(
+            np.array(node, np.int64),
+            np.array(devices, np.int64),
+            np.array(self._ranks, np.int64),
+            np.array(price, np.float64),
+            np.zeros(len(node), np.bool_),
+        )
+        if self._in_parts:
+            self._join_sharers(capacity)
+
+    def by_device(self, device_memory: Ints, width: int) -> VictimColumns:
+        """Return the victims by device, with the thousandths of the device that each frees.
+
+        The place of device d of node n is n * width + d. A device may lack memory as well, so each is loose.
+        """
+        at, place, amount = [], [], []
+        for position, (node, here, _, _, _) in enumerate(self._entries):
+            for device, milli in _held(here, device_memory.item(node)).items():
+                at.append(position)
+                place.append(node * width + device)
+                amount.append(milli)
+        price = [self._entries[position][3] for position in at]
+        rank = np.array(self._ranks, np.int64)[at]
+        ints = np.array(place, np.int64), np.array(amount, np.int64), rank
+        return VictimColumns(*ints, np.array(price, np.float64), np.ones(len(at), np.bool_))
+
+    def _join_sharers(self, capacity: Capacity) -> None:
+        """Join victims that only share one device into the first of them, in the highest of their tiers.
+
+        They free the device together, and only if they hold all that is held of it. Where a victim holds
+        several devices, or more is held than there is, each victim counts on its own.
+        """
+        share, memory = capacity.columns.share, capacity.device_memory.tolist()
+        width, crowded = share.shape[1], ((share < 0) & (share != NO_DEVICE)).any(axis=1).tolist()
+        _, devices, rank, price, loose = self.by_node
+        several: list[int] = []  # shared devices of victims that hold several devices
+        alone: list[int] = []  # entries with a part of one device; next, its device and amount
+        device_of: list[int] = []
+        milli_of: list[int] = []
+        for at in self._in_parts:
+            node, here, count, _, _ = self._entries[at]
+            if count == 1 and not crowded[node]:
+                ((device, milli),) = _held(here, memory[node]).items()
+                alone.append(at)
+                device_of.append(node * width + device)
+                milli_of.append(milli)
+            else:
+                held = _held([pod for pod in here if not pod.shape.whole], memory[node])
+                exclusive = sum([len(pod.devices) for pod in here if pod.shape.whole])
+                devices[at] = len(held) + exclusive
+                several += [node * width + device for device in held]
+                loose[self.by_node.place == node] = True
+        sharer, on = np.array(alone, np.int64), np.array(device_of, np.int64)
+        joins = ~np.isin(on, several)
+        devices[sharer] = ~joins
+        sharer, milli_held = sharer[joins], np.array(milli_of, np.int64)[joins]
+        shared, first, index = np.unique(on[joins], return_index=True, return_inverse=True)
+        is_freed = share.ravel()[shared] + np.bincount(index, milli_held, len(shared)) >= WHOLE_MILLI
+        highest = np.zeros(len(shared), np.int64)
+        np.maximum.at(highest, index, rank[sharer])
+        # A victim of a lower tier comes first, at any cost
+        cost, is_below = price[sharer], rank[sharer] < highest[index]
+        together = np.bincount(index, np.where(is_below, np.minimum(cost, 0.0), cost), len(shared))
+        price[sharer] = 0.0
+        first = sharer[first]
+        devices[first], rank[first], price[first] = is_freed, highest, together
+
+
+def _held(pods: Sequence[Pod], device_memory: int) -> dict[int, int]:
+    """Return the thousandths of each device in use by pods, with this device memory."""
+    held: dict[int, int] = {}
+    if len(pods) == 1 and len(pods[0].devices) == 1:  # the usual case
+        return {pods[0].devices[0]: pods[0].shape.share_on(device_memory)}
+    for pod in pods:
+        milli = pod.shape.share_on(device_memory) if pod.devices else 0
+        for device in pod.devices:
+            held[device] = held.get(device, 0) + milli
+    return held

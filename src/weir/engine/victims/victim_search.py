@@ -1,0 +1,174 @@
+"""Victim search: free capacity for one workload in one trial, completely or not at all.
+
+Each pod that doesn't fit goes to the node on which victims are cheapest. Then victims that aren't needed are
+spared, and a victim that fits elsewhere is moved instead of stopped.
+"""
+
+from collections.abc import Sequence
+
+from weir.engine.placement.pod_placer import NodePlacement
+from weir.engine.protection.preemption_rules import PreemptionKind
+from weir.engine.protection.quota_protection import divergence_level
+from weir.engine.refusals.refusals import FailedSearch, SearchEnd
+from weir.engine.victims.cheapest_by_shape import CheapestByShape
+from weir.engine.victims.first_victims import first_under_limit, largest_victims
+from weir.engine.victims.preemption_context import PreemptionContext
+from weir.engine.victims.preemption_plan import PreemptionPlan
+from weir.engine.victims.runner_up import RunnerUp, runner_up
+from weir.engine.victims.victim_candidates import VictimCandidates
+from weir.engine.victims.victim_sets import Victim
+from weir.engine.victims.victim_settlement import ChosenVictims, VictimSettlement
+from weir.model.reasons import EvictionRule
+from weir.state.capacity_columns import Bools
+from weir.state.jobs import Job, Pod
+
+
+class VictimSearch:
+    """Search for victims of one kind, on all nodes or `within` some; a failure changes nothing."""
+
+    def __init__(
+        self, context: PreemptionContext, candidates: VictimCandidates, within: Bools | None
+    ) -> None:
+        self._context = context
+        self._transaction = context.transaction
+        self._placer = context.placer
+        self._capacity = context.placer.capacity
+        self._candidates = candidates
+        self._rules = candidates.rules
+        self._kind = candidates.way.kind
+        self._candidate = candidates.rules.candidate
+        self._job = self._candidate.job
+        self._has_pod_rules = any(shape.pod_rules for shape in self._job.shapes)
+        self._affinity = context.affinity_of(self._job)
+        self._settlement = VictimSettlement(context, candidates)
+        self._within = within
+        self.nodes = CheapestByShape(context, candidates, within)
+        self._placements: list[NodePlacement] = []
+        self._victims: ChosenVictims = []
+        self._runner_up: RunnerUp | None = None  # the next choice of victims for its only pod
+        self._end = SearchEnd.NO_SET
+        self._is_final = False  # True if the search fails again until a checkpoint
+
+    def run(self) -> PreemptionPlan | FailedSearch:
+        """Return placements and victims; else the failure, with capacity and quota usage unchanged."""
+        if not self._candidates.jobs or not self.nodes.could_suffice():
+            return FailedSearch(SearchEnd.SHORT, is_final=True)
+        taken = self._from(None)
+        if (
+            taken is None
+            and self._kind in (PreemptionKind.RECLAIM, PreemptionKind.OVERRIDE)
+            and sum(self._candidate.lacks) > 1
+        ):
+            for first in largest_victims(self._candidates):
+                taken = self._from(first)
+                if taken is not None:
+                    break
+        if taken is None and self._kind is not PreemptionKind.CONSOLIDATE and self._candidates.have_budgets():
+            taken = self._thoroughly()
+        return taken or FailedSearch(self._end, self._is_final)
+
+    def _thoroughly(self) -> PreemptionPlan | None:
+        """Repeat the search with every permitted set of victims on each node, if budgets bind.
+
+        The victims for the first pod of a gang may use up an allowance that only the next pod can't do
+        without. So a gang gets another attempt, which takes what uses up few allowances first.
+        """
+        self._candidates.victims = self._victims
+        taken = self._from(None)
+        if taken is None and sum(self._candidate.lacks) > 1:
+            self._candidates.victims, self._candidates.spares_budgets = self._victims, True
+            taken = self._from(None)
+            self._candidates.spares_budgets = False
+        self._candidates.victims = None
+        return taken
+
+    def _from(self, first: Job | None) -> PreemptionPlan | None:
+        """Search once from the initial state; `first` is evicted before any other workload."""
+        with self._transaction.trial() as trial:
+            if self._stop_first(first) and self._under_limits() and self._place_all():
+                self._settlement.spare(self._victims, self._placements)
+                plan = PreemptionPlan(self._kind, self._placements, runner_up=self._runner_up)
+                if self._overtakes():
+                    self._end = max(self._end, SearchEnd.OVERTAKES)
+                elif self._settlement.settle(self._victims, plan):
+                    trial.commit()
+                    return plan
+        self._placements, self._victims = [], []
+        self._runner_up = None
+        self.nodes.clear()
+        return None
+
+    def _stop_first(self, first: Job | None) -> bool:
+        if first is not None:
+            going = self._candidates.legal_order(
+                self._candidates.victims_of(first, self._context.running(first))
+            )
+            if going is None:
+                return False
+            self._remove(going)
+        return True
+
+    def _under_limits(self) -> bool:
+        """Stop work under every limit the workload would pass."""
+        while (over := self._context.checks.quota_refusal(self._job, self._candidate.request)) is not None:
+            going = first_under_limit(self._candidates, over)
+            if going is None:
+                return False
+            self._remove(going)
+        return True
+
+    def _place_all(self) -> bool:
+        pods = self._candidate.pods()
+        left = sum(len(some) for some in pods.values())
+        for group in sorted(pods, key=lambda group: (-self._job.spec.groups[group].order, group)):
+            for pod in pods[group]:
+                self._candidates.nodes_needed = left
+                placement = self._place(pod)
+                if placement is None:
+                    return False
+                self._placements.append(placement)
+                left -= 1
+        return True
+
+    def _place(self, pod: Pod) -> NodePlacement | None:
+        node = self._placer.best_node(pod.shape, self._affinity, self._within)
+        if node < 0:
+            found = self.nodes.of(pod.shape).best(
+                lambda node, chosen: self._settlement.is_possible(
+                    pod, node, chosen, self._victims, self._placements
+                ),
+                self._context.policy.search_steps,
+            )
+            if found is None:
+                gave_up = self.nodes.gave_up or self._candidates.order.gave_up
+                self._end = max(self._end, SearchEnd.GAVE_UP if gave_up else SearchEnd.NO_SET)
+                self._is_final = sum(self._candidate.lacks) == 1 and not (gave_up or self._has_pod_rules)
+                return None
+            node, going = found
+            stops = self._kind is not PreemptionKind.CONSOLIDATE
+            if stops and sum(self._candidate.lacks) == 1 and not self._victims:
+                nodes = self.nodes.of(pod.shape)
+                self._runner_up = runner_up(nodes, self._candidates, self._capacity, pod.shape)
+            self._remove(going)
+            if not self._placer.rules.allows(self._capacity.columns, pod.shape, node):
+                return None
+        placement = self._placer.put(pod, node, self._affinity)
+        self.nodes.changed({node})
+        return placement
+
+    def _remove(self, going: Sequence[tuple[Victim, EvictionRule]]) -> None:
+        touched: set[int] = set()
+        for victim, rule in going:
+            self._victims.append((victim, rule))
+            self._transaction.stop(victim.pods)
+            touched.update([pod.node for pod in victim.pods])
+        self.nodes.changed(touched)
+
+    def _overtakes(self) -> bool:
+        """Return True if the workload would end above its victims in dominant share."""
+        path = self._rules.path
+        return any(
+            rule is EvictionRule.RECLAIM_SHARE and self._rules.overtakes(level, victim.job.path[level])
+            for victim, rule in self._victims
+            for level in (divergence_level(path, victim.job.path),)
+        )

@@ -1,0 +1,258 @@
+"""Victims on one node, and the cheapest sets of them that free capacity for a pod."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from weir.engine.placement.capacity import Capacity
+from weir.engine.placement.pod_affinity import ExcessPods
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import Job, Pod
+from weir.state.shapes import GPU_ROW, RequestShape
+
+MAX_ENUMERATED = 10
+"""Number of victims of a node up to which all minimal sets are tried (2^10); above, the cheapest one."""
+_SUMS_MOST = 256
+"""Number of sums in that search; with more, or with shares, a greedy set is used."""
+
+Tier = tuple[Any, ...]
+"""Ranks of a victim set compared before its price: protection by quotas, then the policy."""
+ANY_PROJECT = -1
+"""Project of a tier that compares the victims of all projects alike."""
+PRICE_DIGITS = 6
+"""Decimal digits of a device second at which prices are compared."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Victim:
+    """Pods that are stopped or moved at once: one elastic pod, or the rest of a workload.
+
+    `here` are its pods on the node. A whole workload goes after its elastic pods, wherever they are.
+
+    A unit that only `moves` must get a new place in the same plan.
+    """
+
+    tier: Tier
+    price: float
+    job: Job
+    pods: tuple[Pod, ...]
+    here: tuple[Pod, ...]
+    whole: bool
+    moves: bool = False
+
+    @property
+    def younger(self) -> tuple[float, str]:
+        """Sorts the younger first, then by name."""
+        return -self.job.submitted_s, self.job.name
+
+    @property
+    def is_protected(self) -> bool:
+        """Return True if its eviction would break a quota's protection."""
+        return not self.moves and int(self.tier[0]) > 0
+
+
+Permits = Callable[[Sequence[Victim]], bool]
+"""Check that disruption budgets allow the eviction of all these victims at once."""
+
+
+class NodeCapacity:
+    """Capacity of one node as plain numbers, to test sets of victims for one pod of a shape.
+
+    With them go the pods that are in excess of what a pod rule allows.
+
+    Where shape and units hold whole devices only, what is short and what each unit gives are numbers
+    that add up. With shares, or devices held twice, the devices have to be looked at one by one.
+    """
+
+    __slots__ = ("_device_memory", "_gains", "_memory", "_shape", "_share", "_short")
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        node: int,
+        shape: RequestShape,
+        victims: Sequence[Victim],
+        excesses: Sequence[ExcessPods] = (),
+    ) -> None:
+        self._shape = shape
+        self._device_memory = int(capacity.device_memory[node])
+        self._share: list[int] = []
+        self._memory: list[int] = []
+        short = [(row, amount - int(capacity.columns.free[row, node])) for row, amount in shape.needs]
+        rows = [(row, lack) for row, lack in short if lack > 0]
+        self._short = [lack for _, lack in rows]
+        whole = not shape.devices or (
+            shape.whole
+            and all(pod.shape.whole or not pod.shape.devices for victim in victims for pod in victim.here)
+            and not capacity.is_overcommitted(node)
+        )
+        if not whole:
+            self._share, self._memory = (
+                capacity.columns.share[node].tolist(),
+                capacity.columns.memory[node].tolist(),
+            )
+        elif shape.devices > capacity.whole[node]:
+            rows.append((GPU_ROW, 0))
+            self._short.append(shape.devices - int(capacity.whole[node]))
+        self._gains = {victim: [_gain(victim, row) for row, _ in rows] for victim in victims}
+        for excess in excesses:
+            self._short.append(excess.pods)
+            for victim, gains in self._gains.items():
+                matching = [pod for pod in victim.pods if excess.mark in pod.shape.marks]
+                gains.append(sum([bool(excess.nodes[pod.node]) for pod in matching]))
+
+    def fits_without(self, victims: Sequence[Victim]) -> bool:
+        """Return True if a pod of the shape fits without these victims."""
+        gains = self._gains
+        for at, short in enumerate(self._short):
+            if sum([gains[victim][at] for victim in victims]) < short:
+                return False
+        return not self._share or self._has_devices(victims)
+
+    def knapsack(
+        self, victims: Sequence[Victim], gone: Sequence[Victim]
+    ) -> tuple[int, dict[Victim, int]] | None:
+        """Return the missing amount and each victim's part of it, if only one resource is missing.
+
+        None if more than one is short, or devices are shared.
+        """
+        if self._share or len(self._short) != 1:
+            return None
+        need = self._short[0] - sum(self._gains[victim][0] for victim in gone)
+        return need, {victim: self._gains[victim][0] for victim in victims}
+
+    def alike(self, one: Victim, other: Victim) -> bool:
+        """Return True if two victims free the same at the same price."""
+        return not self._share and one.price == other.price and self._gains[one] == self._gains[other]
+
+    def _has_devices(self, victims: Sequence[Victim]) -> bool:
+        share, memory, shape = self._share.copy(), self._memory.copy(), self._shape
+        for victim in victims:
+            for pod in victim.here:
+                if pod.devices:
+                    milli = pod.shape.share_on(self._device_memory)
+                    each = pod.shape.memory_on(self._device_memory)
+                    for device in pod.devices:
+                        share[device] += milli
+                        memory[device] += each
+        if shape.whole:
+            return share.count(WHOLE_MILLI) >= shape.devices
+        milli, each = shape.share_on(self._device_memory), shape.gpu_memory
+        found = sum(left >= milli and memory[device] >= each for device, left in enumerate(share))
+        return found >= shape.devices
+
+
+def _gain(victim: Victim, row: int) -> int:
+    """Return the amount of a resource that a victim frees on the node; exclusive devices for GPUs."""
+    if row == GPU_ROW:
+        return sum(len(pod.devices) for pod in victim.here)
+    return sum(amount for pod in victim.here for at, amount in pod.shape.needs if at == row)
+
+
+def minimal_victim_sets(
+    space: NodeCapacity, victims: Sequence[Victim]
+) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
+    """Yield minimal sets of victims that free the node's capacity for one pod, best first.
+
+    Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is
+    taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
+    what is still needed, and so on. Each set comes with its key, by which nodes compare.
+    """
+    tiers: list[list[Victim]] = []
+    for _, group in groupby(sorted(victims, key=lambda victim: victim.tier), key=lambda victim: victim.tier):
+        tiers.append(list(group))
+        if space.fits_without([victim for tier in tiers for victim in tier]):
+            break
+    else:
+        return
+    below = [victim for tier in tiers[:-1] for victim in tier]
+    highest = tiers[-1]
+    found = [(set_key(chosen), at, chosen) for at, chosen in enumerate(_minimal(space, highest, below))]
+    found.sort(key=lambda entry: entry[:2])
+    for key, _, chosen in found:
+        whole = list(chosen)
+        for depth in range(len(tiers) - 2, -1, -1):
+            rest = [victim for tier in tiers[:depth] for victim in tier]
+            forced = {victim.job for victim in whole if victim.whole}
+            must = [victim for victim in tiers[depth] if victim.job in forced]
+            may = [victim for victim in tiers[depth] if victim.job not in forced]
+            options = _minimal(space, may, [*rest, *whole, *must])
+            whole += must + min(options, key=set_key)
+        yield (highest[0].tier, key, set_key(whole)), whole
+
+
+def set_key(victims: Sequence[Victim]) -> Tier:
+    """Return the sort key of a set: price, number of workloads, age, name."""
+    return (
+        round(sum(victim.price for victim in victims), PRICE_DIGITS),
+        len({victim.job for victim in victims}),
+        sorted(victim.younger for victim in victims),
+    )
+
+
+def _minimal(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[list[Victim]]:
+    """Return minimal sets of these victims, with other victims already chosen."""
+    if len(victims) > MAX_ENUMERATED:
+        least = _least(space, victims, gone)
+        return [_greedy(space, victims, gone) if least is None else least]
+    ordered = sorted(victims, key=lambda victim: (-_size(victim), victim.price, victim.younger))
+    found: list[list[Victim]] = []
+    _grow(space, ordered, gone, 0, [], found)
+    return found
+
+
+def _grow(
+    space: NodeCapacity,
+    ordered: Sequence[Victim],
+    gone: Sequence[Victim],
+    at: int,
+    chosen: list[Victim],
+    found: list[list[Victim]],
+) -> None:
+    """Find minimal sets with the chosen victims and any from `at` on."""
+    if space.fits_without([*gone, *chosen]):
+        if all(not space.fits_without([*gone, *chosen[:k], *chosen[k + 1 :]]) for k in range(len(chosen))):
+            found.append(chosen)
+    elif at < len(ordered) and space.fits_without([*gone, *chosen, *ordered[at:]]):
+        _grow(space, ordered, gone, at + 1, [*chosen, ordered[at]], found)
+        rest = at + 1
+        while rest < len(ordered) and space.alike(ordered[at], ordered[rest]):
+            rest += 1  # without this victim, an equal one isn't needed either
+        _grow(space, ordered, gone, rest, chosen, found)
+
+
+def _size(victim: Victim) -> int:
+    return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in victim.here)
+
+
+def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
+    """Return the cheapest minimal set if one resource is missing; None if that is unknown.
+
+    A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
+    that one is the smallest of it.
+    """
+    told = space.knapsack(victims, gone)
+    if told is None:
+        return None
+    need, gains = told
+    best: dict[int, list[Victim]] = {0: []}  # best set by the amount it frees, up to the need
+    for victim in sorted(victims, key=lambda victim: (-gains[victim], victim.price, victim.younger)):
+        for given, chosen in list(best.items()):
+            if gains[victim] and given < need:
+                total, more = min(need, given + gains[victim]), [*chosen, victim]
+                if total not in best or set_key(more) < set_key(best[total]):
+                    best[total] = more
+        if len(best) > _SUMS_MOST:
+            return None
+    return best.get(max(need, 0))
+
+
+def _greedy(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim]:
+    """Return a minimal set: all of them, less the most expensive ones that aren't needed."""
+    chosen = list(victims)
+    for victim in sorted(victims, key=lambda victim: (-victim.price, victim.younger)):
+        without = [other for other in chosen if other is not victim]
+        if space.fits_without([*gone, *without]):
+            chosen = without
+    return chosen
