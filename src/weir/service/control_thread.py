@@ -66,7 +66,11 @@ class ControlThread:
     """Runs control in a thread, and answers queries between its steps."""
 
     def __init__(self, hooks: ControlHooks, clock: Callable[[], float], *, between_s: float = 0.0) -> None:
-        """Create the thread. `between_s` is the minimum time between steps; facts are batched meanwhile."""
+        """Create the thread. `between_s` is the minimum time between steps; facts are batched meanwhile.
+
+        After a pause of this time a second step may follow the first one at once: the Job of a session is
+        such a first fact, and its pod the second.
+        """
         self._hooks = hooks
         self._clock = clock
         self._between_s = between_s
@@ -193,7 +197,7 @@ class ControlThread:
             if self._has_facts or (wakes_s is not None and wakes_s <= now_s):
                 if now_s < self._next_step_s:
                     return self._next_step_s
-                self._next_step_s = now_s + self._between_s
+                self._next_step_s = max(self._next_step_s + self._between_s, now_s)
                 self._has_facts = False
                 self._facts_since_s = None  # after the flag is cleared, so that a fact in between is noticed
                 self._step(self._control)

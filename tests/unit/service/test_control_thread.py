@@ -49,16 +49,35 @@ def test_steps_keep_their_distance_and_miss_nothing() -> None:
     turns.start()
     try:
         until(lambda: len(control.began_s) == 1)
-        for _ in range(100):
-            control.happened += 1
-            turns.wake()
-            time.sleep(0.001)
-        assert len(control.began_s) == 1
-        now_s[0] = 0.15
+        for at_s, steps in ((0.0, 2), (0.05, 2), (0.1, 3), (0.15, 3)):
+            now_s[0] = at_s
+            for _ in range(50):
+                control.happened += 1
+                turns.wake()
+                time.sleep(0.001)
+            until(lambda steps=steps: len(control.began_s) >= steps)
+            assert len(control.began_s) == steps
+        now_s[0] = 0.25
         until(lambda: control.taken_in == control.happened)
     finally:
         turns.close()
-    assert len(control.began_s) == 2
+    assert len(control.began_s) == 4
+
+
+def test_a_fact_after_a_pause_and_the_next_one_are_taken_in_at_once() -> None:
+    control, now_s = _Control(), [0.0]
+    turns = ControlThread(_House(control), lambda: now_s[0], between_s=0.1)
+    turns.start()
+    try:
+        until(lambda: len(control.began_s) == 1)
+        now_s[0] = 5.0
+        for at in range(2):
+            control.happened += 1
+            turns.wake()
+            until(lambda at=at: len(control.began_s) == at + 2)
+        assert control.taken_in == control.happened
+    finally:
+        turns.close()
 
 
 def until(true: Callable[[], bool]) -> None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # without a port, nothing of it is imported
     from weir.kubernetes.process.webhook_server import ServingOptions, WebhookServer
 
 BETWEEN_S = 0.1
-"""Plans are no closer to one another."""
+"""Mean time between plans, at least: after a pause, two may follow each other at once."""
 UNHEARD_S_MOST = 300.0
 """Without changes, the API server is queried within this time."""
 OWNERS_WAIT_S = 5.0
