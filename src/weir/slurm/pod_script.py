@@ -10,15 +10,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
+from weir.slurm.job_number import NUMBER
 from weir.slurm.job_settings import JobSettings
 from weir.slurm.options import SlurmOption
 from weir.slurm.script_variables import PodFacts, script_variables
 from weir.slurm.srun_options import SRUN
 
-NUMBER = "WEIR_SLURM_JOB"
-"""Variable with the number of the job, which the Job has as a label."""
-NUMBER_LEAST, NUMBER_MOST = 1_000_000, 66_000_000
-"""Numbers that Slurm takes for jobs, with space for the tasks of an array above them."""
 DIRECTORY_MARK = "\0DIRECTORY"
 """Stands for the directory in which the container starts."""
 _FACTS = ("NODE", "RANK", "HOST", "HOSTS", "UID", "GID", "USER", "DIRECTORY", "PROCESS", "TASK", "INDEX")

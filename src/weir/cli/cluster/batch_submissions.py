@@ -1,7 +1,7 @@
-"""Submissions on a cluster: each becomes a Job.
+"""Several submissions at once on a cluster: all or none become Jobs.
 
-Several at once are created suspended, and released when all are accepted. So none runs if one is refused. A
-label tells which Jobs were created together: if the command is killed, those that are suspended are left.
+They are created suspended, and released when all are accepted. So none runs if one is refused. A label tells
+which Jobs were created together: if the command is killed, those that are suspended are left.
 """
 
 import asyncio
@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from pydantic import ValidationError
 
-from weir.api.answers import Problem, WorkloadDetail, WorkloadPage
+from weir.api.answers import Problem, WorkloadPage
 from weir.api.batch_order import BatchOrderError, dependency_names, ordered_positions
 from weir.api.batches import SubmissionBatch, merged
 from weir.api.field_errors import read_model
@@ -58,26 +57,14 @@ class _HeldSubmission:
         return path_of(JOBS, "jobs", self.namespace, self.body["metadata"]["name"])
 
 
-class Submissions:
-    """Creates the Jobs of submissions."""
+class BatchSubmissions:
+    """Creates the Jobs of batches."""
 
     def __init__(self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs) -> None:
         self._api, self._lookup, self._jobs = api, lookup, jobs
         self._addresses = GangAddresses(api)
 
-    async def submit(self, body: bytes) -> WorkloadDetail:
-        """Create a Job."""
-        words = msgspec.json.decode(body)
-        try:
-            submission = Submission.model_validate(words)
-        except ValidationError as error:
-            raise wrong(str(error)) from None
-        namespace = await self._lookup.namespace_of(submission.project)
-        job = await self._addresses.add_to(await self._jobs.job(submission, words), namespace)
-        created = await self._addresses.create(job, namespace, ApiObject)
-        return queued_row(submission, namespace, created)
-
-    async def submit_batch(self, body: bytes) -> WorkloadPage:
+    async def submit(self, body: bytes) -> WorkloadPage:
         """Create several Jobs, all or none.
 
         Raises:

@@ -18,7 +18,7 @@ from weir.kubernetes.translate.annotations import PREFIX
 from weir.model.resources import CPU, MEMORY, written
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
 from weir.scenario_io.specs import PodsEntry
-from weir.slurm.pod_script import NUMBER
+from weir.slurm.job_number import NUMBER
 
 MODEL_LABEL = "nvidia.com/gpu.product"
 SLURM_JOB = f"{PREFIX}slurm-job"

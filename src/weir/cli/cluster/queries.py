@@ -21,6 +21,7 @@ from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 
 if TYPE_CHECKING:
+    from weir.cli.cluster.batch_submissions import BatchSubmissions
     from weir.cli.cluster.job_changes import JobChanges
     from weir.cli.cluster.submission_job import SubmissionJobs
     from weir.cli.cluster.submissions import Submissions
@@ -107,6 +108,13 @@ class ClusterQueries:
         from weir.cli.cluster.submissions import Submissions
 
         return Submissions(self._api, self.lookup, self.jobs)
+
+    @cached_property
+    def batches(self) -> "BatchSubmissions":
+        """Creates the Jobs of batches."""
+        from weir.cli.cluster.batch_submissions import BatchSubmissions
+
+        return BatchSubmissions(self._api, self.lookup, self.jobs)
 
     async def act(self, name: str, action: str) -> bytes:
         """Stop, suspend or resume a workload through the owner of its pods."""

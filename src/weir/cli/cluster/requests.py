@@ -104,7 +104,7 @@ class ClusterRequests:
             case _, ["workloads", *rest]:
                 return await self._answer_workloads(method, rest, params, body)
             case "POST", ["workloads:batch"]:
-                return await queries.submissions.submit_batch(body)
+                return await queries.batches.submit(body)
             case _, ["schedules", *rest]:
                 return await self._schedules.answer(method, rest, body)
             case _, ["sweeps", *rest]:

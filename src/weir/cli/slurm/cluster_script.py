@@ -27,14 +27,9 @@ from weir.cli.slurm.submission_fields import MappedScript, map_job
 from weir.cli.slurm.workload_names import job_name
 from weir.model.array_indices import read_indices
 from weir.slurm.errors import SlurmError
+from weir.slurm.job_number import NUMBER_LEAST, NUMBER_MOST
 from weir.slurm.ledger import DirectiveOutcome
-from weir.slurm.pod_script import (
-    DIRECTORY_MARK,
-    NUMBER_LEAST,
-    NUMBER_MOST,
-    pod_command,
-    pod_variables,
-)
+from weir.slurm.pod_script import DIRECTORY_MARK, pod_command, pod_variables
 
 POD_BYTES_MAX = 256 << 20
 """Size of the scripts in all pods of a job at once: the API server holds each pod."""

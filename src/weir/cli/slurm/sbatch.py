@@ -137,7 +137,7 @@ def _for_cluster(jobs: "ClusterJobs", script: "BatchScript") -> _Prepared:
 
 
 def _submit(pool: "Pool", script: "BatchScript", prepared: _Prepared) -> int:
-    from weir.slurm.pod_script import NUMBER
+    from weir.slurm.job_number import NUMBER
 
     request, job = script.request, prepared.job
     if request.has("test-only"):

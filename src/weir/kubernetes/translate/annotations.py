@@ -31,7 +31,6 @@ from weir.kubernetes.translate.annotation_values import (
 )
 from weir.model.nodes import Topology
 from weir.model.workloads import TopologyRequest, WorkloadType
-from weir.scenario_io.error_messages import nearest
 
 PREFIX = "weir.dev/"
 REPORTER, USER, OWNER_MARK = f"{PREFIX}weir", f"{PREFIX}user", "restarts"
@@ -298,7 +297,7 @@ def not_there(asked: TopologyRequest | None, known: Mapping[str, Topology]) -> t
     if topology is None:
         return (f"{key}: there is no topology {asked.name}; {near(asked.name, known)}",)
     return tuple(
-        f"{key}: the topology {asked.name} has no level {level}; {nearest(level, topology.levels)}"
+        f"{key}: the topology {asked.name} has no level {level}; {near(level, topology.levels)}"
         for level in (asked.required, asked.preferred)
         if level is not None and level not in topology.levels
     )
@@ -337,7 +336,7 @@ def _unknown(written: Iterable[str]) -> list[str]:
     known = [PREFIX + name for name in _OURS_BY_NAME]
     passed = {*known, *(PREFIX + name for name in (*WRITTEN_BY_WEIR, SHARE_VARIABLES, OWNER_MARK))}
     unknown = (name for name in written if name.startswith(PREFIX) and name not in passed)
-    sentences = [f"{name} isn't known: {nearest(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
+    sentences = [f"{name} isn't known: {near(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
     if next(unknown, None) is not None:
         sentences.append(f"more keys under {PREFIX} aren't known: leave them out")
     return sentences
@@ -345,6 +344,8 @@ def _unknown(written: Iterable[str]) -> list[str]:
 
 def near(name: str, known: Iterable[str]) -> str:
     """Return the suggestion for a name that isn't known, from a bounded number of those that are."""
+    from weir.scenario_io.error_messages import nearest  # submissions need only the keys
+
     return nearest(name, islice(known, NAMES_COMPARED_MAX))
 
 

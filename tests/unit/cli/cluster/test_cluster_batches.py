@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.cluster.fake_cluster import FakeCluster
 
-from weir.cli.cluster import submissions
+from weir.cli.cluster import batch_submissions
 from weir.cli.main import main
 
 FILE = """
@@ -22,7 +22,7 @@ PROJECT = "/apis/weir.dev/v1alpha1/projects/vision"
 @pytest.fixture
 def file(fake_cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     fake_cluster.objects[PROJECT] = {"metadata": {"name": "vision"}, "spec": {"namespaces": ["vision"]}}
-    monkeypatch.setattr(submissions, "PAUSE_S", 0.01)
+    monkeypatch.setattr(batch_submissions, "PAUSE_S", 0.01)
     path = tmp_path / "chain.yaml"
     path.write_text(FILE)
     return path

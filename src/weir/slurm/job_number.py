@@ -1,0 +1,6 @@
+"""Numbers of the jobs of `weir sbatch` on a cluster; apart, because each submission looks for one."""
+
+NUMBER = "WEIR_SLURM_JOB"
+"""Variable with the number of the job, which the Job has as a label."""
+NUMBER_LEAST, NUMBER_MOST = 1_000_000, 66_000_000
+"""Numbers that Slurm takes for jobs, with space for the tasks of an array above them."""
