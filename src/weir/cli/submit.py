@@ -101,18 +101,19 @@ def _read(
         scenario.InvalidFile, ScriptError: the file has mistakes.
         ValueError, Refused: the template can't be used so, or the command is a job script.
     """
-    from weir.cli.submission_file import read_submission
-    from weir.cli.templates import filled_template
-
     body: dict[str, Any] = {}
     words = command
     if template.template is not None:
         if file is not None:
             raise ValueError("--file, --template: both have the submission; write one of them")
+        from weir.cli.templates import filled_template
+
         body = filled_template(project, template.template, template.set_, namespace)
     elif template.set_:
         raise ValueError("--set: there is no template to set it in; write --template NAME")
     elif file is not None:
+        from weir.cli.submission_file import read_submission  # few submissions have one
+
         body, words = read_submission(file, command)
     if file is None and command:
         from weir.cli.job_script import refuse_unread_directives
