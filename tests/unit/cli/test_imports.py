@@ -37,6 +37,19 @@ def test_a_list_imports_only_what_it_needs(fake: Fake) -> None:
     assert not set(NOT_NEEDED).intersection(modules)
 
 
+SUBMIT = LIST.replace('"list"', '"submit", "-p", "vision", "--gpus", "1", "--", "true"')
+
+
+def test_a_submission_of_a_command_imports_no_reader_of_files(fake: Fake) -> None:
+    fill(fake)
+    env = {**os.environ, "WEIR_URL": fake.url, "WEIR_TOKEN": "secret"}
+    done = subprocess.run([sys.executable, "-c", SUBMIT], env=env, capture_output=True, text=True, check=True)
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0, done.stderr
+    read = {"yaml", "weir.cli.submission_file", "weir.scenario_io.document", "weir.api.batches"}
+    assert not read.intersection(modules)
+
+
 CLUSTER_SESSION = """
 import json, sys
 sys.modules["httpx._main"] = None
@@ -53,6 +66,25 @@ def test_a_shell_on_a_cluster_imports_only_what_it_needs_before_it_asks_the_clus
     assert "weir.cli.cluster.transport" in modules
     not_needed = {*NOT_NEEDED, "aiohttp", "structlog", "kubernetes"} - {"weir.api.answers"}
     assert not not_needed.intersection(modules)
+
+
+CLUSTER_SUBMISSION = CLUSTER_SESSION.replace(
+    "import json, sys", "import json, sys, weir.cli.cluster.submissions"
+)
+
+
+def test_a_submission_to_a_cluster_imports_nothing_of_batches_files_and_job_scripts() -> None:
+    command = [sys.executable, "-c", CLUSTER_SUBMISSION]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    modules = set(json.loads(done.stdout))
+    assert "weir.cli.cluster.job" in modules
+    others = {
+        "weir.api.batches",
+        "weir.scenario_io.source_map",
+        "weir.model.scenario",
+        "weir.slurm.pod_script",
+    }
+    assert not others.intersection(modules)
 
 
 SCHEDULER = """
