@@ -50,7 +50,7 @@ def test_now_equals_rest(opened: Callable[..., Any], server: ServingOnPort) -> N
             f"{number(status['allocated'])} of {counted(len(gpus), 'GPU')} allocated",
             f"{number(status['running'])} running",
             f"{number(status['pending'])} pending",
-            f"{number(idle)} {'GPU' if idle == 1 else 'GPUs'} held but idle",
+            f"{number(idle)} {'GPU' if idle == 1 else 'GPUs'} allocated but idle",
             f"{number(free)} {'GPU' if free == 1 else 'GPUs'} free for a gang to start now",
         ]
 
@@ -92,7 +92,7 @@ def test_now_equals_rest(opened: Callable[..., Any], server: ServingOnPort) -> N
         )
         head = page.get_by_role("region", name="Next in the queue").locator(".waits .spread")
         become_equal(page, lambda: [text.split(" · ")[0] for text in flat(head)], queue)
-        idle = page.get_by_role("region", name="Held but idle").locator(".waits .spread")
+        idle = page.get_by_role("region", name="Allocated but idle").locator(".waits .spread")
         become_equal(page, lambda: dict(text.split(" ", 1) for text in flat(idle)), holdings)
 
 
@@ -211,7 +211,7 @@ def test_nodes_equal_rest(opened: Callable[..., Any], server: ServingOnPort) -> 
         if device["allocated"] <= 0:
             return "free"
         if is_idle(device):
-            return "held but idle"
+            return "allocated but idle"
         return "allocated" if device["allocated"] >= 1 else f"{percent(device['allocated'])} allocated"
 
     def expected() -> list[list[str]]:
@@ -260,7 +260,7 @@ def test_history_equals_rest(opened: Callable[..., Any], server: ServingOnPort, 
         waits, back, evicted = total["waits"], total["to_quota"], total["evicted"]
         return [
             f"{hours(total['allocated_gpu_s'])} GPU-hours allocated, {percent(part)} of the pool's {gpus} GPUs",
-            f"{or_nothing(total['idle_gpu_s'], hours)} GPU-hours held but idle{used}",
+            f"{or_nothing(total['idle_gpu_s'], hours)} GPU-hours allocated but idle{used}",
             f"{both(waits)} wait to the first start: P50 / P90 of {counted(waits['count'], 'workload')}",
             f"{both(back)} until owners got their quota back: P50 / P90, {counted(back['count'], 'time')}",
             f"{number(evicted)} {'eviction' if evicted == 1 else 'evictions'}, {hours(total['lost_gpu_s'])} GPU-hours lost",

@@ -75,7 +75,7 @@ def test_four_questions_are_answered_within_two_clicks(
         server.until("owns", "running")
         waits = server.submit("true", name="asks-more", project="language", gpus=4)
         page = opened(member if is_member else None)
-        idle = page.get_by_role("region", name="Held but idle")  # no click
+        idle = page.get_by_role("region", name="Allocated but idle")  # no click
         idle.get_by_role("link", name="owns").wait_for()
         idle.get_by_text("language, root").first.wait_for()
         page.get_by_role("link", name="asks-more", exact=True).click()  # one click
