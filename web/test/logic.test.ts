@@ -307,4 +307,6 @@ test('the memory of a share is enforced, cooperative or none, with the reason', 
   expect(memorySentence({ ...stated, gpu_memory: 'cooperative', gpu_memory_why: 'weir-node watches it' })).toBe('cooperative: weir-node watches it.')
   expect(memorySentence({ ...stated, gpu_memory: 'none' })).toBe('none.')
   expect(memorySentence({ ...stated, gpu_access: 'none', gpu_memory: 'none' })).toBe('')
+  for (const access of ['enforced', 'cooperative'] as const) expect(memorySentence({ ...stated, gpu_access: access, gpu_memory: access }), 'whole GPUs').toBe('')
+  expect(memorySentence({ ...stated, gpu_access: 'cooperative', gpu_memory: 'cooperative', gpu_memory_why: 'other jobs can open its GPUs' })).toBe('cooperative: other jobs can open its GPUs.')
 })

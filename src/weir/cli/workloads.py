@@ -222,7 +222,6 @@ _ACCESS = {
     "cooperative": "cooperative: other jobs stay off its GPUs if they heed CUDA_VISIBLE_DEVICES",
 }
 _MEMORY = {
-    "enforced": "enforced: no other job shares its GPUs",
     "cooperative": "cooperative: frameworks heed its share, as far as they read its variables",
     "none": "none: nothing limits the memory of its share",
 }
@@ -230,13 +229,16 @@ _LIMITED = "enforced: the driver limits every job on its GPUs to its share"
 
 
 def isolation_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:
-    """Return the isolation of its GPUs from other jobs; nothing for virtual GPUs."""
+    """Return the isolation of its GPUs and of its share of their memory; nothing for virtual GPUs."""
     if detail.gpu_access == "none" or detail.gpu_memory is None:
         return []
     lines = []
     if detail.gpu_access is not None:
         means = f" ({detail.gpu_access_by})" if detail.gpu_access_by is not None else ""
         lines.append(("GPU access", f"{_ACCESS.get(detail.gpu_access, detail.gpu_access)}{means}"))
+    is_whole = detail.gpu_memory == detail.gpu_access and not (detail.gpu_memory_by or detail.gpu_memory_why)
+    if is_whole:  # access to its GPUs says it all
+        return lines
     memory: str = _MEMORY.get(detail.gpu_memory, detail.gpu_memory)  # a newer server may send other values
     if detail.gpu_memory_by is not None:
         memory = _LIMITED

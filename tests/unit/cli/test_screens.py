@@ -11,7 +11,7 @@ from weir.api.answers import WorkloadDetail
 from weir.cli.main import main
 from weir.cli.terminal import Screen
 from weir.cli.workload_columns import COLUMNS
-from weir.cli.workloads import description
+from weir.cli.workloads import description, isolation_lines
 
 LIST_80 = """\
 NAME              PROJECT  USER   STATUS   GPUS  PODS    AGE    RAN  WHY
@@ -238,3 +238,13 @@ def test_nothing_a_pool_says_can_steer_the_terminal(still: float) -> None:
         "\x1b" in line or "\x07" in line or "\n" in line
         for line in description(detail, Screen(80, 24, colour=False))
     )
+
+
+@pytest.mark.parametrize("access", ["enforced", "cooperative"])
+def test_only_a_share_of_a_gpu_has_a_line_about_its_memory(access: str) -> None:
+    whole = {**DETAIL, "gpu_access": access, "gpu_memory": access}
+    share = {**whole, "gpu_memory": "cooperative", "gpu_memory_why": "other jobs can open its GPUs"}
+    names = [
+        [name for name, _ in isolation_lines(WorkloadDetail.model_validate(each))] for each in (whole, share)
+    ]
+    assert names == [["GPU access"], ["GPU access", "GPU memory"]]
