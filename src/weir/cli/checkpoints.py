@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import number, since, size
-from weir.cli.list_filter import chosen, refuse_missing_project
+from weir.cli.list_filter import check_projects, chosen
 from weir.cli.outputs import OutputOption, ProjectOption, show
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ def checkpoints(*, project: ProjectOption = None, output: OutputOption = "table"
     """
     with connect() as pool:
         rows = [row for row in pool.checkpoints() if chosen(project, row.project)]
-        if not rows:
-            refuse_missing_project(pool, project)
+        check_projects(pool, project, {row.project for row in rows})
     show(rows, COLUMNS, output, none="No workload saved anything.")
     return 0

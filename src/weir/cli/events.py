@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from weir.cli.columns import GAP, Column
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, moment
-from weir.cli.list_filter import chosen, refuse_missing_project
+from weir.cli.list_filter import check_projects, chosen
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import LimitOption, OutputOption, ProjectOption, print_plain
 from weir.cli.past_time import since_time
@@ -75,8 +75,7 @@ def events(
                 return _print_each(rows, named=name is None)
             return append(rows, COLUMNS, output)
         found, note = _last(pool, wanted, limit)
-        if not found:
-            refuse_missing_project(pool, project)
+        check_projects(pool, project, {row.project for row in found})
     if note:
         print(note, file=sys.stderr)
     if output in ("json", "yaml"):

@@ -1,6 +1,7 @@
 """Choice of the workloads of a list, and their pages."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from weir.api.comma_lists import comma_words, user_words
 from weir.cli.option_mistakes import WrongOption
 from weir.cli.outputs import ProjectOption
 from weir.cli.past_time import since_time
+from weir.cli.terminal import plain
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
@@ -116,19 +118,21 @@ def chosen(text: str | None, word: str | None) -> bool:
     return not words or word in words
 
 
-def refuse_missing_project(pool: "Pool", project: str | None) -> None:
-    """Refuse the projects of an option if the pool doesn't have them all.
+def check_projects(pool: "Pool", project: str | None, found: Collection[str | None]) -> None:
+    """Name the projects of an option that the pool doesn't have; `found` are those of the listed rows.
 
     Raises:
-        WrongOption: there is no project of a name.
+        WrongOption: a project is missing, and no row is listed.
     """
-    words = comma_words(project)
+    unseen = [word for word in comma_words(project) if word not in found]
     try:
-        names = {row.name for row in pool.projects()} if words else set()
+        names = {row.name for row in pool.projects()} if unseen else set()
     except Refused:  # on a cluster, some people may not read its projects
         return
-    missing = next((word for word in words if word not in names), None)
-    if missing is not None:
-        raise WrongOption(
-            f"--project: there is no project {missing}; `weir project list` shows which there are"
-        )
+    missing = " or ".join(word for word in unseen if word not in names)
+    if not missing:
+        return
+    text = f"--project: there is no project {missing}; `weir project list` shows which there are"
+    if not found:
+        raise WrongOption(text)
+    print(f"weir: {plain(text)}.", file=sys.stderr)

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column
 from weir.cli.connect import connect
 from weir.cli.formatting import moment
-from weir.cli.list_filter import chosen, refuse_missing_project
+from weir.cli.list_filter import check_projects, chosen
 from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.refused_options import named
@@ -87,8 +87,7 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     """
     with connect() as pool:
         rows = [row for row in pool.schedules() if chosen(project, row.project)]
-        if not rows:
-            refuse_missing_project(pool, project)
+        check_projects(pool, project, {row.project for row in rows})
     show(rows, _COLUMNS, output, none="There is no schedule; `weir schedule add` creates one.")
     return 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.formatting import counted
-from weir.cli.list_filter import ListFilter
+from weir.cli.list_filter import ListFilter, check_projects
 from weir.cli.outputs import ProjectOption
 from weir.cli.terminal import is_agreed, plain
 from weir.model.array_indices import split_name
@@ -59,6 +59,7 @@ class Selection:
         is_own = self.me or not (self.all_users or self.project is not None)
         user = pool.whoami().user if is_own else None
         rows = self._rows(pool, user if self.me else None, over=over)
+        check_projects(pool, self.project, {row.project for row in rows})
         own = {row.name for row in rows if user in (None, row.user)}
         if not written:
             return [name for name in dict.fromkeys(row.name for row in rows) if name in own]

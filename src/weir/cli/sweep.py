@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, moment, sentence, since
-from weir.cli.list_filter import refuse_missing_project
+from weir.cli.list_filter import check_projects
 from weir.cli.option_mistakes import option_mistakes, refusals_in
 from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
 from weir.cli.refused_options import sweep_options
@@ -194,8 +194,7 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     """
     with connect() as pool:
         rows = pool.sweeps(project=project)
-        if not rows:
-            refuse_missing_project(pool, project)
+        check_projects(pool, project, {row.project for row in rows})
     show(rows, SWEEPS, output, none="There are no sweeps. Begin one: weir sweep --help")
     return 0
 

@@ -14,7 +14,7 @@ from weir.cli.activity import activity_facts
 from weir.cli.columns import Column, pairs, table
 from weir.cli.connect import connect, report_outage
 from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
-from weir.cli.list_filter import ListFilter, ListOptions, refuse_missing_project
+from weir.cli.list_filter import ListFilter, ListOptions, check_projects
 from weir.cli.list_order import Order, ordered, summary
 from weir.cli.option_mistakes import option_mistakes
 from weir.cli.outputs import (
@@ -91,8 +91,7 @@ def _list(
             return append(_changes(pool, list_filter, limit), columns_of(output), output)
         rows, page = list_filter.all(pool, limit)
         total = max(page.total, len(rows))
-        if not rows:
-            refuse_missing_project(pool, list_filter.project)
+        check_projects(pool, list_filter.project, {row.project for row in rows})
     none = (
         "There is no such workload."
         if list_filter.ended

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.cli.samples import fill
-from tests.unit.client.fake import Fake, Said, problem, queue, row
+from tests.unit.client.fake import Fake, Said, page, problem, queue, row
 
 from weir.cli.main import main
 
@@ -199,6 +199,16 @@ def test_a_project_that_is_none(fake: Fake, capsys: pytest.CaptureFixture[str]) 
     fill(fake)
     fake.on("GET", "/workloads", Said({"total": 0, "next": None, "items": []}))
     assert main(["list", "-p", "nobody"]) == 2
+    assert "there is no project nobody" in _one_sentence(capsys)
+    fake.on(
+        "GET",
+        "/workloads",
+        lambda asked: Said(page() if asked.query["project"] == "nobody" else page(row("a"))),
+    )
+    assert main(["list", "-p", "vision,nobody,speech,noone", "-o", "json"]) == 0
+    (missing,) = capsys.readouterr().err.splitlines()
+    assert missing.startswith("weir: --project: there is no project nobody or noone; `weir project list`")
+    assert main(["stop", "-y", "-p", "nobody", "a"]) == 2
     assert "there is no project nobody" in _one_sentence(capsys)
     fake.on("GET", "/projects/research", problem(404, "There is no project research."))
     departments = [queue("research", kind="department")]
