@@ -8,8 +8,9 @@ from typing import Any
 
 from weir.cli.connect import connect
 from weir.cli.formatting import counted
-from weir.cli.outputs import print_plain
+from weir.cli.outputs import naming, print_plain
 from weir.cli.submit_options import EnvironmentOptions, environment_of
+from weir.cli.terminal import plain
 
 
 def submit_batch(
@@ -43,11 +44,12 @@ def submit_batch(
         inherits = pool.address.is_loopback and "image" not in defaults
         defaults["env"] = environment_of(environment, defaults.get("env", {}), inherits=inherits)
         made = pool.submit_batch(body["workloads"], defaults=defaults)
-    if output != "name":
-        print_plain(made.model_dump(mode="json"), output)
-        return 0
-    for row in made.items:
-        print(row.name)
-    sys.stdout.flush()
-    print(f"queued: {counted(made.total, 'workload')}", file=sys.stderr)
+    names = ", ".join(row.name for row in made.items)
+    with naming(f"{plain(names)} {'is' if made.total == 1 else 'are'} queued"):
+        if output == "name":
+            print(*(row.name for row in made.items), sep="\n")
+        else:
+            print_plain(made.model_dump(mode="json"), output)
+    if output == "name":
+        print(f"queued: {counted(made.total, 'workload')}", file=sys.stderr)
     return 0

@@ -4,7 +4,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
@@ -69,6 +70,20 @@ def show(
 def print_plain(value: object, output: str) -> None:
     """Print a value as JSON or YAML."""
     print(as_yaml(value) if output == "yaml" else as_json(value, indent=2))
+
+
+@contextmanager
+def naming(done: str) -> Iterator[None]:
+    """Write the output of the block. If that fails, the sentence of the failure begins with the deed `done`.
+
+    Raises:
+        OSError: the standard output takes nothing.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        raise OSError(error.errno, f"{done}, but the output can't be written: {error.strerror}") from None
 
 
 def as_json(value: object, indent: int | None = None) -> str:

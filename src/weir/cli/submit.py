@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from weir.cli.connect import connect
 from weir.cli.formatting import counted, number
 from weir.cli.option_mistakes import option_mistakes, refusals_in
-from weir.cli.outputs import ProjectOption, print_plain
+from weir.cli.outputs import ProjectOption, naming, print_plain
 from weir.cli.submit_options import (
     EnvironmentOptions,
     PlacementOptions,
@@ -144,13 +144,14 @@ def _submit(
         raise ValueError("--follow: an array has no single output; use --wait, or weir logs NAME --index 0")
     elastic = {**body, **words}.get("elastic")
     made = pool.submit(body, **words)
+    with naming(f"{plain(made.name)} is queued in {made.project}"):
+        if output == "name":
+            print(made.name)
+        else:
+            print_plain(made.model_dump(mode="json"), output)
     if output == "name":
-        print(made.name, flush=True)
         _say(made, elastic, logs_command(made), shown=not follow)
         _warn(pool, made.name)
-    else:
-        print_plain(made.model_dump(mode="json"), output)
-        sys.stdout.flush()
     if follow:
         from weir.cli.logs import follow_to_end
 

@@ -14,7 +14,7 @@ from weir.cli.connect import connect
 from weir.cli.formatting import NOTHING, counted, moment, sentence, since
 from weir.cli.list_filter import check_projects
 from weir.cli.option_mistakes import option_mistakes, refusals_in
-from weir.cli.outputs import OutputOption, ProjectOption, print_plain, show
+from weir.cli.outputs import OutputOption, ProjectOption, naming, print_plain, show
 from weir.cli.refused_options import sweep_options
 from weir.cli.submit import in_options
 from weir.cli.submit_options import (
@@ -76,16 +76,18 @@ def begin(
         with connect(namespace=placement.namespace) as pool:
             made = _begin(pool, body, workload, environment)
             on_cluster = pool.address.is_cluster
-    if output != "name":
-        print_plain(made.model_dump(mode="json"), output)
-    else:
+    with naming(f"sweep {plain(made.name)} is begun in {made.project}"):
+        if output == "name":
+            print(made.name)
+        else:
+            print_plain(made.model_dump(mode="json"), output)
+    if output == "name":
         _print_begun(made, has_claim="checkpoint_claim" in body, on_cluster=on_cluster)
     return 0
 
 
 def _print_begun(made: "SweepDetail", *, has_claim: bool, on_cluster: bool) -> None:
-    """Print the name of a new sweep, and hints on the error output."""
-    print(made.name, flush=True)
+    """Print hints about a new sweep on the error output."""
     here = screen(sys.stderr)
     trials = counted(made.trials_max, "trial")
     print(here.paint(f"begun in {made.project}: {trials}, rungs {_steps(made)}", "quiet"), file=sys.stderr)

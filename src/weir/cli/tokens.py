@@ -11,8 +11,9 @@ from weir.cli.connect import connect
 from weir.cli.formatting import moment
 from weir.cli.number_options import whole_number
 from weir.cli.option_mistakes import WrongOption
-from weir.cli.outputs import OutputOption, print_plain, show
+from weir.cli.outputs import OutputOption, naming, print_plain, show
 from weir.cli.refused_options import named
+from weir.cli.terminal import plain
 
 if TYPE_CHECKING:
     from weir.api.answers import TokenMade, TokenRow
@@ -79,10 +80,13 @@ def create(
 
 def _print(made: "TokenMade", output: str) -> int:
     """Print a token's text, and its rights on the error output."""
+    with naming(f"token {made.id} of {plain(made.user)} exists"):
+        if output == "token":
+            print(made.token)
+        else:
+            print_plain(made.model_dump(mode="json"), output)
     if output != "token":
-        print_plain(made.model_dump(mode="json"), output)
         return 0
-    print(made.token, flush=True)
     may = "everywhere" if made.role == "admin" else f"in {', '.join(made.projects) or 'no project'}"
     until = "" if made.expires_s is None else f" It expires {moment(made.expires_s)}."
     rights = (

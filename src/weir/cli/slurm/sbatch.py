@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.connect import connect
 from weir.cli.option_mistakes import option_mistakes, refusals_in
+from weir.cli.outputs import naming
 from weir.cli.terminal import plain
 from weir.client.errors import Refused
 from weir.slurm.errors import SlurmError
@@ -146,14 +147,13 @@ def _submit(pool: "Pool", script: "BatchScript", prepared: _Prepared) -> int:
         return 0
     made, body = _queued(pool, prepared.bodies)
     number = body["env"].get(NUMBER, made.uid)
-    if request.has("parsable"):
-        print(number, flush=True)
-    elif not request.has("quiet"):
-        print(f"Submitted batch job {number}", flush=True)
-        if pool.address.is_cluster:
-            from weir.cli.submit import logs_command
+    if request.has("parsable") or not request.has("quiet"):
+        with naming(f"{plain(made.name)} is queued in {made.project} as batch job {number}"):
+            print(number if request.has("parsable") else f"Submitted batch job {number}")
+    if pool.address.is_cluster and not (request.has("parsable") or request.has("quiet")):
+        from weir.cli.submit import logs_command
 
-            print(f"`{logs_command(made)}` follows its output.", file=sys.stderr)
+        print(f"`{logs_command(made)}` follows its output.", file=sys.stderr)
     _print_ledger(job, request)
     if request.has("wait"):
         from weir.cli.logs import wait_to_end
