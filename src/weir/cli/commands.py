@@ -217,8 +217,19 @@ OTHER_NAMES = {
     "notifications": "notify",
 }
 """Names of commands of other tools with a similar meaning, each with the command of Weir to try."""
-OTHER_ACTIONS = {"remove": "delete", "rm": "delete"}
-"""Words for the commands of a group, each with the one that the group may have instead."""
+SAME_ACTIONS = (
+    ("stop", "cancel", "kill", "abort"),
+    ("delete", "remove", "rm", "revoke", "unset", "cancel"),
+    ("add", "create", "new", "set", "save", "begin", "start", "run", "submit", "announce"),
+    ("list", "ls"),
+    ("show", "describe", "get", "status"),
+    ("suspend", "pause", "hold"),
+    ("resume", "release", "unsuspend"),
+    ("set", "update", "edit", "change"),
+    ("drain", "cordon"),
+    ("undrain", "uncordon"),
+)
+"""Words with one meaning: a group of commands has one of them, other tools have others."""
 OTHER_OPTIONS = {
     **dict.fromkeys(("--pods", "--nodes", "--replicas", "--ntasks", "--tasks", "--parallelism"), "--workers"),
     **dict.fromkeys(("--time", "--time-limit", "--timeout", "--walltime"), "--max-runtime"),

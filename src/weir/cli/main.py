@@ -111,11 +111,13 @@ def _carried_out(words: list[str]) -> int:
 
     from weir.cli.extras import how_to_install, missing_extra
     from weir.cli.help import Help
+    from weir.cli.other_actions import refuse_other_action
 
     app = App(name="weir", help_format="plaintext", help_formatter=Help(), version=__version__)
     for command in COMMANDS:
         app.command(command.target, name=command.name)
     try:
+        refuse_other_action(app, words)
         words = _with_name(app, words)
         done = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:

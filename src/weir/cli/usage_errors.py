@@ -13,7 +13,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from weir.cli.commands import OTHER_ACTIONS, OTHER_OPTIONS
+from weir.cli.commands import OTHER_OPTIONS
 
 _OF_LETTER = re.compile(r" -\S is not a recognized option\.")
 """A second sentence of the parser about the first letter of an option."""
@@ -44,10 +44,6 @@ def _unread(error: CoercionError, value: str, command: str) -> str:
 
 def unknown_word(error: CycloptsError) -> str:
     """Return a sentence about a word that the command doesn't know; an empty text for other errors."""
-    first = next(iter(error.unused_tokens or ()), "")
-    other = OTHER_ACTIONS.get(first)
-    if other is not None and error.app is not None and other in error.app:
-        return f"Unknown command: {first}. Did you mean {other}?"
     if isinstance(error, UnusedCliTokensError):
         return f"Unknown argument {', '.join(map(repr, error.unused_tokens or ()))}."
     if not isinstance(error, UnknownOptionError):

@@ -55,8 +55,25 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
             "project create x --gpus 4 --quota gpu=2",
             "--gpus and --quota gpu set the same quota: leave one out.",
         ),
-        ("schedule remove x", "Unknown command: remove. Did you mean delete? See weir schedule --help."),
-        ("maintenance rm x", "Unknown command: rm. Did you mean delete? See weir maintenance --help."),
+        ("schedule remove x", "`weir schedule remove` is no command: write `weir schedule delete x`."),
+        ("maintenance rm x", "`weir maintenance rm` is no command: write `weir maintenance delete x`."),
+        (
+            "maintenance list -o json",
+            "`weir maintenance list` is no command: write `weir maintenance -o json`.",
+        ),
+        ("nodes ls box", "`weir nodes ls` is no command: write `weir nodes`."),
+        ("sweep remove x", "`weir sweep remove` is no command: write `weir sweep delete x`."),
+        ("sweep cancel x", "`weir sweep cancel` is no command: write `weir sweep stop x`."),
+        ("sweep run -p v -- a b", "`weir sweep run` is no command: write `weir sweep -p v -- a b`."),
+        ("token delete 3", "`weir token delete` is no command: write `weir token revoke 3`."),
+        (
+            "project members delete x ada",
+            "`weir project members delete` is no command: write `weir project members remove x ada`.",
+        ),
+        (
+            "department members ls x --output json",
+            "`weir department members ls` is no command: write `weir department members x --output json`.",
+        ),
         ("project create x --quota gpu=", "is no amount: write one such as gpu=4"),
         ("list --since yesterday", "--since 'yesterday' is no time: write how long ago"),
         ("list --since 2999-01-01", "--since '2999-01-01' is in the future: write an earlier time"),
@@ -75,6 +92,11 @@ def test_wrong_requests(words: str, answer: str, fake: Fake, capsys: pytest.Capt
     assert main(words.split()) == 2
     assert answer in _one_sentence(capsys)
     assert fake.asked == []
+
+
+def test_lone_word_for_the_members_of_a_project_is_its_name(fake: Fake) -> None:
+    fake.on("GET", "/projects/status/members", page())
+    assert main(["project", "members", "status"]) == 0
 
 
 def test_what_the_pool_refuses_is_said_in_options(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
