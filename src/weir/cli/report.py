@@ -11,8 +11,9 @@ from cyclopts import App, Parameter
 from weir.cli.columns import Column, table
 from weir.cli.connect import connect
 from weir.cli.formatting import hours, lasting, moment, number, percent, resource
+from weir.cli.list_filter import check_projects
 from weir.cli.option_mistakes import option_mistakes
-from weir.cli.outputs import as_json
+from weir.cli.outputs import ProjectOption, as_json
 from weir.cli.past_time import past_time, since_time
 from weir.cli.short_reasons import short_reason
 from weir.cli.terminal import screen
@@ -67,6 +68,8 @@ class ReportOptions:
     """End, in the same form; now by default."""
     by: By = "project"
     """Kind of the rows: project, department, user, type, node or gpu_model."""
+    project: ProjectOption = None
+    """Only the work of this project, or of several between commas."""
     output: Annotated[Literal["table", "csv", "json"], Parameter(name=("--output", "-o"))] = "table"
     """table (hours and percent), csv or json (seconds)."""
 
@@ -88,14 +91,17 @@ def _report(
     get: "Callable[[Pool, Any], Report]",
     to_csv: "Callable[[Report], None]",
     to_table: "Callable[[Report], list[str]]",
-    present: "Callable[[Pool], list[str]] | None" = None,
+    present: "Callable[[Pool, str | None], list[str]] | None" = None,
 ) -> int:
     with option_mistakes():
         since_s = since_time(options.since)
         until_s = None if options.until is None else past_time("--until", options.until)
     with connect() as pool:
-        report = get(pool, {"since_s": since_s, "until_s": until_s, "by": options.by})
-        now = present(pool) if present is not None and options.output == "table" and until_s is None else []
+        project = options.project
+        report = get(pool, {"since_s": since_s, "until_s": until_s, "by": options.by, "project": project})
+        check_projects(pool, project, {row.key if options.by == "project" else None for row in report.rows})
+        is_now = present is not None and options.output == "table" and until_s is None
+        now = present(pool, project) if present is not None and is_now else []
     if options.output == "json":
         print(as_json(report.model_dump(mode="json"), indent=2))
     elif options.output == "csv":
@@ -107,9 +113,9 @@ def _report(
     return 0
 
 
-def _idle_now(pool: "Pool") -> list[str]:
+def _idle_now(pool: "Pool", project: str | None) -> list[str]:
     """Return the workloads that hold GPUs and are idle now, with their states, the most GPUs first."""
-    rows = [row for row in pool.list(status=["running"]) if row.activity is not None]
+    rows = [row for row in pool.list(status=["running"], project=project) if row.activity is not None]
     idle = [row for row in rows if row.activity is not None and row.activity.state in ("parked", "left")]
     idle.sort(key=lambda row: (-row.devices, row.uid))
     if not idle:

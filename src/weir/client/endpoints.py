@@ -16,6 +16,7 @@ from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterat
 from weir.client.node_endpoints import NodeEndpoints
 from weir.client.notification_endpoints import NotificationEndpoints
 from weir.client.path_parts import path_part
+from weir.client.report_endpoints import ReportEndpoints
 from weir.client.schedule_endpoints import ScheduleEndpoints
 from weir.client.session_endpoints import SessionEndpoints
 from weir.client.sweep_endpoints import SweepEndpoints
@@ -24,13 +25,11 @@ from weir.client.template_endpoints import TemplateEndpoints
 if TYPE_CHECKING:
     from weir.api import answers as model
     from weir.api.decision import DecisionAnswer
-    from weir.api.history import HistoryReport
     from weir.api.series import SeriesAnswer
     from weir.api.submissions import Submission
     from weir.client.address import Address
     from weir.client.submissions import SubmissionFields
 
-By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 Kind = Literal["projects", "departments"]
 Action = Literal["stop", "suspend", "resume", "rerun"]
 _ROWS_A_PAGE = 500
@@ -61,6 +60,7 @@ class Endpoints(
     NodeEndpoints,
     AccessEndpoints,
     NotificationEndpoints,
+    ReportEndpoints,
     SessionEndpoints,
     SweepEndpoints,
     ScheduleEndpoints,
@@ -273,29 +273,6 @@ class Endpoints(
     def events(self, **filters: Unpack[EventFilterFields]) -> Call[RowPage[model.EventRow]]:
         """Iterate over the events, newest first."""
         return _events(_ROWS_A_PAGE, None, filters)
-
-    @endpoint
-    def usage(
-        self, *, since_s: float | None = None, until_s: float | None = None, by: By = "project"
-    ) -> Call[model.UsageReport]:
-        """Return the usage between two times (seconds since the epoch)."""
-        from weir.api.answers import UsageReport
-
-        return Call("GET", "/usage", form(UsageReport), _params(since=since_s, until=until_s, by=by))
-
-    @endpoint
-    def history(
-        self, *, since_s: float | None = None, until_s: float | None = None, by: By = "project"
-    ) -> Call[HistoryReport]:
-        """Return usage, waits, time to quota, evictions and cost between two times."""
-        from weir.api.history import HistoryReport
-
-        return Call("GET", "/history", form(HistoryReport), _params(since=since_s, until=until_s, by=by))
-
-    @endpoint
-    def trace(self, *, since_s: float | None = None, until_s: float | None = None) -> Call[str]:
-        """Return the pool's ended workloads as a trace for `weir simulate`, in CSV."""
-        return Call("GET", "/history/trace", bytes.decode, _params(since=since_s, until=until_s))
 
     @endpoint
     def snapshot(self, *, workloads: bool = True) -> Call[str]:

@@ -48,6 +48,7 @@ from weir.store.records import (
     WorkloadFilter,
     WorkloadUsageSample,
 )
+from weir.store.report_scope import ReportScope
 from weir.store.schedules import ScheduleRecord
 from weir.store.store import Store
 from weir.store.templates import TemplateRecord
@@ -75,6 +76,7 @@ __all__ = [
     "QueueInUse",
     "QueueUnsound",
     "RecordPage",
+    "ReportScope",
     "Retention",
     "RungResult",
     "ScheduleRecord",

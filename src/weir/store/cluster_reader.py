@@ -23,6 +23,7 @@ from weir.store.errors import StoreFailed
 from weir.store.history_report import HistoryReports
 from weir.store.identity import check_cluster, mark_of_database
 from weir.store.records import RecordPage, Retention
+from weir.store.report_scope import EVERYTHING, ReportScope
 from weir.store.schema import is_current
 from weir.store.tables import BEGAN, LIVE, SAMPLED, marks, workloads
 from weir.store.usage import By, UsageReports
@@ -153,15 +154,19 @@ class ClusterHistoryReader:
         )
         return found
 
-    def usage(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> UsageReport:
-        """Return sums by key, of one namespace or of all."""
+    def usage(
+        self, since_s: float, until_s: float, by: By, now_s: float, scope: ReportScope = EVERYTHING
+    ) -> UsageReport:
+        """Return sums by key, of some workloads or of all."""
         self._read(lambda _: None)
-        return self._usage.report(since_s, until_s, by, now_s=now_s, namespace=namespace or None)
+        return self._usage.report(since_s, until_s, by, now_s=now_s, scope=scope)
 
-    def history(self, since_s: float, until_s: float, by: By, now_s: float, namespace: str) -> HistoryReport:
-        """Return the figures of a period for planning, of one namespace or of all."""
+    def history(
+        self, since_s: float, until_s: float, by: By, now_s: float, scope: ReportScope = EVERYTHING
+    ) -> HistoryReport:
+        """Return the figures of a period for planning, of some workloads or of all."""
         self._read(lambda _: None)
-        return self._reports.report(since_s, until_s, by, now_s=now_s, namespace=namespace or None)
+        return self._reports.report(since_s, until_s, by, now_s=now_s, scope=scope)
 
 
 def _among(*columns: tuple[Any, Sequence[str]]) -> list[ColumnElement[bool]]:

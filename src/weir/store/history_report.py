@@ -12,8 +12,9 @@ from weir.api.history import EvictionRuleRow, HistoryReport, HistoryRow, WaitTim
 from weir.store.codec import mapping_of
 from weir.store.database import ReadableDatabase
 from weir.store.histogram import Histogram, rank, rounded_percentiles
-from weir.store.period_sums import in_namespace, read_period
+from weir.store.period_sums import read_period
 from weir.store.records import Retention
+from weir.store.report_scope import EVERYTHING, ReportScope
 from weir.store.tables import COUNTED_EVENTS, events, uses, workloads
 from weir.store.usage import By, UsageReports, in_pieces, pieces
 from weir.store.workload_sums import QUOTA_MET, WorkloadSum, number_of
@@ -52,22 +53,22 @@ class HistoryReports:
         *,
         now_s: float,
         prices: Prices | None = None,
-        namespace: str | None = None,
+        scope: ReportScope = EVERYTHING,
     ) -> HistoryReport:
-        """Return the figures of a period for planning, of one namespace or of all."""
+        """Return the figures of a period for planning, of some workloads or of all."""
         prices = prices or Prices()
-        usage = self._usage.report(since_s, until_s, by, now_s=now_s, namespace=namespace)
+        usage = self._usage.report(since_s, until_s, by, now_s=now_s, scope=scope)
         found = pieces(since_s, until_s, now_s, self._retention)
         first, end = usage.since_s, usage.until_s
 
         def read(connection: Connection) -> _Facts:
-            sums = read_period(connection, "type" if by == "node" else by, first, end, namespace)
+            sums = read_period(connection, "type" if by == "node" else by, first, end, scope)
             return _Facts(
-                _waits(connection, sums.by_key, first, end, by, namespace),
-                _reclaims(connection, sums.by_key, first, end, by, namespace),
+                _waits(connection, sums.by_key, first, end, by, scope),
+                _reclaims(connection, sums.by_key, first, end, by, scope),
                 {} if by == "node" else sums.by_key,
                 sums.by_rule,
-                _costs(connection, found, by, prices) if prices.currency is not None else {},
+                _costs(connection, found, by, scope, prices) if prices.currency is not None else {},
             )
 
         facts = self._database.read(read)
@@ -80,7 +81,7 @@ class HistoryReports:
             rows=rows,
             total=_total(rows, facts, prices),
             rules=_by_rule(facts.by_rule),
-            points=self._usage.chart(since_s, until_s, now_s=now_s, points=POINTS, namespace=namespace),
+            points=self._usage.chart(since_s, until_s, now_s=now_s, points=POINTS, scope=scope),
         )
 
 
@@ -108,11 +109,11 @@ def _waits(
     first: float,
     end: float,
     by: By,
-    namespace: str | None,
+    scope: ReportScope,
 ) -> Times:
     """Return the waits of workloads that first started in a period."""
     histograms = {name: found.waits for name, found in sums.items() if found.waits}
-    return _times(histograms, by, lambda: _exact_waits(connection, first, end, by, namespace))
+    return _times(histograms, by, lambda: _exact_waits(connection, first, end, by, scope))
 
 
 def _reclaims(
@@ -121,11 +122,11 @@ def _reclaims(
     first: float,
     end: float,
     by: By,
-    namespace: str | None,
+    scope: ReportScope,
 ) -> Times:
     """Return how long owners waited for GPUs of their quota in a period."""
     histograms = {name: found.reclaims for name, found in sums.items() if found.reclaims}
-    return _times(histograms, by, lambda: _exact_reclaims(connection, first, end, by, namespace))
+    return _times(histograms, by, lambda: _exact_reclaims(connection, first, end, by, scope))
 
 
 def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Times]) -> Times:
@@ -143,7 +144,7 @@ def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Time
     return rounded, rounded_percentiles(total)
 
 
-def _exact_waits(connection: Connection, first: float, end: float, by: By, namespace: str | None) -> Times:
+def _exact_waits(connection: Connection, first: float, end: float, by: By, scope: ReportScope) -> Times:
     """Count equal tenths of a second in the database: they are far fewer than workloads."""
     seconds = cast(
         workloads.c.first_started_s - workloads.c.submitted_s, Numeric
@@ -153,7 +154,9 @@ def _exact_waits(connection: Connection, first: float, end: float, by: By, names
     query = (
         select(wait, key, func.count())
         .where(
-            workloads.c.first_started_s >= first, workloads.c.first_started_s < end, *in_namespace(namespace)
+            workloads.c.first_started_s >= first,
+            workloads.c.first_started_s < end,
+            *scope.conditions(workloads),
         )
         .group_by(wait, key)
     )
@@ -166,12 +169,12 @@ def _exact_waits(connection: Connection, first: float, end: float, by: By, names
     return {} if by == "node" else by_key, percentiles(together.elements())
 
 
-def _exact_reclaims(connection: Connection, first: float, end: float, by: By, namespace: str | None) -> Times:
+def _exact_reclaims(connection: Connection, first: float, end: float, by: By, scope: ReportScope) -> Times:
     query = (
         select(_key(by), events.c.numbers)
         .select_from(events.join(workloads, workloads.c.uid == events.c.uid))
         .where(COUNTED_EVENTS, events.c.kind == QUOTA_MET, events.c.at_s >= first, events.c.at_s < end)
-        .where(*in_namespace(namespace))
+        .where(*scope.conditions(workloads))
     )
     times: defaultdict[str, list[float]] = defaultdict(list)
     for name, text in connection.execute(query):
@@ -185,12 +188,16 @@ def _key(by: By) -> ColumnElement[Any]:
 
 
 def _costs(
-    connection: Connection, found: Sequence[tuple[int, int, int]], by: By, prices: Prices
+    connection: Connection,
+    found: Sequence[tuple[int, int, int]],
+    by: By,
+    scope: ReportScope,
+    prices: Prices,
 ) -> dict[str, float]:
     costs: defaultdict[str, float] = defaultdict(float)
     query = (
         select(uses.c[by], uses.c.node, func.sum(uses.c.allocated_gpu_s))
-        .where(in_pieces(uses, found), uses.c.node != "")
+        .where(in_pieces(uses, found), uses.c.node != "", *scope.conditions(uses))
         .group_by(uses.c[by], uses.c.node)
     )
     for key, node, allocated_gpu_s in connection.execute(query) if found else ():

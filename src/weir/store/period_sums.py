@@ -9,6 +9,7 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, func, not_, or_,
 
 from weir.store.codec import mapping_of
 from weir.store.histogram import bucket_of
+from weir.store.report_scope import EVERYTHING, ReportScope
 from weir.store.tables import COUNTED_EVENTS, IS_ARRAY, LIVE, MONTH, NOT_OVER, events, workloads
 from weir.store.workload_sums import (
     EVICTION_RULES,
@@ -37,17 +38,17 @@ class PeriodSums:
 
 
 def read_period(
-    connection: Connection, kind: Kind, first_s: float, end_s: float, namespace: str | None = None
+    connection: Connection, kind: Kind, first_s: float, end_s: float, scope: ReportScope = EVERYTHING
 ) -> PeriodSums:
     """Return the waits, evictions and reclaims of a period, live workloads' too.
 
-    Those of one namespace are counted from their rows: the sums of days have one kind of key each.
+    Those of some workloads are counted from their rows: the sums of days have one kind of key each.
     """
-    pieces, parts = _divided(first_s, end_s, namespace)
+    pieces, parts = _divided(first_s, end_s, scope)
     by_key, by_rule = sums_between(connection, kind, pieces), sums_between(connection, RULE, pieces)
     if parts:
-        _add_waits(connection, kind, by_key, _in(workloads.c.first_started_s, parts), namespace)
-        _add_events(connection, kind, by_key, by_rule, parts, namespace)
+        _add_waits(connection, kind, by_key, _in(workloads.c.first_started_s, parts), scope)
+        _add_events(connection, kind, by_key, by_rule, parts, scope)
     if pieces:
         days = min(piece[1] for piece in pieces), max(piece[2] for piece in pieces)
         is_live = and_(workloads.c.state == LIVE, _in(workloads.c.first_started_s, [days]))
@@ -56,7 +57,7 @@ def read_period(
 
 
 def workload_counts(
-    connection: Connection, kind: Kind, first_s: float, end_s: float, namespace: str | None = None
+    connection: Connection, kind: Kind, first_s: float, end_s: float, scope: ReportScope = EVERYTHING
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the number of workloads that were live in a period, and of those that ended in it, by key.
 
@@ -65,34 +66,29 @@ def workload_counts(
     """
     ended: defaultdict[str, int] = defaultdict(int)
     workloads_of: defaultdict[str, int] = defaultdict(int)
-    pieces, parts = _divided(first_s, end_s, namespace)
-    for name, count in (*_ended(connection, kind, parts, namespace), *_ended_days(connection, kind, pieces)):
+    pieces, parts = _divided(first_s, end_s, scope)
+    for name, count in (*_ended(connection, kind, parts, scope), *_ended_days(connection, kind, pieces)):
         ended[name] += count
         workloads_of[name] += count
-    later, rest = _divided(end_s, (end_s + _AHEAD_S) // MONTH * MONTH, namespace)
+    later, rest = _divided(end_s, (end_s + _AHEAD_S) // MONTH * MONTH, scope)
     for name, since, submitted in counts_between(connection, kind, later):
         workloads_of[name] += since - submitted
-    for name, since in _ended(connection, kind, rest, namespace):
+    for name, since in _ended(connection, kind, rest, scope):
         workloads_of[name] += since
-    for name, submitted in _submitted(connection, kind, rest, namespace):
+    for name, submitted in _submitted(connection, kind, rest, scope):
         workloads_of[name] -= submitted
-    for name, live in _live(connection, kind, end_s, namespace):
+    for name, live in _live(connection, kind, end_s, scope):
         workloads_of[name] += live
     for name, count in workloads_of.items():
         if count > 0 or ended[name]:
             yield name, max(count, ended[name]), ended[name]
 
 
-def in_namespace(namespace: str | None) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition for the workloads of one namespace; none for those of all."""
-    return () if namespace is None else (workloads.c.namespace == namespace,)
-
-
 def _divided(
-    first_s: float, end_s: float, namespace: str | None
+    first_s: float, end_s: float, scope: ReportScope
 ) -> tuple[list[tuple[int, int, int]], list[Part]]:
-    """Divide a period into sums of days and into the rest; of one namespace, all of it is rest."""
-    if namespace is None:
+    """Divide a period into sums of days and into the rest; of some workloads, all of it is rest."""
+    if scope == EVERYTHING:
         return whole_days(first_s, end_s)
     return [], [(first_s, end_s)] if first_s < end_s else []
 
@@ -113,35 +109,35 @@ def _ended_days(
 
 
 def _ended(
-    connection: Connection, kind: Kind, parts: Sequence[Part], namespace: str | None
+    connection: Connection, kind: Kind, parts: Sequence[Part], scope: ReportScope
 ) -> Iterator[tuple[str, int]]:
-    yield from _counted(connection, kind, parts, workloads.c.ended_s, namespace)
+    yield from _counted(connection, kind, parts, workloads.c.ended_s, scope)
 
 
 def _submitted(
-    connection: Connection, kind: Kind, parts: Sequence[Part], namespace: str | None
+    connection: Connection, kind: Kind, parts: Sequence[Part], scope: ReportScope
 ) -> Iterator[tuple[str, int]]:
-    yield from _counted(connection, kind, parts, workloads.c.submitted_s, namespace)
+    yield from _counted(connection, kind, parts, workloads.c.submitted_s, scope)
 
 
 def _counted(
-    connection: Connection, kind: Kind, parts: Sequence[Part], column: Column[Any], namespace: str | None
+    connection: Connection, kind: Kind, parts: Sequence[Part], column: Column[Any], scope: ReportScope
 ) -> Iterator[tuple[str, int]]:
     """Yield the number of ended workloads with a time in some parts, by key."""
     if parts:
         key = _key(kind)
         over = workloads.c.state.not_in(NOT_OVER), not_(IS_ARRAY)
         query = (
-            select(key, func.count()).where(_in(column, parts), *over, *in_namespace(namespace)).group_by(key)
+            select(key, func.count())
+            .where(_in(column, parts), *over, *scope.conditions(workloads))
+            .group_by(key)
         )
         yield from ((name, count) for name, count in connection.execute(query))
 
 
-def _live(
-    connection: Connection, kind: Kind, end_s: float, namespace: str | None
-) -> Iterator[tuple[str, int]]:
+def _live(connection: Connection, kind: Kind, end_s: float, scope: ReportScope) -> Iterator[tuple[str, int]]:
     key = _key(kind)
-    there = workloads.c.state == LIVE, workloads.c.submitted_s < end_s, *in_namespace(namespace)
+    there = workloads.c.state == LIVE, workloads.c.submitted_s < end_s, *scope.conditions(workloads)
     query = select(key, func.count()).where(*there).group_by(key)
     yield from ((name, count) for name, count in connection.execute(query))
 
@@ -151,10 +147,10 @@ def _add_waits(
     kind: Kind,
     by_key: defaultdict[str, WorkloadSum],
     where: ColumnElement[bool],
-    namespace: str | None = None,
+    scope: ReportScope = EVERYTHING,
 ) -> None:
     query = select(_key(kind), workloads.c.first_started_s - workloads.c.submitted_s).where(
-        where, *in_namespace(namespace)
+        where, *scope.conditions(workloads)
     )
     for name, wait_s in connection.execute(query):
         by_key[name].waits[bucket_of(wait_s)] += 1
@@ -166,12 +162,12 @@ def _add_events(
     by_key: defaultdict[str, WorkloadSum],
     by_rule: defaultdict[str, WorkloadSum],
     parts: Sequence[Part],
-    namespace: str | None,
+    scope: ReportScope,
 ) -> None:
     query = (
         select(_key(kind), events.c.kind, events.c.numbers)
         .select_from(events.join(workloads, workloads.c.uid == events.c.uid))
-        .where(COUNTED_EVENTS, _in(events.c.at_s, parts), *in_namespace(namespace))
+        .where(COUNTED_EVENTS, _in(events.c.at_s, parts), *scope.conditions(workloads))
     )
     for name, event, text in connection.execute(query):
         numbers = mapping_of(text)

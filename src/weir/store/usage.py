@@ -10,6 +10,7 @@ from weir.api.history import HistoryPoint
 from weir.store.database import ReadableDatabase
 from weir.store.period_sums import Kind, workload_counts
 from weir.store.records import Retention
+from weir.store.report_scope import EVERYTHING, ReportScope
 from weir.store.tables import (
     DAY,
     HOUR,
@@ -97,9 +98,9 @@ class UsageReports:
         self._retention = retention
 
     def report(
-        self, since_s: float, until_s: float, by: By, *, now_s: float, namespace: str | None = None
+        self, since_s: float, until_s: float, by: By, *, now_s: float, scope: ReportScope = EVERYTHING
     ) -> UsageReport:
-        """Return sums by key, of one namespace or of all.
+        """Return sums by key, of some workloads or of all.
 
         If minutes or hours aren't kept any more, the span is widened to the next sums; the report states it.
         """
@@ -110,12 +111,14 @@ class UsageReports:
 
         def read(connection: Connection) -> dict[str, dict[str, Any]]:
             rows: dict[str, dict[str, Any]] = {}
-            for key, values in _sums(connection, found, by, namespace):
+            for key, values in _sums(connection, found, by, scope):
                 rows[key] = {**rows.get(key, {}), **values}
             counts = (
-                _on_nodes(connection, pieces(since_s, until_s, now_s, self._retention, SPANS), first, end)
+                _on_nodes(
+                    connection, pieces(since_s, until_s, now_s, self._retention, SPANS), first, end, scope
+                )
                 if by == "node"
-                else _counts(connection, first, end, by, namespace)
+                else _counts(connection, first, end, by, scope)
             )
             for key, values in counts:
                 rows[key] = {**rows.get(key, {}), **values}
@@ -133,21 +136,22 @@ class UsageReports:
         *,
         now_s: float,
         points: int = 240,
-        namespace: str | None = None,
+        scope: ReportScope = EVERYTHING,
     ) -> list[HistoryPoint]:
-        """Return at most this many points, of one namespace or of all; the last is of the time stored yet."""
+        """Return at most this many points, of some workloads or all; the last is of the time stored yet."""
         points = max(1, min(points, POINTS_MOST))
         long_s = until_s - since_s
         finest = _finest(since_s, now_s, self._retention)
         span_s = next((span for span in SPANS if span >= finest and long_s <= points * span), DAY)
         step_s = span_s * max(1, -(-int(long_s) // (span_s * points)))
-        table = pool_uses if namespace is None else uses
-        where = () if namespace is None else (uses.c.namespace == namespace,)
+        table = pool_uses if scope == EVERYTHING else uses
         first, end = int(since_s // step_s) * step_s, until_s
         at_s = table.c.at_s - table.c.at_s % step_s
         query = (
             select(at_s.label("at_s"), *(func.sum(table.c[name]).label(name) for name in _DRAWN))
-            .where(table.c.span_s == span_s, table.c.at_s >= first, table.c.at_s < end, *where)
+            .where(
+                table.c.span_s == span_s, table.c.at_s >= first, table.c.at_s < end, *scope.conditions(uses)
+            )
             .group_by(at_s)
             .order_by(at_s)
         )
@@ -170,29 +174,27 @@ class UsageReports:
 
 
 def _sums(
-    connection: Connection, found: Sequence[Piece], by: By, namespace: str | None
+    connection: Connection, found: Sequence[Piece], by: By, scope: ReportScope
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     key = uses.c[by]
     sums = (func.sum(uses.c[name]).label(name) for name in _REPORTED)
-    query = select(key, *sums).where(in_pieces(uses, found))
+    query = select(key, *sums).where(in_pieces(uses, found), *scope.conditions(uses))
     if by == "node":
         query = query.where(key != "")
-    if namespace is not None:
-        query = query.where(uses.c.namespace == namespace)
     for row in connection.execute(query.group_by(key)).mappings():
         yield row[by], {name: row[name] for name in _REPORTED}
 
 
 def _counts(
-    connection: Connection, first: int, end: int, by: Kind, namespace: str | None
+    connection: Connection, first: int, end: int, by: Kind, scope: ReportScope
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the workloads that were live in the period, and those that ended in it."""
-    for name, count, ended in workload_counts(connection, by, first, end, namespace):
+    for name, count, ended in workload_counts(connection, by, first, end, scope):
         yield name, {"workloads": count, "ended": ended}
 
 
 def _on_nodes(
-    connection: Connection, found: Sequence[Piece], first: int, end: int
+    connection: Connection, found: Sequence[Piece], first: int, end: int, scope: ReportScope
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the workloads that held devices on a node, and those of them that ended in the period.
 
@@ -200,7 +202,9 @@ def _on_nodes(
     last sample is of after their end. Sums of each span are read by themselves: an OR reads them twice.
     """
     node, uid, ended_s = workload_uses.c.node, workload_uses.c.uid, workloads.c.ended_s
-    ran = union_all(*(select(node, uid).where(in_pieces(workload_uses, [piece])) for piece in found))
+    chosen = select(workloads.c.uid).where(*scope.conditions(workloads))
+    mine = () if scope == EVERYTHING else (uid.in_(chosen),)
+    ran = union_all(*(select(node, uid).where(in_pieces(workload_uses, [piece]), *mine) for piece in found))
     there = ran.subquery()
     held = select(there.c.node, func.count(there.c.uid.distinct())).group_by(there.c.node)
     others = union_all(
@@ -213,7 +217,9 @@ def _on_nodes(
         and_(span_s == length_s, workload_uses.c.at_s >= from_s, workload_uses.c.at_s < to_s)
         for length_s, from_s, to_s in found
     )
-    not_ended = select(node, func.count(uid.distinct())).where(uid.in_(others), or_(*within)).group_by(node)
+    not_ended = (
+        select(node, func.count(uid.distinct())).where(uid.in_(others), or_(*within), *mine).group_by(node)
+    )
     other = {row[0]: int(row[1]) for row in connection.execute(not_ended)}
     for name, count in connection.execute(held):
         yield name, {"workloads": count, "ended": count - other.get(name, 0)}

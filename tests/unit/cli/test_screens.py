@@ -183,6 +183,22 @@ def test_the_report_for_programs(fake: Fake, capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out)["rows"] == [{**row, **of_states} for row in USAGE["rows"]]
 
 
+@pytest.mark.parametrize("kind", ["usage", "history"])
+def test_reports_are_of_the_named_projects(kind: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    rows = [{**each, "waits": {}, "to_quota": {}, "evicted": 0, "lost_gpu_s": 0} for each in USAGE["rows"]]
+    total = {**rows[0], "key": "total"}
+    fake.on("GET", "/history", {**USAGE, "rows": rows, "total": total, "rules": [], "points": []})
+    for by in ("project", "user"):
+        words = ["report", kind, "-p", "vision,nobody", "--by", by, "--output", "csv"]
+        assert main(words) == 0
+        asked = next(each for each in reversed(fake.asked) if each.path == f"/{kind}")
+        assert asked.query["project"] == "vision,nobody"
+        assert "there is no project nobody; `weir project list`" in capsys.readouterr().err
+    fake.on("GET", f"/{kind}", {**USAGE, "rows": [], "total": total, "rules": [], "points": []})
+    assert main(["report", kind, "-p", "nobody"]) == 2
+
+
 def test_nothing_is_said_on_the_error_output_and_that_is_fine(
     fake: Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:

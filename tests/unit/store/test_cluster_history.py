@@ -18,6 +18,7 @@ from weir.store import (
     ClusterHistoryEntry,
     ClusterHistoryReader,
     ClusterWorkloadFilter,
+    ReportScope,
     Retention,
     Store,
     StoreFailed,
@@ -27,8 +28,7 @@ from weir.store import (
 from weir.store.cluster_history import VANISHED
 from weir.store.dialects import address_of, encrypted
 
-NOW_S = 1_769_860_800.0
-DAY = 86400.0
+NOW_S, DAY = 1_769_860_800.0, 86400.0
 REASON = {"why": "insufficient_capacity", "sentence": "0 of 1 nodes fit", "numbers": {"free": 1}}
 
 
@@ -114,10 +114,10 @@ def test_what_is_written_twice_is_there_once(
         ("0 of 1 nodes fit", "insufficient_capacity")
     ]
     for namespace in ("", "ns"):
-        report = reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, namespace)
+        report = reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, ReportScope(namespace or None))
         assert (report.total.ended, report.total.evicted, report.total.waits.count) == (1, 1, 1)
         assert (report.total.waits.p50_s, report.rules[0].rule) == (10.0, "reclaim_quota")
-    assert reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "other").total.ended == 0
+    assert reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, ReportScope("other")).total.ended == 0
 
 
 def test_an_eviction_counts_once_its_pods_are_gone_with_the_run_that_it_lost(
@@ -135,7 +135,7 @@ def test_an_eviction_counts_once_its_pods_are_gone_with_the_run_that_it_lost(
         history.write([each], [])
     unknown = {**evicted, "rule": "preempt"}
     history.write([workload(2, status="pending", reason=REASON, evicted=unknown)], [])
-    report = reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "")
+    report = reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY)
     assert {each.rule: (each.count, each.lost_gpu_s) for each in report.rules} == {
         "reclaim_quota": (1, 40.0),
         "preempt": (1, 0.0),
@@ -163,12 +163,12 @@ def test_namespaces_see_their_own_part(history: ClusterHistory, reader: ClusterH
     assert [e.sentence for e in reader.events(ClusterEventFilter(namespace="other"), 0, 9).items] == [
         "theirs"
     ]
-    (row,) = reader.usage(NOW_S, NOW_S + 3600, "project", NOW_S + 4000, "ns").rows
+    (row,) = reader.usage(NOW_S, NOW_S + 3600, "project", NOW_S + 4000, ReportScope("ns")).rows
     assert (row.key, round(row.allocated_gpu_s, 6), row.ended) == ("vision", 3600.0, 2)
-    whole = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, "")
+    whole = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000)
     assert [each.key for each in whole.rows] == ["lab"]
     assert round(whole.total.allocated_gpu_s, 6) == gpu_s_of(whole) == 10800.0
-    mine = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, "ns")
+    mine = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, ReportScope("ns"))
     assert gpu_s_of(mine) == 3600.0
     assert reader.stored() == (NOW_S, NOW_S + 3600)
 
@@ -185,7 +185,7 @@ def people(history: ClusterHistory) -> None:
 
 def by_user(reader: ClusterHistoryReader, namespace: str = "") -> dict[str, tuple[float, int]]:
     """Return the GPU time and the number of ended workloads of a week by user."""
-    report = reader.history(NOW_S - DAY, NOW_S + 6 * DAY, "user", NOW_S + DAY, namespace)
+    report = reader.history(NOW_S - DAY, NOW_S + 6 * DAY, "user", NOW_S + DAY, ReportScope(namespace or None))
     return {row.key: (round(row.allocated_gpu_s, 6), row.ended) for row in report.rows}
 
 
@@ -262,7 +262,7 @@ def test_live_workload_that_vanished_is_ended_once(
     assert found.row.reason.sentence == VANISHED
     history.write([workload(7, "b")], [])  # another one of the name, whose end before was never seen
     assert names(reader, named="b") == ["ns/b"]
-    assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "").rows[0].ended == 3
+    assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY).rows[0].ended == 3
 
 
 def test_what_a_slow_leader_saw_before_the_end_changes_nothing(
@@ -292,7 +292,7 @@ def test_a_workload_that_runs_again_after_its_end_is_counted_once(
     assert found.row.ended_s == NOW_S + 200
     history.write([workload(1, status="running")], [])
     assert history.close_vanished(set(), NOW_S + 900) == 1
-    assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY, "").rows[0].ended == 1
+    assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY).rows[0].ended == 1
 
 
 def test_old_records_are_deleted(history: ClusterHistory, reader: ClusterHistoryReader) -> None:

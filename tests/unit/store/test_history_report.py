@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from weir.store import Prices, Store
+from weir.store import Prices, ReportScope, Store
 from weir.store.history_report import percentiles
+from weir.store.usage import By
 from weir.store.workload_sums import EVICTION_RULES
 
 from .fixtures import NOW_S, opened
@@ -27,6 +28,27 @@ def test_percentiles_are_of_values_that_occurred() -> None:
     assert (percentiles([4.0]).p50_s, percentiles([4.0]).p90_s) == (4.0, 4.0)
     found = percentiles([float(value) for value in range(10, 0, -1)])
     assert (found.count, found.p50_s, found.p90_s) == (10, 5.0, 9.0)
+
+
+@pytest.mark.parametrize("by", ["project", "user", "type", "node"])
+def test_reports_of_some_projects_are_of_their_work_alone(store: Store, by: By) -> None:
+    period, now_s = (NOW_S - WEEK_S, NOW_S + 60), NOW_S + 60
+    all_of_them = {row.key: row for row in store.reports.report(*period, "project", now_s=now_s).rows}
+    assert sorted(all_of_them) == ["speech", "vision"]
+    mine = [all_of_them["speech"]]
+    report = store.reports.report(*period, by, now_s=now_s, scope=ReportScope(projects=["speech", "none"]))
+    assert sum(row.allocated_gpu_s for row in report.rows) == pytest.approx(
+        sum(row.allocated_gpu_s for row in mine)
+    )
+    assert report.total.waits.count == sum(row.waits.count for row in mine)
+    assert report.total.evicted == sum(row.evicted for row in mine)
+    points = sum(point.allocated_gpu_s for point in report.points)
+    assert points == pytest.approx(sum(row.allocated_gpu_s for row in mine))
+    if by == "project":
+        assert report.rows == mine
+    if by != "node":
+        assert report.total.ended == sum(row.ended for row in mine)
+        assert report.total.workloads == sum(row.workloads for row in mine)
 
 
 @pytest.mark.parametrize("by", ["project", "user", "type"])

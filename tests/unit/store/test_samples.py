@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from weir.state.events import WorkloadOutcome
-from weir.store import DeviceUsageSample, Retention, Store, UsageSample, UsageSamples, WorkloadUsageSample
+from weir.store import (
+    DeviceUsageSample,
+    ReportScope,
+    Retention,
+    Store,
+    UsageSample,
+    UsageSamples,
+    WorkloadUsageSample,
+)
 from weir.store.samples import _pieces, _spread
 from weir.store.tables import DAY, HOUR, LONG_SPANS, MINUTE, pool_uses, uses
 from weir.store.usage import pieces
@@ -263,10 +271,10 @@ def test_charts_have_as_many_points_as_fit(store: Store) -> None:
     whole = store.usage.chart(FIRST_S, now_s, points=12, now_s=now_s)
     assert 0 < len(whole) <= 12
     assert sum(point.allocated_gpu_s for point in whole) == pytest.approx(180 * 90)
-    fine = store.usage.chart(FIRST_S, now_s, namespace="ns", now_s=now_s)
+    fine = store.usage.chart(FIRST_S, now_s, scope=ReportScope("ns"), now_s=now_s)
     assert len(fine) == 180
     assert (fine[0].at_s, fine[0].span_s, fine[0].allocated_gpu_s) == (FIRST_S, 60, pytest.approx(60))
-    assert store.usage.chart(FIRST_S, now_s, namespace="other", now_s=now_s) == []
+    assert store.usage.chart(FIRST_S, now_s, scope=ReportScope("other"), now_s=now_s) == []
     later_s = now_s + 600  # nothing is stored since
     *others, last = store.usage.chart(FIRST_S - 21 * HOUR, later_s, points=12, now_s=later_s)
     assert {point.span_s for point in others} <= {2 * HOUR}

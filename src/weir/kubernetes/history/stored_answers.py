@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from heapq import merge
 from threading import Lock, Thread
@@ -28,6 +29,7 @@ from weir.store import (
     ClusterEventFilter,
     ClusterHistoryReader,
     ClusterWorkloadFilter,
+    ReportScope,
     StoredHistoryEntry,
     StoreFailed,
 )
@@ -228,12 +230,13 @@ def _report(
     queues: Mapping[str, QueueRow],
     now_s: float,
 ) -> UsageReport | HistoryReport:
-    period = asked.since_s, asked.until_s, asked.by, now_s, asked.namespace
+    scope = ReportScope(asked.namespace or None, asked.projects)
+    period = asked.since_s, asked.until_s, asked.by, now_s, scope
     began_s, stored_s = reader.stored()
     note = " ".join([*_began(began_s, asked), *reader.gaps(asked.since_s, asked.until_s)]) or None
     tail = None
     if stored_s is None or stored_s < asked.until_s:
-        tail = ReportRequest(max(asked.since_s, stored_s or 0.0), asked.until_s, asked.by, asked.namespace)
+        tail = replace(asked, since_s=max(asked.since_s, stored_s or 0.0))
     report: UsageReport | HistoryReport
     if kind == "usage":
         report = named(reader.usage(*period))

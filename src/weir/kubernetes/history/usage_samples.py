@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from weir.api.answers import QueueRow
 from weir.kubernetes.query.past_workloads import USE_S, UsageHistoryEntry
@@ -41,7 +42,9 @@ def usage_samples(
     for (project, _, namespace, _, _), gpu_s in held.items():
         by_namespace[project, namespace] += gpu_s
     over = {
-        key: over_quota_s(projects[key[0]], quota_of(queues, key[0]), since_s, until_s, key[1])
+        key: over_quota_s(
+            projects[key[0]], quota_of(queues, key[0]), since_s, until_s, partial(_is_in, key[1])
+        )
         for key, gpu_s in by_namespace.items()
         if gpu_s
     }
@@ -98,3 +101,7 @@ def _held(entries: Sequence[UsageHistoryEntry], since_s: float, until_s: float) 
         for each in entries
         for start_s, end_s, span in each.between(since_s, until_s)
     )
+
+
+def _is_in(namespace: str, past: UsageHistoryEntry) -> bool:
+    return past.namespace == namespace

@@ -6,7 +6,7 @@ times, so that a replica that has just begun knows the past of every workload wh
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from weir.api.answers import QueueRow
@@ -124,15 +124,18 @@ def quota_of(queues: Mapping[str, QueueRow], project: str) -> float:
 
 
 def over_quota_s(
-    past: Sequence[UsageHistoryEntry], quota: float, since_s: float, until_s: float, namespace: str
+    past: Sequence[UsageHistoryEntry],
+    quota: float,
+    since_s: float,
+    until_s: float,
+    is_mine: Callable[[UsageHistoryEntry], bool],
 ) -> float:
-    """Return the GPU seconds above a project's quota; of a namespace, its part by its usage."""
-    steps: list[tuple[float, float, float]] = []  # time, change of all, change of the namespace
+    """Return the GPU seconds above a project's quota; of some workloads, their part by their usage."""
+    steps: list[tuple[float, float, float]] = []  # time, change of all, change of those
     for each in past:
-        is_mine = namespace in ("", each.namespace)
         for start_s, end_s, span in each.between(since_s, until_s):
             if span.gpus:
-                mine = span.gpus if is_mine else 0.0
+                mine = span.gpus if is_mine(each) else 0.0
                 steps += [(start_s, span.gpus, mine), (end_s, -span.gpus, -mine)]
     steps.sort(key=lambda step: step[0])
     over = held = mine_held = 0.0

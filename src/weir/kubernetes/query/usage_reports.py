@@ -10,6 +10,7 @@ from statistics import quantiles
 from typing import Any, Literal, get_args
 
 from weir.api.answers import QueueRow, UsageReport, UsageRow
+from weir.api.comma_lists import comma_words
 from weir.api.history import By, EvictionRuleRow, HistoryPoint, HistoryReport, HistoryRow, WaitTimes
 from weir.kubernetes.query.node_usage import on_nodes
 from weir.kubernetes.query.past_workloads import UsageHistoryEntry
@@ -32,12 +33,20 @@ RECENT_KEYS: frozenset[ClusterBy] = frozenset(("node",))
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """A report: a period, the kind of its rows, and the namespace of its workloads; empty for all."""
+    """A report: a period, the kind of its rows, and the choice of its workloads.
+
+    No namespace and no projects choose all.
+    """
 
     since_s: float
     until_s: float
     by: ClusterBy
     namespace: str = ""
+    projects: Sequence[str] = ()
+
+    def takes(self, past: UsageHistoryEntry) -> bool:
+        """Return True if the report counts a workload."""
+        return self.namespace in ("", past.namespace) and (not self.projects or past.project in self.projects)
 
     @property
     def is_recent_alone(self) -> bool:
@@ -69,7 +78,8 @@ def report_request(
     since_s, until_s = number("since", now_s - KEPT_S), number("until", now_s)
     oldest_s = now_s - (KEPT_S if by in RECENT_KEYS else kept_s)
     since_s, until_s = min(now_s, max(oldest_s, since_s)), min(now_s, max(oldest_s, until_s))
-    return ReportRequest(min(since_s, until_s), until_s, by, namespace)
+    projects = comma_words(params.get("project"))
+    return ReportRequest(min(since_s, until_s), until_s, by, namespace, projects)
 
 
 def recent_part(request: ReportRequest, now_s: float) -> ReportRequest:
@@ -107,7 +117,7 @@ def history_report(
     past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest, note: str
 ) -> HistoryReport:
     """Return use, waits and evictions by one kind of key."""
-    mine = [each for each in past if request.namespace in ("", each.namespace)]
+    mine = [each for each in past if request.takes(each)]
     since_s, until_s = request.since_s, request.until_s
     rules: defaultdict[str, list[float]] = defaultdict(list)
     for eviction in evictions_between(mine, since_s, until_s):
@@ -153,7 +163,7 @@ def _grouped(
 ) -> list[tuple[str, list[UsageHistoryEntry]]]:
     """Return the workloads by key: those keys that the namespace of the request has used."""
     if request.by == "node":
-        here = on_nodes(each for each in past if request.namespace in ("", each.namespace))
+        here = on_nodes(each for each in past if request.takes(each))
         within = request.since_s, request.until_s
         return [
             (key, here[key]) for key in sorted(here) if any(each.is_within(*within) for each in here[key])
@@ -163,7 +173,7 @@ def _grouped(
     for each in past:
         key = _key(each, queues, request.by)
         groups.setdefault(key, []).append(each)
-        if request.namespace in ("", each.namespace) and each.is_within(request.since_s, request.until_s):
+        if request.takes(each) and each.is_within(request.since_s, request.until_s):
             used.add(key)
     return [(key, groups[key]) for key in sorted(used)]
 
@@ -182,8 +192,8 @@ def _key(past: UsageHistoryEntry, queues: Mapping[str, QueueRow], by: ClusterBy)
 def _sums(
     past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
 ) -> dict[str, Any]:
-    since_s, until_s, namespace = request.since_s, request.until_s, request.namespace
-    mine = [each for each in past if namespace in ("", each.namespace)]
+    since_s, until_s = request.since_s, request.until_s
+    mine = [each for each in past if request.takes(each)]
     spans = [part for each in mine for part in each.between(since_s, until_s)]
     measured = [each.measured(since_s, until_s) for each in mine]
     seen_gpu_s, used_gpu_s = (sum(sums) for sums in zip(*measured, strict=True)) if measured else (0.0, 0.0)
@@ -195,7 +205,7 @@ def _sums(
         "used_gpu_s": used_gpu_s if seen_gpu_s else None,
         "idle_gpu_s": max(0.0, seen_gpu_s - used_gpu_s) if seen_gpu_s else None,
         "over_quota_gpu_s": sum(
-            over_quota_s(each, quota_of(queues, project), since_s, until_s, namespace)
+            over_quota_s(each, quota_of(queues, project), since_s, until_s, request.takes)
             for project, each in by_project.items()
         ),
         "waiting_s": sum(end_s - start_s for start_s, end_s, span in spans if span.waits),
@@ -211,11 +221,11 @@ def _history_row(
     waits = sorted(
         each.first_started_s - each.submitted_s
         for each in past
-        if request.namespace in ("", each.namespace)
+        if request.takes(each)
         and each.first_started_s is not None
         and request.since_s <= each.first_started_s < request.until_s
     )
-    mine = [each for each in past if request.namespace in ("", each.namespace)]
+    mine = [each for each in past if request.takes(each)]
     evictions = list(evictions_between(mine, request.since_s, request.until_s))
     lost_gpu_s = sum(each.lost_gpu_s or 0.0 for each in evictions)
     return HistoryRow(

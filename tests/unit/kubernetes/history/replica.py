@@ -112,5 +112,5 @@ def kinds(reader: ClusterHistoryReader) -> list[str]:
 def counted(reader: ClusterHistoryReader) -> tuple[int, int]:
     """Return the workloads of the last hour, and those of them that ended."""
     until_s = time.time() + 60
-    (row,) = reader.usage(until_s - 3600, until_s, "project", until_s, "").rows
+    (row,) = reader.usage(until_s - 3600, until_s, "project", until_s).rows
     return row.workloads, row.ended

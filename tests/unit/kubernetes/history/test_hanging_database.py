@@ -78,7 +78,7 @@ def test_a_server_that_hangs_is_trouble_until_it_answers_again(
     reader = ClusterHistoryReader(postgres.url, CLUSTER, retention_of(86400.0))
     assert kinds(reader) == ["meanwhile"]
     until_s = time.time() + 60
-    (row,) = reader.usage(until_s - 3600, until_s, "project", until_s, "").rows
+    (row,) = reader.usage(until_s - 3600, until_s, "project", until_s).rows
     assert (row.workloads, row.ended) == (1, 1)
     reader.close()
     answers.close()

@@ -85,6 +85,20 @@ def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
     assert (part.key, part.allocated_gpu_s) == ("build", 200)
 
 
+def test_report_of_a_project_counts_its_work_alone() -> None:
+    usage = RecentUsage(T0)
+    other = workload("b", "Running", gpus="1")
+    other.object.spec.project = "speech"
+    see(usage, 0, workload("a", "Running"), other)
+    past = all_of(usage, T0 + 100)
+    for by, key in (("project", "vision"), ("type", "build")):
+        request = report_request({"by": by, "project": "vision,none"}, lambda _, number: number, T0 + 100, "")
+        for make in (usage_report, history_report):
+            (row,) = make(past, QUEUES, request, "").rows
+            assert (row.key, row.allocated_gpu_s, row.over_quota_gpu_s) == (key, 4 * 100, 2 * 100)
+            assert row.workloads == 1
+
+
 def test_a_workload_whose_object_is_written_again_is_counted_once() -> None:
     usage = RecentUsage(T0)
     first, second = workload("a", "Running", uid="1"), workload("a", "Running", uid="2")

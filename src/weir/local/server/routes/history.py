@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from weir.api.answers import UsageReport
+from weir.api.comma_lists import comma_words
 from weir.api.history import By, HistoryReport
 from weir.local.server.access.authorization import Action, Person, require, visible
 from weir.local.server.http.problem_details import RequestRefused
@@ -15,7 +16,7 @@ from weir.local.server.routes.common import ThePool, Who, json_response, problem
 from weir.model.nodes import Node
 from weir.model.resources import seconds
 from weir.service.queue_rows import VIRTUAL_LABEL
-from weir.store import history_by_model, usage_by_model
+from weir.store import ReportScope, history_by_model, usage_by_model
 from weir.store.usage import By as StoredBy
 
 routes = APIRouter(prefix="/api/v1", tags=["history"])
@@ -25,6 +26,7 @@ _EPOCH_LEAST_S = 1e8
 Since = Annotated[str | None, Query(max_length=64, description="7d, or seconds since the epoch.")]
 Until = Annotated[str | None, Query(max_length=64, description="As since; by default now.")]
 SumsBy = Annotated[By, Query(description="Key of the sums.")]
+Projects = Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")]
 
 
 @routes.get("/usage", response_model=UsageReport, responses=problems(403, 422))
@@ -34,11 +36,13 @@ async def usage(
     since: Since = None,
     until: Until = None,
     by: SumsBy = "project",
+    project: Projects = None,
 ) -> Response:
     """Return allocated, used and idle GPU time, and time spent pending."""
     now_s, since_s, until_s = _period(pool, who, since, until, by)
     key: StoredBy = "node" if by == "gpu_model" else by
-    found = await asyncio.to_thread(pool.store.usage.report, since_s, until_s, key, now_s=now_s)
+    scope = ReportScope(projects=comma_words(project))
+    found = await asyncio.to_thread(pool.store.usage.report, since_s, until_s, key, now_s=now_s, scope=scope)
     if by == "gpu_model":
         found = usage_by_model(found, lambda node: model_of(pool.node, node))
     return json_response(pool.on_wall_clock(found))
@@ -46,13 +50,19 @@ async def usage(
 
 @routes.get("/history", response_model=HistoryReport, responses=problems(403, 422))
 async def history(
-    pool: ThePool, who: Who, since: Since = None, until: Until = None, by: SumsBy = "project"
+    pool: ThePool,
+    who: Who,
+    since: Since = None,
+    until: Until = None,
+    by: SumsBy = "project",
+    project: Projects = None,
 ) -> Response:
     """Return usage, waits, time to quota, evictions by rule, and cost."""
     now_s, since_s, until_s = _period(pool, who, since, until, by)
     key: StoredBy = "node" if by == "gpu_model" else by
+    scope, prices = ReportScope(projects=comma_words(project)), pool.prices.of(pool.node)
     found = await asyncio.to_thread(
-        pool.store.reports.report, since_s, until_s, key, now_s=now_s, prices=pool.prices.of(pool.node)
+        pool.store.reports.report, since_s, until_s, key, now_s=now_s, prices=prices, scope=scope
     )
     if by == "gpu_model":
         found = history_by_model(found, lambda node: model_of(pool.node, node))

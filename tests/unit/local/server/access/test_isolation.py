@@ -160,3 +160,8 @@ async def test_names_of_others_can_be_left_out_of_metrics_and_use(stands: Standi
     assert "job-of-theirs" in (await stands.admin.get("/metrics")).text
     assert (await mia.get("/api/v1/usage", params={"by": "user"})).status_code == 403
     assert (await mia.get("/api/v1/usage", params={"by": "project"})).status_code == 200
+    for report in ("usage", "history"):
+        for by in ("project", "department"):
+            asked = {"by": by, "project": "mine,none"}
+            (row,) = (await stands.admin.get(f"/api/v1/{report}", params=asked)).json()["rows"]
+            assert (row["key"], row["workloads"]) == ("mine" if by == "project" else "", 1)
