@@ -87,11 +87,12 @@ class ListFilter:
                 user=self.user,
                 query=self.search,
                 ended=self.ended,
+                since_s=self.since_s,
                 limit=min(_PAGE, limit - len(rows)) if limit else _PAGE,
                 after=after,
             )
             rows += [row for row in page.items if row.submitted_s >= (self.since_s or 0.0)]
-            # Rows come newest first, so later pages are older, too
+            # An older server ignores the time. Rows come newest first, so later pages are older, too
             if len(rows) < seen + len(page.items):
                 return rows, page.model_copy(update={"total": len(rows)})
             if page.next is None or not page.items or 0 < limit <= len(rows):

@@ -38,7 +38,10 @@ _ALL = {"limit": "1000"}
 
 
 class WorkloadFilterFields(TypedDict, total=False):
-    """Filter of a list of workloads. `query` is part of a name; `ended` includes ended workloads."""
+    """Filter of a list of workloads.
+
+    `query` is part of a name; `ended` includes ended workloads; `since_s` is the earliest submission.
+    """
 
     project: str | None
     status: Sequence[str]
@@ -46,6 +49,7 @@ class WorkloadFilterFields(TypedDict, total=False):
     user: str | None
     query: str | None
     ended: bool
+    since_s: float | None
 
 
 class EventFilterFields(TypedDict, total=False):
@@ -326,6 +330,7 @@ def _workloads(limit: int, after: str | None, filters: WorkloadFilterFields) -> 
         user=filters.get("user"),
         q=filters.get("query"),
         all="true" if filters.get("ended") else None,
+        since=filters.get("since_s"),
         limit=limit,
         after=after,
     )

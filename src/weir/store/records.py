@@ -59,7 +59,7 @@ class WorkloadFilter:
     """Filter of workloads; None selects all. `live` and `ended`: those that aren't over, and those that are.
 
     `statuses` are values of `weir.api.answers.Status`.
-    `q` is part of a name, a user or a project, in any case.
+    `q` is part of a name, a user or a project, in any case. `since_s` is the earliest time of submission.
     """
 
     projects: Sequence[str] | None = None
@@ -69,6 +69,7 @@ class WorkloadFilter:
     q: str = ""
     live: bool = True
     ended: bool = False
+    since_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

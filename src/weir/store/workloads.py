@@ -286,6 +286,8 @@ def _filters(connection: Connection, wanted: WorkloadFilter) -> tuple[ColumnElem
     ):
         if words is not None:
             where.append(column.in_(list(words)))
+    if wanted.since_s:
+        where.append(_columns.submitted_s >= wanted.since_s)
     if wanted.q:
         where.append(matching(connection, wanted.q))
     return tuple(where)

@@ -228,6 +228,15 @@ def test_list_is_ordered_and_summed_up(fake: Fake, capsys: pytest.CaptureFixture
     assert "--since" in capsys.readouterr().err
 
 
+def test_number_of_a_list_since_a_time_is_of_the_rows_since_then(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/workloads", page(row("new", submitted_s=time.time()), total=7, next="1"))
+    assert main(["list", "--since", "1h", "--limit", "1"]) == 0
+    assert float(fake.asked[-1].query["since"]) == pytest.approx(time.time() - 3600, abs=60)
+    assert capsys.readouterr().err == "1 of 7 shown: --limit 0 shows all.\n"
+
+
 def test_rerun_passes_a_name_whose_newest_workload_succeeded(fake: Fake) -> None:
     again: list[str] = []
 

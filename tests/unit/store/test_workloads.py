@@ -129,6 +129,12 @@ def test_list_is_filtered(store: Store) -> None:
     assert names(store) == ["Notebook_1", "train-a"]
     assert names(store, WorkloadFilter(ended=True)) == ["old", "Notebook_1", "train-a"]
     assert names(store, WorkloadFilter(live=False, ended=True)) == ["old"]
+    store.workloads.submit(submitted("new", at_s=NOW_S + 60)).result()
+    for ended in (False, True):
+        page = store.workloads.page(WorkloadFilter(since_s=NOW_S + 60, ended=ended))
+        assert ([row.name for row in page.items], page.total) == (["new"], 1)
+    store.journal.keep([end("new", NOW_S + 90)], {})
+    assert names(store, WorkloadFilter(since_s=NOW_S + 60, live=False, ended=True)) == ["new"]
     assert names(store, WorkloadFilter(projects=["speech"])) == ["Notebook_1"]
     assert names(store, WorkloadFilter(projects=[])) == []
     assert names(store, WorkloadFilter(types=["build"])) == ["Notebook_1"]

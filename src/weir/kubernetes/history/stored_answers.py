@@ -13,7 +13,6 @@ from structlog import get_logger
 
 from weir.api.answers import EventRow, QueueRow, UsageReport
 from weir.api.history import HistoryReport
-from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.recent_part import history_with_recent, named, usage_with_recent
 from weir.kubernetes.history.retention import retention_of
@@ -91,7 +90,7 @@ class StoredAnswers:
             text=query.text,
             named=query.named,
             present=[each.number for each in present],
-            since_s=query.since_s,
+            since_s=max(query.since_s, query.submitted_s),
         )
         first = 0 if query.named else max(0, start - len(found))
         stored = await self._ask(lambda reader: reader.workloads(wanted, first, start + limit - first))
@@ -272,6 +271,4 @@ def _newest_of_names(rows: Sequence[StoredHistoryEntry], present: set[str]) -> l
 
 
 def _submitted_s(workload: Listed) -> float:
-    if isinstance(workload, StoredRow):
-        return workload.row.submitted_s
-    return at_s(workload.object.status.submitted_at) or at_s(workload.created) or 0.0
+    return workload.row.submitted_s if isinstance(workload, StoredRow) else workload.submitted_s

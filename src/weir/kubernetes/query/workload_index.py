@@ -13,9 +13,10 @@ from typing import Any, Self
 from weir.api.comma_lists import comma_words, user_words
 from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
-from weir.kubernetes.api.object_numbers import number_of, workload_identity
+from weir.kubernetes.api.object_numbers import at_s, number_of, workload_identity
 from weir.kubernetes.api.paths import key_of
 from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.query.request_parameters import number
 from weir.kubernetes.query.rows import phase_status, workload_row
 
 GONE_MAX = 2_000
@@ -62,6 +63,11 @@ class WorkloadIndexEntry:
         return number_of(self.identity.partition("/")[2])
 
     @property
+    def submitted_s(self) -> float:
+        """Time of submission; 0 if it is unknown."""
+        return at_s(self.object.status.submitted_at) or at_s(self.created) or 0.0
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of its object, as far as answers have it."""
         return {
@@ -81,7 +87,7 @@ class WorkloadQuery:
     """Filter of a list. `named` is the name of a workload or of its owner.
 
     `text`: a part of the namespace and name, the project or the user, in any case.
-    `since_s`: the earliest time of submission of workloads whose objects are gone.
+    `submitted_s`: the earliest time of submission; `since_s`: that of workloads whose objects are gone.
     """
 
     namespace: str = ""
@@ -93,6 +99,7 @@ class WorkloadQuery:
     ended: bool = False
     users: Sequence[str] = ()
     since_s: float = 0.0
+    submitted_s: float = 0.0
 
     @property
     def asks_for_ended(self) -> bool:
@@ -112,6 +119,7 @@ class WorkloadQuery:
             (not self.projects or spec.project in self.projects)
             and (not self.users or spec.user in self.users)
             and (not self.types or (spec.type or "train") in self.types)
+            and (not self.submitted_s or workload.submitted_s >= self.submitted_s)
             and any(self.text.lower() in each.lower() for each in (workload.key, spec.project, spec.user))
         )
 
@@ -208,7 +216,11 @@ def matching(workloads: Sequence[WorkloadIndexEntry], query: WorkloadQuery) -> l
 
 
 def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:
-    """Return the filter of a request. Unknown parameters are those of a newer command line."""
+    """Return the filter of a request. Unknown parameters are those of a newer command line.
+
+    Raises:
+        QueryRefused: the time is no number.
+    """
     return WorkloadQuery(
         namespace,
         comma_words(params.get("project")),
@@ -218,4 +230,5 @@ def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:
         params.get("named", ""),
         params.get("all") == "true",
         user_words(params.get("user")),
+        submitted_s=number(params, "since", 0.0),
     )

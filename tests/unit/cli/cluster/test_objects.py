@@ -20,8 +20,15 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
 from weir.kubernetes.query.objects import EventView
+from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.rows import memory_isolation
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, WorkloadQuery, matching
+from weir.kubernetes.query.workload_index import (
+    WorkloadIndex,
+    WorkloadIndexEntry,
+    WorkloadQuery,
+    matching,
+    params_query,
+)
 from weir.kubernetes.translate.device_resources import DeviceResources
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
@@ -242,6 +249,11 @@ def test_workloads_are_found_by_their_name_their_owner_and_what_they_are() -> No
     for part in ("NS/Job-a", "VISION", "nn@lab"):
         assert found(ended=True, text=part) == ["ns/job-a"], part
     assert found(ended=True, text="speech") == []
+    for since, names in (("1769860800", ["ns/job-a"]), ("1769860801", [])):
+        query = params_query({"all": "true", "since": since}, "")
+        assert [each.key for each in matching(index.all(), query)] == names
+    with pytest.raises(QueryRefused, match="since"):
+        params_query({"since": "soon"}, "")
     assert found(ended=True, named="b") == found(ended=True, namespace="other") == []
     by_name, by_owner = index.get("ns", "job-a"), index.get("ns", "a")
     assert by_name is not None

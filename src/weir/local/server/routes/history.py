@@ -105,15 +105,15 @@ def _period(
     if by == "user" and pool.hides_others:
         require(who, Action.ADMINISTER)
     now_s, ahead_s = pool.clock(), pool.clock.ahead_s
-    since_s = now_s - _WEEK_S if since is None else _moment("since", since, now_s, ahead_s)
-    until_s = now_s if until is None else _moment("until", until, now_s, ahead_s)
+    since_s = now_s - _WEEK_S if since is None else moment("since", since, now_s, ahead_s)
+    until_s = now_s if until is None else moment("until", until, now_s, ahead_s)
     if since_s >= until_s:
         message = "since: isn't before until; write an earlier one"
         raise RequestRefused(422, message, [{"field": "since", "message": message}])
     return now_s, since_s, until_s
 
 
-def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
+def moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
     """Return a time of the timeline, from an epoch time of the wall clock or a span before now.
 
     Raises:

@@ -41,6 +41,7 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
+from weir.local.server.routes.history import Since, moment
 from weir.local.server.state.workload_lookup import live_name
 from weir.local.server.views.event_log import event_row
 from weir.local.server.views.gpu_isolation import GpuIsolation, gpu_isolation
@@ -69,26 +70,25 @@ async def list_workloads(
     user: Annotated[str | None, Query(max_length=4096, description="Comma-separated users.")] = None,
     q: Annotated[str, Query(max_length=256, description="Part of a name, a project or a user.")] = "",
     all: Annotated[bool, Query(description="Include ended workloads.")] = False,  # noqa: A002
+    since: Since = None,
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
     """Workloads, newest first."""
     at = position(after)
-    statuses, types = among("status", status, STATUSES), among("type", type, TYPES)
-    projects, users = comma_words(project), user_words(user)
-    if all or set(statuses) & {"succeeded", "failed", "stopped"}:
-        wanted = WorkloadFilter(
-            projects=projects or None,
-            statuses=statuses or None,
-            types=types or None,
-            users=users or None,
-            q=q,
-            ended=True,
-        )
-        return json_response(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, at)))
-    rows = filter_rows(
-        pool.view.listed(), projects=projects, statuses=statuses, types=types, users=users, q=q
+    statuses = among("status", status, STATUSES)
+    wanted = WorkloadFilter(
+        projects=comma_words(project) or None,
+        statuses=statuses or None,
+        types=among("type", type, TYPES) or None,
+        users=user_words(user) or None,
+        q=q,
+        ended=all or not {"succeeded", "failed", "stopped"}.isdisjoint(statuses),
+        since_s=0.0 if since is None else moment("since", since, pool.clock(), pool.clock.ahead_s),
     )
+    if wanted.ended:
+        return json_response(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, at)))
+    rows = filter_rows(pool.view.listed(), wanted)
     total = len(rows)
     if at is not None:
         rows = [row for row in rows if row.uid < at]

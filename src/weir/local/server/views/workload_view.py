@@ -13,6 +13,7 @@ from weir.model.resources import end_clause
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.pending_reasons import explanation
 from weir.state.events import Placement, PodKey, WorkloadOutcome
+from weir.store import WorkloadFilter
 
 
 @dataclass(slots=True)
@@ -231,28 +232,20 @@ def _reason(line: WorkloadView, status: Status) -> Explanation | None:
     return None
 
 
-def filter_rows(
-    rows: Sequence[WorkloadRow],
-    *,
-    projects: Sequence[str] = (),
-    statuses: Sequence[str] = (),
-    types: Sequence[str] = (),
-    users: Sequence[str] = (),
-    q: str = "",
-) -> list[WorkloadRow]:
-    """Return the rows that match the filters."""
+def filter_rows(rows: Sequence[WorkloadRow], wanted: WorkloadFilter) -> list[WorkloadRow]:
+    """Return the rows that match the filter."""
     among: Mapping[str, frozenset[str]] = {
-        "project": frozenset(projects),
-        "status": frozenset(statuses),
-        "type": frozenset(types),
-        "user": frozenset(users),
+        "project": frozenset(wanted.projects or ()),
+        "status": frozenset(wanted.statuses or ()),
+        "type": frozenset(wanted.types or ()),
+        "user": frozenset(wanted.users or ()),
     }
-    found = list(rows)
+    found = [row for row in rows if row.submitted_s >= wanted.since_s]
     for name, values in among.items():
         if values:
             found = [row for row in found if getattr(row, name) in values]
-    if q:
-        low = q.lower()
+    if wanted.q:
+        low = wanted.q.lower()
         found = [
             row
             for row in found
