@@ -36,7 +36,7 @@ class ListOptions:
     type_: Annotated[str | None, Parameter(name="--type")] = None
     """Only workloads of this type: train, build or inference."""
     user: Annotated[str | None, Parameter(name=("--user", "-u"))] = None
-    """Only workloads of this person."""
+    """Only workloads of this person, or of several between commas."""
     me: Annotated[bool, Parameter(negative=())] = False
     """Only your own workloads."""
     search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None
