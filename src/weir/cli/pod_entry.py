@@ -98,8 +98,18 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
         short = "/".join(row.name.rsplit("/", 2)[-2:])
         if row.status == "running" and pod in (None, short, row.name) and row.start is not None:
             return row, at
-    which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
-    raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows its running pods")
+    raise EntryRefused(not_running(detail, pod))
+
+
+def not_running(detail: "WorkloadDetail", pod: str | None) -> str:
+    """Return a sentence about a workload, or a pod of it, that can't be entered now."""
+    name = detail.name
+    if detail.ended_s is not None:
+        return f"{name} is over: it has {detail.status if detail.status != 'stopped' else 'been stopped'}"
+    if detail.status == "pending":
+        return f"{name} is pending; `weir why {name}` explains it"
+    which = name if pod is None else f"{name}'s pod {pod}"
+    return f"{which} doesn't run; `weir describe {name}` shows its running pods"
 
 
 def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":

@@ -239,7 +239,8 @@ def in_options(text: str) -> str:
         }.get(key, key.replace("_", "-"))
 
     text = re.sub(r"\bvalues\.(\w+)(?=:)", r"--set \1", text)
-    text = re.sub(r"\bpods\[0\]\.(\w+)(?:\[\d+\]: \1(?=:))?", option, text)
+    text = re.sub(r"(?:(?<=^)|(?<=; ))pods(?:\[0\])?: ", "", text)  # about all options together
+    text = re.sub(r"\bpods\[0\]\.(\w+)(?:\[\d+\](?:: \1)?(?=:))?", option, text)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
     keys += "|image|pull|container_runtime|array|begin|after|after_ok|after_not_ok|after_any"
     keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.cli.samples import fill
@@ -104,6 +105,40 @@ def test_what_the_pool_refuses_is_said_in_options(fake: Fake, capsys: pytest.Cap
     fake.on("POST", "/workloads", problem(422, "The submission: ...", error))
     assert main(["submit", "-p", "vision", "--gpus", "16", "--", "a"]) == 2
     assert _one_sentence(capsys) == "weir: --gpus: no node has 16; write at most 8."
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("pods[0]: a pod asks for 8 GPUs; the largest node offers 4", "a pod asks for 8 GPUs; the largest"),
+        ("pods: the workload needs 5 GPUs at once", "the workload needs 5 GPUs at once"),
+        ("pods[0].gpu_models[0]: no node has a X", "--gpu-model: no node has a X"),
+    ],
+)
+def test_refusal_names_no_field_that_the_command_line_lacks(
+    message: str, said: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    field = message.partition(":")[0]
+    fake.on("POST", "/workloads", problem(422, "The submission: ...", {"field": field, "message": message}))
+    assert main(["submit", "-p", "vision", "--gpus", "8", "--", "a"]) == 2
+    assert _one_sentence(capsys).startswith(f"weir: {said}")
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ({"status": "pending"}, "big is pending; `weir why big` explains it"),
+        ({"status": "succeeded", "ended_s": 2.0}, "big is over: it has succeeded"),
+        ({"status": "stopped", "ended_s": 2.0}, "big is over: it has been stopped"),
+        ({"status": "running"}, "big doesn't run; `weir describe big` shows its running pods"),
+    ],
+)
+def test_exec_says_what_a_workload_without_a_running_pod_does(
+    state: dict[str, Any], sentence: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/workloads/big", row("big", command=["a"], pod_rows=[], **state))
+    assert main(["exec", "big", "--", "env"]) == 1
+    assert _one_sentence(capsys) == f"weir: {sentence}."
 
 
 @pytest.mark.parametrize("field", ["workloads[0].after", "workloads[0].after[1]"])

@@ -14,7 +14,7 @@ from weir.cli.cluster.sessions.session_container import (
     running_container,
     short_name,
 )
-from weir.cli.pod_entry import EntryRefused
+from weir.cli.pod_entry import EntryRefused, not_running
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.start import SessionOptions, live, ssh_program
 from weir.cli.terminal import screen
@@ -62,8 +62,7 @@ def execute(name: str, command: Sequence[str], pod: str | None) -> int:
         cluster.check_right(namespace_of(detail.name))
         address = running_container(cluster.transport, detail, pod)
         if address is None:
-            which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
-            raise EntryRefused(f"{which} doesn't run; `weir describe {detail.name}` shows its running pods")
+            raise EntryRefused(not_running(detail, pod))
         return _run(cluster, detail, address, command, terminal=has_terminal())
 
 
