@@ -178,6 +178,7 @@ describe('numbers and addresses', () => {
   test('a reason is shown as a sentence, and a name keeps its letters', () => {
     expect(sentence('insufficient capacity: vm has 0 GPUs free')).toBe('Insufficient capacity: vm has 0 GPUs free.')
     expect(sentence('big was stopped by mia.', 'big')).toBe('big was stopped by mia.')
+    expect(sentence('vm has 0 GPUs free, and a pod asks for 1')).toBe('vm has 0 GPUs free, and a pod asks for 1.')
     expect(sentence('')).toBe('')
   })
   test('a colour depends on the name alone', () => {

@@ -1,10 +1,13 @@
 """Numbers as text: durations, sizes, percentages and times."""
 
+import re
 import time
 
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, span, written
 
 NOTHING = "-"
+_NODE_FIRST = re.compile(r"[a-z]+ has (?:no GPU with as much free|.+ free, and a pod asks for) ")
+"""Start of a reason that begins with the name of a node, which keeps its case."""
 
 
 def lasting(seconds: float | None) -> str:
@@ -82,7 +85,7 @@ def sentence(text: str, name: str = "") -> str:
     """Return a text as a sentence; a name at its beginning keeps its case."""
     text = " ".join(text.split())
     first = text.partition(" ")[0]
-    if first.isalpha() and first.islower() and first != name:
+    if first.isalpha() and first.islower() and first != name and not _NODE_FIRST.match(text):
         text = text[0].upper() + text[1:]
     return text if not text or text.endswith((".", "?", "!")) else f"{text}."
 

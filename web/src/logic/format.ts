@@ -55,11 +55,14 @@ export function number(value: number): string {
 
 export const counted = (value: number, noun: string): string => `${number(value)} ${noun}${value === 1 ? '' : 's'}`
 
-/** A reason as a sentence: with a capital letter, unless it begins with the name of its workload, and a full stop. */
+/** Start of a reason that begins with the name of a node, which keeps its case. */
+const NODE_FIRST = /^[a-z]+ has (no GPU with as much free|.+ free, and a pod asks for) /
+
+/** A reason as a sentence: with a capital letter, unless it begins with a name, and a full stop. */
 export function sentence(text: string, name = ''): string {
   const first = text.split(' ', 1)[0]!
   if (text.endsWith('…')) text = text.replace(/[\s,;:]*\S*…$/, ' …') // a word that is cut says nothing
-  const begun = first !== name && /^[a-z]+$/.test(first) ? text[0]!.toUpperCase() + text.slice(1) : text
+  const begun = first !== name && /^[a-z]+$/.test(first) && !NODE_FIRST.test(text) ? text[0]!.toUpperCase() + text.slice(1) : text
   return !begun || /[.?!…]$/.test(begun) ? begun : `${begun}.`
 }
 
