@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .in_process_server import Standing
+from tests.unit.local.server.in_process_server import Standing
 
 
 async def test_list_since_a_time_counts_the_workloads_since_then(stands: Standing) -> None:
