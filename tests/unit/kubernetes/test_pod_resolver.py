@@ -1,7 +1,9 @@
 """Resolution of single pods, and of pods again when something changes."""
 
+import msgspec
 from tests.unit.kubernetes.written import claim, storage_class, volume
 
+from weir.kubernetes.api.decoding import read_object
 from weir.kubernetes.api.objects import ClaimVolume, KubePod, Metadata, Volume
 from weir.kubernetes.api.volume_objects import CsiCount, CsiDriver, CsiNode, CsiNodeSpec
 from weir.kubernetes.state.owners import not_served
@@ -48,6 +50,12 @@ def test_a_claim_for_one_pod_at_a_time_keeps_pods_of_all_schedulers_apart() -> N
     resolver.forget_marks("team/theirs")
     resolver.see_claim("team", "data", None)
     assert resolver.remarked == set()
+
+
+def test_a_node_without_volume_drivers_limits_no_volumes() -> None:
+    """A kubelet writes null for an empty list here."""
+    node = read_object(msgspec.Raw(b'{"metadata": {"name": "n1"}, "spec": {"drivers": null}}'), CsiNode)
+    assert gathered(pod("ours")).see_drivers("n1", node) == {}
 
 
 def test_volumes_count_on_a_node_whose_driver_limits_them() -> None:

@@ -105,9 +105,9 @@ class CsiDriver(ApiStruct):
 
 
 class CsiNodeSpec(ApiStruct):
-    """The drivers of a node."""
+    """The drivers of a node; None on a node that has none."""
 
-    drivers: list[CsiDriver] = field(default_factory=list)
+    drivers: list[CsiDriver] | None = None
 
 
 class CsiNode(ApiStruct):

@@ -255,10 +255,10 @@ class PodResolver:
 
     def see_drivers(self, name: str, node: CsiNode | None) -> dict[str, int]:
         """Process the volume drivers of a node; return its limits of volumes, as resources."""
-        drivers = [] if node is None else node.spec.drivers
+        drivers = None if node is None else node.spec.drivers
         limits = {
             each.name: each.allocatable.count
-            for each in drivers
+            for each in drivers or ()
             if each.allocatable is not None and each.allocatable.count is not None
         }
         before = self._limited.keys()
