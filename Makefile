@@ -84,7 +84,7 @@ kubernetes: $(READY)
 	@$(PY) -m tools.controlplane --nodes $(NODES)
 
 replay: $(READY)
-	@$(PY) -m weir.cli.replay
+	@$(PY) -m weir.cli.simulation.replay
 
 # Of the engine as the wheel and the image have it, unless COMPILED=0.
 bench: $(BENCH_VENV)/.ready

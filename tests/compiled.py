@@ -16,7 +16,7 @@ import pytest
 from tests.simulation.simulate import endure
 
 import weir.engine
-from weir.cli.replay import _fates
+from weir.cli.simulation.replay import _fates
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan

@@ -20,14 +20,14 @@ from contextlib import suppress
 from typing import Any, NoReturn, TextIO
 
 IMPORTED = (
-    *("weir.cli", "weir.client", "weir.local.server.main", "httpx", "rich.table"),
+    *("weir.local.server.main", "httpx", "rich.table"),
     *("weir.kubernetes.process.main", "weir.kubernetes.process.webhook_server"),
     *("weir.kubernetes.translate.device_list", "cyclopts.help", "uvicorn.loops.auto"),
     *("uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on", "sqlalchemy.dialects.sqlite"),
     *("alembic.command", "alembic.config", "alembic.script"),
 )
 PACKAGES = ("weir.cli", "weir.client")
-"""Packages of which every module is imported: commands import them when they run."""
+"""Packages of which every module is imported, at any depth: commands import them when they run."""
 _PARTS = 65536
 
 
@@ -147,10 +147,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     for name in IMPORTED:
-        module = importlib.import_module(name)
-        for inner in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
-            if name in PACKAGES and not inner.ispkg:
-                importlib.import_module(inner.name)
+        importlib.import_module(name)
+    for name in PACKAGES:
+        for inner in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
+            importlib.import_module(inner.name)
     gc.collect()
     gc.freeze()
     gc.disable()

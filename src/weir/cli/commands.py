@@ -28,21 +28,34 @@ TOPICS = (
     Topic(
         "Workloads",
         (
-            Command("submit", "weir.cli.submit:submit", "Queue a command."),
+            Command("submit", "weir.cli.submissions.submit:submit", "Queue a command."),
             Command("sbatch", "weir.cli.slurm.sbatch:app", "Submit a job script of Slurm as it is."),
-            Command("sweep", "weir.cli.sweep:app", "Search hyper-parameters by many short trials."),
-            Command("list", "weir.cli.workloads:list_", "List workloads."),
+            Command("sweep", "weir.cli.sweeps.commands:app", "Search hyper-parameters by many short trials."),
+            Command("list", "weir.cli.workloads.listing:list_", "List workloads."),
             Command(
-                "describe", "weir.cli.workloads:describe", "Show all details of a workload.", "workloads"
+                "describe",
+                "weir.cli.workloads.listing:describe",
+                "Show all details of a workload.",
+                "workloads",
             ),
             Command(
                 "why",
-                "weir.cli.why:why",
+                "weir.cli.workloads.why:why",
                 "Explain why a workload is pending, and how it could start.",
                 "workloads",
             ),
-            Command("logs", "weir.cli.logs:logs", "Print or follow the output of a workload.", "workloads"),
-            Command("exec", "weir.cli.exec:exec_", "Run a command next to a running workload.", "workloads"),
+            Command(
+                "logs",
+                "weir.cli.workloads.logs:logs",
+                "Print or follow the output of a workload.",
+                "workloads",
+            ),
+            Command(
+                "exec",
+                "weir.cli.sessions.exec:exec_",
+                "Run a command next to a running workload.",
+                "workloads",
+            ),
             Command("shell", "weir.cli.sessions.commands:shell", "Open a shell in a workload.", "workloads"),
             Command(
                 "ssh", "weir.cli.sessions.commands:ssh", "Log in to a workload with OpenSSH.", "workloads"
@@ -57,36 +70,52 @@ TOPICS = (
                 "workloads",
             ),
             Command("session", "weir.cli.sessions.commands:app", "Forward connections to running workloads."),
-            Command("stop", "weir.cli.lifecycle:stop", "End workloads for good.", "workloads"),
+            Command("stop", "weir.cli.workloads.lifecycle:stop", "End workloads for good.", "workloads"),
             Command(
-                "suspend", "weir.cli.lifecycle:suspend", "Stop workloads until they are resumed.", "workloads"
+                "suspend",
+                "weir.cli.workloads.lifecycle:suspend",
+                "Stop workloads until they are resumed.",
+                "workloads",
             ),
             Command(
-                "resume", "weir.cli.lifecycle:resume", "Let suspended workloads start again.", "workloads"
+                "resume",
+                "weir.cli.workloads.lifecycle:resume",
+                "Let suspended workloads start again.",
+                "workloads",
             ),
             Command(
-                "priority", "weir.cli.lifecycle:priority", "Change the priority of a workload.", "workloads"
+                "priority",
+                "weir.cli.workloads.lifecycle:priority",
+                "Change the priority of a workload.",
+                "workloads",
             ),
             Command(
                 "extend",
-                "weir.cli.lifecycle:extend",
+                "weir.cli.workloads.lifecycle:extend",
                 "Keep the idle rules away from a workload for a while.",
                 "workloads",
             ),
-            Command("rerun", "weir.cli.lifecycle:rerun", "Submit ended workloads again.", "ended"),
+            Command("rerun", "weir.cli.workloads.lifecycle:rerun", "Submit ended workloads again.", "ended"),
             Command(
-                "schedule", "weir.cli.schedules:app", "Queue a command at the times of a cron expression."
+                "schedule",
+                "weir.cli.submissions.schedules:app",
+                "Queue a command at the times of a cron expression.",
             ),
-            Command("template", "weir.cli.templates:app", "Keep submissions with parameters.", "templates"),
+            Command(
+                "template",
+                "weir.cli.submissions.templates:app",
+                "Keep submissions with parameters.",
+                "templates",
+            ),
         ),
     ),
     Topic(
         "The pool",
         (
-            Command("up", "weir.cli.up:up", "Serve this machine's GPUs as a pool.", extra="server"),
+            Command("up", "weir.cli.server.up:up", "Serve this machine's GPUs as a pool.", extra="server"),
             Command(
                 "node",
-                "weir.cli.node:node",
+                "weir.cli.server.node:node",
                 "Serve a pool for several users of this machine.",
                 extra="server",
             ),
@@ -108,24 +137,38 @@ TOPICS = (
                 "Take a tour in a temporary pool, in a minute.",
                 extra="demo",
             ),
-            Command("status", "weir.cli.nodes:status", "Show a summary of the pool."),
-            Command("dashboard", "weir.cli.dashboard:dashboard", "Open the pool in a browser."),
-            Command("top", "weir.cli.nodes:top", "Show the usage of projects and GPUs."),
-            Command("nodes", "weir.cli.nodes:app", "List the nodes, drain and undrain one."),
+            Command("status", "weir.cli.nodes.commands:status", "Show a summary of the pool."),
+            Command("dashboard", "weir.cli.dashboard.command:dashboard", "Open the pool in a browser."),
+            Command("top", "weir.cli.nodes.commands:top", "Show the usage of projects and GPUs."),
+            Command("nodes", "weir.cli.nodes.commands:app", "List the nodes, drain and undrain one."),
             Command(
-                "drain", "weir.cli.drain:drain", "Take a node or a GPU out of service, now or at a time."
+                "drain",
+                "weir.cli.nodes.drain:drain",
+                "Take a node or a GPU out of service, now or at a time.",
             ),
-            Command("undrain", "weir.cli.drain:undrain", "Let workloads start on a node or GPU again."),
-            Command("maintenance", "weir.cli.drain:app", "Announce and list maintenance windows."),
-            Command("priorities", "weir.cli.priorities:priorities", "List the priority classes."),
-            Command("checkpoints", "weir.cli.checkpoints:checkpoints", "List checkpoint directories."),
-            Command("events", "weir.cli.events:events", "Show events and their causes.", "workloads"),
-            Command("report", "weir.cli.report:app", "Report the usage by project, person or node."),
+            Command("undrain", "weir.cli.nodes.drain:undrain", "Let workloads start on a node or GPU again."),
+            Command("maintenance", "weir.cli.nodes.drain:app", "Announce and list maintenance windows."),
+            Command("priorities", "weir.cli.queues.priorities:priorities", "List the priority classes."),
             Command(
-                "backup", "weir.cli.backup:backup", "Write the pool's database to one file.", extra="server"
+                "checkpoints", "weir.cli.workloads.checkpoints:checkpoints", "List checkpoint directories."
             ),
             Command(
-                "restore", "weir.cli.backup:restore", "Restore the database from a backup.", extra="server"
+                "events", "weir.cli.workloads.events:events", "Show events and their causes.", "workloads"
+            ),
+            Command(
+                "report", "weir.cli.reports.commands:app", "Report the usage by project, person or node."
+            ),
+            Command(
+                "backup",
+                "weir.cli.server.backup:backup",
+                "Write the pool's database to one file.",
+                extra="server",
+            ),
+            Command(
+                "restore",
+                "weir.cli.server.backup:restore",
+                "Restore the database from a backup.",
+                extra="server",
             ),
         ),
     ),
@@ -133,21 +176,26 @@ TOPICS = (
         "Access",
         (
             Command(
-                "project", "weir.cli.queues:project", "Create, change, list and delete projects.", "projects"
+                "project",
+                "weir.cli.queues.commands:project",
+                "Create, change, list and delete projects.",
+                "projects",
             ),
             Command(
                 "department",
-                "weir.cli.queues:department",
+                "weir.cli.queues.commands:department",
                 "Create, change, list and delete departments.",
                 "departments",
             ),
-            Command("login", "weir.cli.login:login", "Log in at a pool with OpenID Connect."),
-            Command("logout", "weir.cli.login:logout", "Forget a login."),
-            Command("whoami", "weir.cli.login:whoami", "Show your user and your roles in the pool."),
-            Command("token", "weir.cli.tokens:app", "Create, list, rotate and revoke tokens."),
-            Command("secret", "weir.cli.secrets:app", "Set, list and delete secrets of a project."),
-            Command("notify", "weir.cli.notify:app", "Choose notifications by mail, webhook or desktop."),
-            Command("audit", "weir.cli.audit:audit", "Show changes and refused requests."),
+            Command("login", "weir.cli.access.login:login", "Log in at a pool with OpenID Connect."),
+            Command("logout", "weir.cli.access.login:logout", "Forget a login."),
+            Command("whoami", "weir.cli.access.login:whoami", "Show your user and your roles in the pool."),
+            Command("token", "weir.cli.access.tokens:app", "Create, list, rotate and revoke tokens."),
+            Command("secret", "weir.cli.access.secrets:app", "Set, list and delete secrets of a project."),
+            Command(
+                "notify", "weir.cli.access.notify:app", "Choose notifications by mail, webhook or desktop."
+            ),
+            Command("audit", "weir.cli.access.audit:audit", "Show changes and refused requests."),
         ),
     ),
     Topic(
@@ -155,17 +203,19 @@ TOPICS = (
         (
             Command(
                 "scenario",
-                "weir.cli.scenario:app",
+                "weir.cli.simulation.scenario:app",
                 "Run scenario files, or check their expectations.",
                 extra="simulation",
             ),
             Command(
                 "simulate",
-                "weir.cli.simulate:simulate",
+                "weir.cli.simulation.simulate:simulate",
                 "Replay a trace of jobs on a cluster, and compare policies.",
                 extra="simulation",
             ),
-            Command("snapshot", "weir.cli.snapshot:snapshot", "Print the pool as a scenario file."),
+            Command(
+                "snapshot", "weir.cli.simulation.snapshot:snapshot", "Print the pool as a scenario file."
+            ),
         ),
     ),
     Topic(
@@ -173,13 +223,13 @@ TOPICS = (
         (
             Command(
                 "kube",
-                "weir.cli.kube:app",
+                "weir.cli.kube.command:app",
                 "Print the manifests that install Weir in a cluster, or write its Helm charts.",
                 extra="kubernetes",
             ),
             Command(
                 "import",
-                "weir.cli.import_queues:app",
+                "weir.cli.kube.import_queues:app",
                 "Convert the queues of KAI, Kueue or Run:ai, or a job script of Slurm.",
                 extra="kubernetes",
             ),
@@ -187,7 +237,11 @@ TOPICS = (
     ),
     Topic(
         "The shell",
-        (Command("completion", "weir.cli.completion:completion", "Print the completion script of a shell."),),
+        (
+            Command(
+                "completion", "weir.cli.help.completion:completion", "Print the completion script of a shell."
+            ),
+        ),
     ),
 )
 COMMANDS = tuple(command for topic in TOPICS for command in topic.commands)

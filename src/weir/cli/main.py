@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weir import __version__
 from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
-from weir.cli.option_mistakes import CommandError
+from weir.cli.options.mistakes import CommandError
 from weir.client.errors import PoolError, Refused, Unreachable
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _answered(words: list[str]) -> int:
         print(__version__)
         return 0
     if words[:1] == ["__complete"]:
-        from weir.cli.completion import complete
+        from weir.cli.help.completion import complete
 
         return complete(words[1:])
     return _carried_out(words)
@@ -109,9 +109,9 @@ def overview() -> str:
 def _carried_out(words: list[str]) -> int:
     from cyclopts import App, CycloptsError
 
-    from weir.cli.extras import how_to_install, missing_extra
-    from weir.cli.help import Help
-    from weir.cli.other_actions import refuse_other_action
+    from weir.cli.help.extras import how_to_install, missing_extra
+    from weir.cli.help.formatter import Help
+    from weir.cli.help.other_actions import refuse_other_action
 
     app = App(name="weir", help_format="plaintext", help_formatter=Help(), version=__version__)
     for command in COMMANDS:
@@ -162,7 +162,7 @@ def _with_name(app: "App", words: list[str]) -> list[str]:
 
 def _complain(text: str) -> None:
     """Print an error as one line, after the output so far."""
-    from weir.cli.terminal import plain
+    from weir.cli.output.terminal import plain
 
     sys.stdout.flush()
     print(f"weir: {plain(text)}", file=sys.stderr)
@@ -172,7 +172,7 @@ def _misunderstood(words: Sequence[str], error: "CycloptsError") -> str:
     if words[0] in OTHER_NAMES:
         other = OTHER_NAMES[words[0]]
         return f"Weir has no command {words[0]!r}: try weir {other}, see weir {other} --help."
-    from weir.cli.usage_errors import unknown_word, usage_error
+    from weir.cli.help.usage_errors import unknown_word, usage_error
 
     if words[0] in _TAKE_COMMANDS and "--" not in words and (unknown := unknown_word(error)):
         return f"{unknown} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."

@@ -7,7 +7,7 @@ from tests.unit.cli.samples import DETAIL, ROWS, STATUS, WHY, fill
 from tests.unit.client.fake import Fake, Said, page, problem, queue, row
 
 from weir.cli.main import main
-from weir.cli.why import as_command
+from weir.cli.workloads.why import as_command
 from weir.client.api import Pool
 from weir.client.errors import Unreachable
 

@@ -46,7 +46,7 @@ def test_a_submission_of_a_command_imports_no_reader_of_files(fake: Fake) -> Non
     done = subprocess.run([sys.executable, "-c", SUBMIT], env=env, capture_output=True, text=True, check=True)
     code, modules = json.loads(done.stdout.splitlines()[-1])
     assert code == 0, done.stderr
-    read = {"yaml", "weir.cli.submission_file", "weir.scenario_io.document", "weir.api.batches"}
+    read = {"yaml", "weir.cli.submissions.file_reader", "weir.scenario_io.document", "weir.api.batches"}
     assert not read.intersection(modules)
 
 
@@ -54,7 +54,7 @@ CLUSTER_SESSION = """
 import json, sys
 sys.modules["httpx._main"] = None
 import weir.cli.sessions.commands
-import weir.cli.cluster.sessions.cluster_shell
+import weir.cli.sessions.kubernetes.cluster_shell
 print(json.dumps(sorted(sys.modules)))
 """
 
@@ -90,9 +90,9 @@ def test_a_submission_to_a_cluster_imports_nothing_of_batches_files_and_job_scri
 SCHEDULER = """
 import json, sys
 from pathlib import Path
-from weir.cli.up import import_log
+from weir.cli.server.up import import_log
 import_log()
-from weir.cli.up_options import ClusterOptions, NoProjectOptions, process_options
+from weir.cli.server.up_options import ClusterOptions, NoProjectOptions, process_options
 from weir.kubernetes.process.main import access_of
 options = process_options(ClusterOptions(), NoProjectOptions(), None, None, elects=True)
 options.kubeconfig = Path(sys.argv[1])

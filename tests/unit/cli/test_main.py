@@ -9,11 +9,11 @@ import pytest
 from weir import __version__
 from weir.cli.commands import COMMANDS
 from weir.cli.main import main
-from weir.cli.tables import table
+from weir.cli.output.tables import table
 
 LIGHT = """
 import sys
-import weir.cli.main, weir.cli.commands, weir.cli.scenario
+import weir.cli.main, weir.cli.commands, weir.cli.simulation.scenario
 import weir.cli.main as entry
 entry.main(["scenario", "--help"])
 heavy = {"numpy", "pydantic", "yaml", "fastapi", "sqlalchemy"} & set(sys.modules)

@@ -9,9 +9,9 @@ from tests.unit.client.fake import Fake, page
 
 from weir.api.answers import WorkloadDetail
 from weir.cli.main import main
-from weir.cli.terminal import Screen
-from weir.cli.workload_columns import COLUMNS
-from weir.cli.workloads import description, isolation_lines
+from weir.cli.output.terminal import Screen
+from weir.cli.workloads.list_columns import COLUMNS
+from weir.cli.workloads.listing import description, isolation_lines
 
 LIST_80 = """\
 NAME              PROJECT  USER   STATUS   GPUS  PODS    AGE    RAN  WHY
@@ -239,7 +239,7 @@ def test_what_is_asked_of_the_pool(fake: Fake, capsys: pytest.CaptureFixture[str
 
 def test_colours_are_on_words_with_a_meaning_only(still: float) -> None:
     from weir.api.answers import WorkloadRow
-    from weir.cli.columns import table
+    from weir.cli.output.columns import table
 
     rows = [WorkloadRow.model_validate(each) for each in ROWS]
     lines = table(rows, COLUMNS, Screen(120, 40, colour=True))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.unit.client.fake import Fake
 
-from weir.cli.completion import complete
+from weir.cli.help.completion import complete
 from weir.client import AsyncPool, Pool, Unreachable, listener
 from weir.client.address import find
 

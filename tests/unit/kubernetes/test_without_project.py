@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from weir.cli.kube_options import without_project
-from weir.cli.option_mistakes import WrongOption
+from weir.cli.kube.option_checks import without_project
+from weir.cli.options.mistakes import WrongOption
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_patch, review_errors
 from weir.kubernetes.api.objects import Metadata, Namespace
 from weir.kubernetes.crd.queue_tree import QueueObject

@@ -1,8 +1,8 @@
 """Details of a decision name the node that is chosen, and as eligible every victim that is taken."""
 
 from weir.api.decision import DecisionAnswer
-from weir.cli.decision import decision_lines
-from weir.cli.terminal import Screen
+from weir.cli.output.terminal import Screen
+from weir.cli.workloads.decision import decision_lines
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan

@@ -11,7 +11,7 @@ from weir.api.answers import EventRow
 from weir.cli.demo.baseline import done
 from weir.cli.demo.jobs import EVALS, GANG, GPUS, NOTEBOOK, OFTEN, PARTS, PROJECTS, SWEEP
 from weir.cli.demo.observations import Observations
-from weir.cli.formatting import counted, number
+from weir.cli.output.formatting import counted, number
 
 _SLACK_S = 0.5
 """Time between a saved state and the pool knowing of it."""

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from weir.cli.terminal import screen
+from weir.cli.output.terminal import screen
 from weir.client.errors import PoolError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import weir
 from weir.cli.demo.jobs import GPUS
-from weir.cli.extras import how_to_install
+from weir.cli.help.extras import how_to_install
 from weir.client.api import Pool
 from weir.local import orphan_cleanup, pod_files, pod_records
 from weir.local.job_messages import read_messages

@@ -6,8 +6,8 @@ Pure functions. Every part keeps its position, so that the screen doesn't jump.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weir.cli.formatting import counted, number
-from weir.cli.terminal import Screen, Tone, cells, plain, shortened, wrapped
+from weir.cli.output.formatting import counted, number
+from weir.cli.output.terminal import Screen, Tone, cells, plain, shortened, wrapped
 
 _COLOURS = {"vision": "36", "speech": "35", "search": "33"}
 _WIDTH_UNKNOWN, _WIDTH_MOST = 110, 132

@@ -11,8 +11,8 @@ from weir.cli.demo.frame import lines
 from weir.cli.demo.jobs import STEP_S, DemoJob
 from weir.cli.demo.observations import Observations, look
 from weir.cli.demo.rendering import merged_events, picture
-from weir.cli.terminal import screen
-from weir.cli.watch import HIDE, SHOW, is_terminal, paint_over
+from weir.cli.output.terminal import screen
+from weir.cli.pool.watch import HIDE, SHOW, is_terminal, paint_over
 
 LOOK_S, UNWATCHED_LOOK_S = 0.4, 1.0
 """Time between two observations, on a terminal and elsewhere; each costs some ten requests."""

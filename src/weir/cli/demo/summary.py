@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from weir.cli.columns import Column, table
 from weir.cli.demo.baseline import done
 from weir.cli.demo.checks import Check, DemoOutcome, is_same, resumptions
 from weir.cli.demo.jobs import PARTS, DemoJob
-from weir.cli.formatting import NOTHING, number
-from weir.cli.terminal import Screen, wrapped
+from weir.cli.output.columns import Column, table
+from weir.cli.output.formatting import NOTHING, number
+from weir.cli.output.terminal import Screen, wrapped
 
 GO_ON = (
     ("weir up", "the pool of this machine; --virtual-gpus 8 where it has none"),

@@ -11,7 +11,7 @@ from weir.cli.doctor.facts import (
     UserHome,
 )
 from weir.cli.doctor.findings import Finding, Verdict
-from weir.cli.formatting import counted, size
+from weir.cli.output.formatting import counted, size
 from weir.model.resources import span
 
 EVERYONE = 0o666

@@ -17,8 +17,8 @@ from weir.cli.doctor.host_reader import group_facts, home_facts, host_facts, peo
 from weir.cli.doctor.service_reader import node_pid, service_facts
 from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.settings import InstallSettings, recorded
-from weir.cli.outputs import print_plain
-from weir.cli.terminal import Tone, plain, screen, wrapped
+from weir.cli.output.outputs import print_plain
+from weir.cli.output.terminal import Tone, plain, screen, wrapped
 
 _TONES: dict[Severity, Tone] = {"ok": "good", "warning": "busy", "failure": "bad"}
 

@@ -12,7 +12,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weir.cli.formatting import counted
 from weir.cli.install import plan
 from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.program import fingerprint, node_command, program_link, why_unsafe
@@ -20,8 +19,9 @@ from weir.cli.install.server_status import wait_for_pool
 from weir.cli.install.settings import InstallSettings, chosen, recorded
 from weir.cli.install.steps import Step
 from weir.cli.install.unit import has_failed, is_running, last_lines, unit_text
-from weir.cli.number_options import whole_number
-from weir.cli.terminal import plain
+from weir.cli.options.numbers import whole_number
+from weir.cli.output.formatting import counted
+from weir.cli.output.terminal import plain
 from weir.client.errors import PoolError
 
 _EVERYONES_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -165,7 +165,7 @@ def _check_options(options: Sequence[str]) -> None:
     """Refuse options that `weir up` doesn't have, before the service fails by them."""
     from cyclopts import App, CycloptsError
 
-    from weir.cli.up import up
+    from weir.cli.server.up import up
 
     app = App(name="weir up")
     app.default(up)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from weir.cli.completion import BASH, FISH, ZSH
+from weir.cli.help.completion import BASH, FISH, ZSH
 from weir.cli.install.host import Host
 from weir.cli.install.settings import CONFIGURATION, RECORD, InstallSettings
 from weir.cli.install.steps import (

@@ -8,13 +8,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weir.cli.formatting import counted
 from weir.cli.install import plan
 from weir.cli.install.command import carry_out, check_root, show_plan
 from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.pool_processes import PoolProcesses, end_jobs, pool_processes
 from weir.cli.install.program import program_link
 from weir.cli.install.settings import InstallSettings, recorded
+from weir.cli.output.formatting import counted
 
 STOP_S_MAX = 3600.0
 """Time for jobs to end. Each has its own notice, and is killed after it."""

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from weir.cli.connect import connect
-from weir.cli.dashboard import open_in_browser
-from weir.cli.pod_entry import EntryRefused
+from weir.cli.dashboard.command import open_in_browser
+from weir.cli.output.terminal import screen
+from weir.cli.pool.connect import connect
+from weir.cli.sessions.pod_entry import EntryRefused
 from weir.cli.sessions.start import SessionOptions, default_name, live, running, submit_session
-from weir.cli.terminal import screen
 from weir.client.address import find
 from weir.client.errors import Refused
 
@@ -90,7 +90,7 @@ def _in_browser(
             open_in_browser(link)
 
     if find().is_cluster:
-        from weir.cli.cluster.sessions.cluster_browser import serve
+        from weir.cli.sessions.kubernetes.cluster_browser import serve
 
         return serve(kind, name, words, options, show)
     with connect(namespace=options.placement.namespace) as pool:

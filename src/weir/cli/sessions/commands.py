@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from weir.cli.connect import connect
-from weir.cli.exec import run_beside
-from weir.cli.pod_entry import EntryRefused, enter, first_process
+from weir.cli.output.terminal import screen
+from weir.cli.pool.connect import connect
 from weir.cli.sessions import ssh_config, ssh_files
+from weir.cli.sessions.exec import run_beside
 from weir.cli.sessions.pipe import found_sshd, no_terminals, pipe
+from weir.cli.sessions.pod_entry import EntryRefused, enter, first_process
 from weir.cli.sessions.start import SessionOptions, default_name, live, running, ssh_program, submit_session
-from weir.cli.terminal import screen
 from weir.client.address import find
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def shell(
         Command to run there in place of a shell: everything after --.
     """
     if find().is_cluster:
-        from weir.cli.cluster.sessions import cluster_shell
+        from weir.cli.sessions.kubernetes import cluster_shell
 
         return cluster_shell.shell(name, command, options)
 
@@ -89,7 +89,7 @@ def ssh(
     if print_config:
         return _print_config()
     if find().is_cluster:
-        from weir.cli.cluster.sessions import cluster_shell
+        from weir.cli.sessions.kubernetes import cluster_shell
 
         return cluster_shell.ssh(name, command, options)
     return in_session(name, options, lambda pool, detail: _become_ssh(pool, detail, "", *command))
@@ -123,7 +123,7 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
 
 def _print_config() -> int:
     if find().is_cluster:
-        from weir.cli.cluster.sessions import cluster_shell
+        from weir.cli.sessions.kubernetes import cluster_shell
 
         return cluster_shell.print_config()
     with connect() as pool:

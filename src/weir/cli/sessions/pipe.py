@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from weir.cli.connect import connect
-from weir.cli.pod_entry import EnteredLeader, EntryRefused, enter, first_process
+from weir.cli.output.terminal import plain
+from weir.cli.pool.connect import connect
 from weir.cli.sessions import ssh_files
+from weir.cli.sessions.pod_entry import EnteredLeader, EntryRefused, enter, first_process
 from weir.cli.sessions.ssh_files import HOST_PREFIX, SSHD_CONFIG
 from weir.cli.sessions.start import live, running, ssh_program
-from weir.cli.terminal import plain
 from weir.client.ssh_tunnel import MACHINE_SOCKET
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def pipe(name: str, /, *, key: str | None = None, user: str | None = None) -> in
 
     workload = name.removeprefix(HOST_PREFIX)
     if find().is_cluster:
-        from weir.cli.cluster.sessions import cluster_shell
+        from weir.cli.sessions.kubernetes import cluster_shell
 
         return cluster_shell.pipe(workload, user)
     if (address := find().ssh) is not None:
@@ -98,7 +98,7 @@ def _in_container(container: int, config: str, name: str) -> int:
     Raises:
         EntryRefused: the image has none, or the container can't be entered.
     """
-    from weir.cli.cluster.sessions import container_sshd
+    from weir.cli.sessions.kubernetes import container_sshd
     from weir.local.containers import enter, sshd
 
     user = ssh_files.user_name()

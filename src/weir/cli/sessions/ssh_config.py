@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weir.cli.pod_entry import EntryRefused
 from weir.cli.sessions import ssh_files
+from weir.cli.sessions.pod_entry import EntryRefused
 from weir.cli.sessions.ssh_files import CLIENT_KEY, HOST_PREFIX, KNOWN_HOSTS
 from weir.client.address import CLUSTER, HOME, URL
 

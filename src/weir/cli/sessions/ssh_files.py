@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from weir.cli.pod_entry import EntryRefused
+from weir.cli.sessions.pod_entry import EntryRefused
 from weir.client.logins import directory as state_directory
 from weir.local import job_files
 from weir.local.containers.leftovers import SESSION

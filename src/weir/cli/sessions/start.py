@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from weir.cli.connect import report_outage
-from weir.cli.formatting import counted, number, sentence
-from weir.cli.option_mistakes import option_mistakes
-from weir.cli.outputs import NO_PROJECT, ProjectOption
-from weir.cli.pod_entry import EntryRefused
-from weir.cli.refused_options import named
-from weir.cli.submit import in_options
-from weir.cli.submit_options import (
+from weir.cli.options.mistakes import option_mistakes
+from weir.cli.options.refusals import named
+from weir.cli.output.formatting import counted, number, sentence
+from weir.cli.output.outputs import NO_PROJECT, ProjectOption
+from weir.cli.output.terminal import plain, screen
+from weir.cli.pool.connect import report_outage
+from weir.cli.pool.watch import waited_out
+from weir.cli.sessions.pod_entry import EntryRefused
+from weir.cli.submissions.submit import in_options
+from weir.cli.submissions.submit_options import (
     EnvironmentOptions,
     PlacementOptions,
     RequestOptions,
@@ -28,8 +30,6 @@ from weir.cli.submit_options import (
     environment_of,
     read_options,
 )
-from weir.cli.terminal import plain, screen
-from weir.cli.watch import waited_out
 from weir.client.errors import Refused
 from weir.client.outage import ServerOutage
 

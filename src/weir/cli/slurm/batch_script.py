@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from weir.cli.job_script import SCRIPT_BYTES_MOST
 from weir.cli.slurm.job_command import WRAPPED
+from weir.cli.submissions.job_script import SCRIPT_BYTES_MOST
 from weir.slurm.batch_request import BatchRequest, read_request
 from weir.slurm.directives import Directives, read_directives
 from weir.slurm.errors import SlurmError

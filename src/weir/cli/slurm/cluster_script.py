@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from weir.cli.cluster.array_job import array_env
-from weir.cli.job_script import program_of
 from weir.cli.slurm.batch_script import BatchScript
 from weir.cli.slurm.cluster_options import for_cluster
 from weir.cli.slurm.exported_variables import exported_variables
@@ -25,6 +24,7 @@ from weir.cli.slurm.script_texts import (
 from weir.cli.slurm.site_table import SiteNames
 from weir.cli.slurm.submission_fields import MappedScript, map_job
 from weir.cli.slurm.workload_names import job_name
+from weir.cli.submissions.job_script import program_of
 from weir.model.array_indices import read_indices
 from weir.slurm.errors import SlurmError
 from weir.slurm.job_number import NUMBER_LEAST, NUMBER_MOST

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from weir.cli.option_mistakes import option_mistakes
-from weir.cli.terminal import plain
+from weir.cli.options.mistakes import option_mistakes
+from weir.cli.output.terminal import plain
 
 app = App(
     name="sbatch",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
-from weir.cli.connect import connect
-from weir.cli.option_mistakes import option_mistakes, refusals_in
-from weir.cli.outputs import naming
-from weir.cli.terminal import plain
+from weir.cli.options.mistakes import option_mistakes, refusals_in
+from weir.cli.output.outputs import naming
+from weir.cli.output.terminal import plain
+from weir.cli.pool.connect import connect
 from weir.client.errors import Refused
 from weir.slurm.errors import SlurmError
 
@@ -151,12 +151,12 @@ def _submit(pool: "Pool", script: "BatchScript", prepared: _Prepared) -> int:
         with naming(f"{plain(made.name)} is queued in {made.project} as batch job {number}"):
             print(number if request.has("parsable") else f"Submitted batch job {number}")
     if pool.address.is_cluster and not (request.has("parsable") or request.has("quiet")):
-        from weir.cli.submit import logs_command
+        from weir.cli.submissions.submit import logs_command
 
         print(f"`{logs_command(made)}` follows its output.", file=sys.stderr)
     _print_ledger(job, request)
     if request.has("wait"):
-        from weir.cli.logs import wait_to_end
+        from weir.cli.workloads.logs import wait_to_end
 
         return wait_to_end(pool, made.name)
     return 0

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weir.cli.formatting import counted
+from weir.cli.output.formatting import counted
 from weir.cli.slurm.site_table import SiteNames
 from weir.slurm.array_option import array_text
 from weir.slurm.batch_request import BatchRequest

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weir.cli.job_script import SHELLS, program_of
 from weir.cli.slurm.batch_script import BatchScript
 from weir.cli.slurm.script_texts import body_of, slurm_programs_in, slurm_variables_in
 from weir.cli.slurm.site_table import SiteNames
 from weir.cli.slurm.submission_fields import MappedScript, map_job
+from weir.cli.submissions.job_script import SHELLS, program_of
 from weir.slurm.ledger import DirectiveOutcome
 
 _PROJECT = "default"

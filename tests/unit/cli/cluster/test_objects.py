@@ -14,7 +14,7 @@ from weir.cli.cluster.job import job_of
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queue_rows import queue_row
 from weir.cli.cluster.session_job import KEEPS_RUNNING
-from weir.cli.workloads import isolation_lines
+from weir.cli.workloads.listing import isolation_lines
 from weir.client.errors import Refused
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject

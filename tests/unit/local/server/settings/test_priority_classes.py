@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.local.server.in_process_server import Standing
 
-from weir.cli.queue_options import LimitOptions, limit_fields
+from weir.cli.queues.options import LimitOptions, limit_fields
 from weir.local.server.settings.priority_classes import CLASSES_MAX, read_classes
 
 OWN = ["interactive=90", "batch-2=-5"]

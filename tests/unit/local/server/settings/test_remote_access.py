@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.oidc.pool import Authority
 
-from weir.cli.remote_options import RemoteOptions, remote_access
+from weir.cli.server.remote_options import RemoteOptions, remote_access
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
 from weir.local.server.settings.remote_access import (

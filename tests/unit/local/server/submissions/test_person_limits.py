@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.unit.local.server.in_process_server import SMALL, Standing
 
-from weir.cli.queue_options import LimitOptions, limit_fields
+from weir.cli.queues.options import LimitOptions, limit_fields
 
 
 def work(name: str, gpus: float = 1, **more: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.unit.local.server.in_process_server import Standing
 
-from weir.cli.queue_options import LimitOptions, limit_fields
+from weir.cli.queues.options import LimitOptions, limit_fields
 from weir.scenario_io.reading import parse_scenario
 from weir.scenario_io.writing import write_scenario
 

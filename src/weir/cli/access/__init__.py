@@ -1,0 +1,1 @@
+"""Access of people: login, tokens, secrets, notifications, and the audit log."""

@@ -1,0 +1,1 @@
+"""`weir dashboard`: a way to the page in a browser."""

@@ -1,0 +1,1 @@
+"""Help of the command line: texts, completion, corrections of wrong words, and missing extras."""

@@ -1,0 +1,211 @@
+"""`weir kube`: manifests and charts that install Weir in a cluster, and its removal."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from weir import __version__
+from weir.cli.kube import option_checks as check
+from weir.cli.kube.bundle_options import BundleDetails
+from weir.cli.kube.dashboard_options import DashboardServerOptions
+from weir.cli.kube.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
+from weir.cli.options.mistakes import CommandError, WrongOption, failures, option_mistakes
+from weir.cli.options.numbers import whole_number
+
+app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
+app.command("weir.cli.kube.node:node", name="node")
+app.command("weir.cli.kube.dashboard:dashboard_server", name="dashboard-server")
+_SWITCH = Parameter(negative=())
+
+
+@app.command(name="manifests")
+def manifests(
+    *,
+    weir: WeirOptions = WeirOptions(),
+    admission: AdmissionOptions = AdmissionOptions(),
+    priority_classes: Literal["prefixed", "plain", "none"] = "prefixed",
+    pods: WeirPodOptions = WeirPodOptions(),
+    agents: NodeAgentOptions = NodeAgentOptions(),
+    page: DashboardServerOptions = DashboardServerOptions(),
+    monitoring: Annotated[bool, _SWITCH] = False,
+    query_api: bool = True,
+    job_messages: bool = True,
+    shared_nodes: Annotated[int, whole_number(0)] = 0,
+    overcommit_grace: str = "5m",
+) -> int:
+    """Print all objects of an installation, for kubectl.
+
+    Parameters
+    ----------
+    priority_classes
+        PriorityClasses for the types of workloads: weir- (weir-train), plain (train), or none.
+    monitoring
+        Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
+    query_api
+        Serve query.weir.dev, which `weir list` and the like read. The API server must reach port 9443.
+    job_messages
+        Let pods report checkpoints and progress of themselves to query.weir.dev, with their own tokens.
+    shared_nodes
+        Maximum number of nodes that Weir reserves for GPU fractions while they need them.
+    overcommit_grace
+        Time before preemptible pods are stopped on a node whose GPUs are overcommitted.
+    """
+    from weir.kubernetes.install import manifests as install
+    from weir.kubernetes.install.network import source
+
+    with option_mistakes():
+        devices = weir.device_resources
+        chosen = install.Installation(
+            check.one("--namespace", check.namespace, weir.namespace),
+            weir.image_name,
+            weir.replicas,
+            check.one("--scheduler", check.scheduler, weir.scheduler),
+            check.managed_namespaces(weir.managed_namespaces),
+            devices.resources,
+            devices.weights,
+            check.each("--reachable-from", source, weir.reachable_from),
+            admission.policies,
+            priority_classes,
+            pods.checked(shared_nodes, overcommit_grace, weir.replicas),
+            monitoring,
+            query_api,
+            job_messages,
+            agents.agents,
+            page.dashboard,
+            pods.notifications_everywhere,
+        )
+    print(f"# Weir {__version__}, made by `weir kube manifests`.")
+    if "@" not in chosen.image:
+        print("# The image is named by a tag, which can be moved: --image NAME@sha256:DIGEST pins it.")
+    sys.stdout.write(install.as_yaml(install.manifests(chosen)))
+    return 0
+
+
+@app.command(name="charts")
+def charts(directory: Path, /) -> int:
+    """Write the Helm charts weir-crds and weir into a directory.
+
+    Parameters
+    ----------
+    directory
+        Directory for the charts; it is made if need be.
+    """
+    from weir.kubernetes.install.charts import charts as made
+
+    existing = [directory / name for name in made() if (directory / name).exists()]
+    if existing:
+        raise WrongOption(f"{existing[0]} exists: remove it, or name another directory")
+    for name, files in made().items():
+        _write(directory / name, files)
+        print(directory / name)
+    return 0
+
+
+@app.command(name="bundle")
+def bundle(
+    directory: Path,
+    /,
+    *,
+    weir: WeirOptions = WeirOptions(),
+    certified: BundleDetails = BundleDetails(),
+    agents: NodeAgentOptions = NodeAgentOptions(),
+    page: DashboardServerOptions = DashboardServerOptions(),
+    monitoring: Annotated[bool, _SWITCH] = False,
+) -> int:
+    """Write a bundle and a file-based catalogue for the Operator Lifecycle Manager.
+
+    Parameters
+    ----------
+    directory
+        Directory for the files; it must not exist.
+    monitoring
+        Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
+    """
+    from weir.kubernetes.install.olm_bundle import bundle as bundle_files
+    from weir.kubernetes.install.olm_catalog import catalog
+
+    if directory.exists():
+        raise WrongOption(f"{directory} exists: remove it, or name another directory")
+    with option_mistakes():
+        options = certified.options(weir, agents, page, monitoring=monitoring)
+    files = {**bundle_files(options), **catalog(options)}
+    _write(directory, files)
+    print(directory / "bundle")
+    print(directory / "catalog")
+    for name in sorted(path for path in files if path.endswith(".yaml") and "/" not in path):
+        print(directory / name)
+    if "@" not in options.installation.image:
+        why = "Certification and air-gapped clusters need --image NAME@sha256:DIGEST."
+        print(f"The image is named by a tag. {why}", file=sys.stderr)
+    return 0
+
+
+def _write(directory: Path, files: Mapping[str, str]) -> None:
+    """Write texts to files below a directory.
+
+    Raises:
+        CommandError: one can't be written.
+    """
+    for path, text in files.items():
+        file = directory / path
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise CommandError(f"{file} can't be written: {why}; name another directory") from None
+
+
+@app.command(name="alerts")
+def alerts() -> int:
+    """Print alerts as a rule file for a Prometheus without the operator."""
+    from weir.kubernetes.install.manifests import as_yaml
+    from weir.kubernetes.install.monitoring import rules
+
+    sys.stdout.write(as_yaml([rules()]))
+    return 0
+
+
+@app.command(name="dashboard")
+def dashboard() -> int:
+    """Print a Grafana dashboard as JSON for import."""
+    from weir.kubernetes.install.dashboard import dashboard as board
+
+    print(json.dumps(board(), indent=2))
+    return 0
+
+
+@app.command(name="release")
+def release(
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+) -> int:
+    """Remove Weir's finalizer from all projects and departments, before Weir is removed.
+
+    The finalizer keeps projects that have workloads. Stop Weir first: the command uses your own rights.
+
+    Parameters
+    ----------
+    kubeconfig
+        The kubeconfig; $KUBECONFIG or ~/.kube/config by default.
+    context
+        Context of the kubeconfig; the current one by default.
+    """
+    import asyncio
+
+    from weir.cli.cluster.releasing import release_queues
+    from weir.kubernetes.api.credentials import Kubeconfig, NoCredentials
+    from weir.kubernetes.api.errors import ApiError
+
+    with failures(NoCredentials, ApiError):
+        names = asyncio.run(release_queues(Kubeconfig(kubeconfig, context)))
+    for name in names:
+        print(f"{name} released")
+    if not names:
+        print("Nothing is held.")
+    return 0

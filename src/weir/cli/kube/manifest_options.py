@@ -1,0 +1,205 @@
+"""Options of `weir kube manifests`, checked: a person applies the output without reading it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from weir import __version__
+from weir.cli.kube import option_checks as check
+from weir.cli.options.numbers import whole_number
+
+if TYPE_CHECKING:
+    from weir.kubernetes.install.admission_policies import OptionalPolicies
+    from weir.kubernetes.install.deployment import PodOptions
+    from weir.kubernetes.install.history import HistoryStorage
+    from weir.kubernetes.install.node_agent import NodeAgents
+    from weir.kubernetes.install.notification_secret import NotificationSecret
+    from weir.kubernetes.translate.device_resources import DeviceResources
+
+_NAMES = Parameter(consume_multiple=True, negative=())
+_SWITCH = Parameter(negative=())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WeirOptions:
+    """Namespace, image and reach of Weir in a cluster."""
+
+    namespace: Annotated[str, Parameter(name=("--namespace", "-n"))] = "weir-system"
+    """Namespace of Weir."""
+    image: str | None = None
+    """Container image, preferably as NAME@sha256:DIGEST; weir:VERSION by default."""
+    replicas: Annotated[int, whole_number(1, 9)] = 2
+    """Number of replicas; one leads, the others stand by."""
+    scheduler: str = "weir"
+    """The schedulerName of pods that Weir schedules."""
+    managed_namespaces: Annotated[Sequence[str] | None, _NAMES] = None
+    """Namespaces in which Weir manages workloads. It gets no right to change others; all by default."""
+    devices: str | None = None
+    """Resources that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each device as that
+    part of a GPU in quotas. The default is the resources of NVIDIA, AMD and Intel."""
+    reachable_from: Annotated[Sequence[str], _NAMES] = ()
+    """Address ranges and namespaces that Weir's NetworkPolicy lets in; any by default."""
+
+    @property
+    def image_name(self) -> str:
+        """Return the image to run."""
+        return check.one("--image", check.image, self.image or f"weir:{__version__}")
+
+    @property
+    def device_resources(self) -> "DeviceResources":
+        """Return the resources that are GPUs."""
+        from weir.kubernetes.translate.device_list import read_devices
+        from weir.kubernetes.translate.device_resources import DeviceResources
+
+        return (
+            DeviceResources() if self.devices is None else check.one("--devices", read_devices, self.devices)
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class AdmissionOptions:
+    """GPU pods that the cluster refuses or puts into a queue."""
+
+    refuse_node_name: Annotated[bool, _SWITCH] = False
+    """Refuse GPU pods that name their node."""
+    require_scheduler: Annotated[bool, _SWITCH] = False
+    """Refuse GPU pods that name another scheduler."""
+    require_scheduler_for_claims: Annotated[bool, _SWITCH] = False
+    """Refuse pods with resource claims, of any class, that name another scheduler."""
+    daemonsets_in: Annotated[Sequence[str], _NAMES] = ()
+    """Refuse GPU pods of DaemonSets in all namespaces but these."""
+    exempt: Annotated[Sequence[str], _NAMES] = ()
+    """Namespaces exempt from the four options above, besides kube-system."""
+    without_project: str = "ignore"
+    """GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT."""
+    without_project_in: str | None = None
+    """Labels of the namespaces for --without-project, as KEY=VALUE separated by commas; all by default."""
+    without_project_exempt: Annotated[Sequence[str], _NAMES] = ()
+    """Namespaces exempt from --without-project, besides those of the system."""
+
+    @property
+    def policies(self) -> "OptionalPolicies":
+        """Return the admission policies."""
+        from weir.kubernetes.install.admission_policies import OptionalPolicies
+
+        rule, labels, exempt = self.without_project, self.without_project_in, self.without_project_exempt
+        return OptionalPolicies(
+            refuse_node_name=self.refuse_node_name,
+            require_scheduler=self.require_scheduler,
+            daemonset_namespaces=check.each("--daemonsets-in", check.namespace, self.daemonsets_in),
+            exempt_namespaces=check.each("--exempt", check.namespace, self.exempt),
+            without_project=check.without_project(rule, labels, exempt),
+            require_scheduler_for_claims=self.require_scheduler_for_claims,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NodeAgentOptions:
+    """Agents on the GPU nodes."""
+
+    node: Annotated[bool, _SWITCH] = False
+    """Run the DaemonSet weir-node, which reports the use of GPUs to Weir."""
+    node_runtime_class: str = "nvidia"
+    """RuntimeClass of NVIDIA's container toolkit, or none."""
+    gpu_nodes: str = "nvidia.com/gpu.present=true"
+    """Labels of the nodes with GPUs, as KEY=VALUE separated by commas."""
+    kubelet_insecure_tls: Annotated[bool, _SWITCH] = False
+    """Let weir-node accept any certificate of the kubelets, if the cluster's authority didn't sign them."""
+    watch_memory: Annotated[bool, _SWITCH] = False
+    """Let weir-node watch the memory of GPU shares. Its pods then see the processes of their node."""
+    limit_memory: Annotated[bool, _SWITCH] = False
+    """Let weir-node limit the memory of GPU shares by the driver. Its pods then have CAP_SYS_ADMIN."""
+
+    @property
+    def agents(self) -> "NodeAgents | None":
+        """Return the options of the DaemonSet; None without one."""
+        from weir.kubernetes.install.node_agent import NodeAgents
+
+        if not self.node:
+            return None
+        runtime = self.node_runtime_class
+        return NodeAgents(
+            "" if runtime == "none" else check.one("--node-runtime-class", check.name, runtime),
+            check.one("--gpu-nodes", check.labels, self.gpu_nodes),
+            self.kubelet_insecure_tls,
+            self.watch_memory,
+            self.limit_memory,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WeirPodOptions:
+    """Weir's own pods."""
+
+    pod_priority_class: str = "system-cluster-critical"
+    """PriorityClass of Weir's own pods, or none."""
+    requests: str = "cpu=500m,memory=512Mi"
+    """Resource requests of Weir's pods, as NAME=AMOUNT separated by commas."""
+    limits: str = "cpu=4,memory=2Gi"
+    """Resource limits of Weir's pods, in the same form."""
+    node_selector: str | None = None
+    """Node labels for Weir's pods, as KEY=VALUE separated by commas."""
+    tolerate: Annotated[Sequence[str], _NAMES] = ()
+    """Taints that Weir's pods tolerate, each as KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."""
+    pull_secret: Annotated[Sequence[str], _NAMES] = ()
+    """Secrets with the credentials of the image's registry."""
+    may_call: Annotated[Sequence[str], _NAMES] = ()
+    """Destinations that Weir may call besides the API server, such as monitoring:9090 for Prometheus."""
+    history_secret: str | None = None
+    """Secret whose key url is the URL of a PostgreSQL database for the history."""
+    history_claim: str | None = None
+    """PersistentVolumeClaim for the history in a file of SQLite, which serves one replica."""
+    history_any_group: Annotated[bool, _SWITCH] = False
+    """Let the cluster choose the group of the volume's files, as OpenShift does, instead of 65532."""
+    keep_history: str = "366d"
+    """Time to keep the history, such as 366d."""
+    notifications_secret: str | None = None
+    """Secret whose key notifications.yaml has the mail server, the allowed webhooks and limits."""
+    notifications_everywhere: Annotated[bool, _SWITCH] = False
+    """Let Weir read the Secret weir-notifications of every namespace; else where its ClusterRole is bound."""
+
+    def checked(self, shared_nodes: int, overcommit_grace: str, replicas: int) -> "PodOptions":
+        """Return the options of the Deployment."""
+        from weir.kubernetes.install.deployment import PodOptions
+        from weir.kubernetes.install.history import checked_storage
+        from weir.kubernetes.install.network import destination
+
+        priority, labels = self.pod_priority_class, self.node_selector
+        return PodOptions(
+            None if priority == "none" else check.one("--pod-priority-class", check.name, priority),
+            check.one("--requests", check.amounts, self.requests),
+            check.one("--limits", check.amounts, self.limits),
+            {} if labels is None else check.one("--node-selector", check.labels, labels),
+            [check.one("--tolerate", check.toleration, text) for text in self.tolerate],
+            check.each("--pull-secret", check.name, self.pull_secret),
+            shared_nodes,
+            check.one("--overcommit-grace", check.span, overcommit_grace),
+            check.each("--may-call", destination, self.may_call),
+            checked_storage(self._history(), replicas),
+            self._notifications(),
+        )
+
+    def _notifications(self) -> "NotificationSecret":
+        from weir.kubernetes.install.notification_secret import NotificationSecret
+
+        name = self.notifications_secret
+        return NotificationSecret(
+            "" if name is None else check.one("--notifications-secret", check.name, name)
+        )
+
+    def _history(self) -> "HistoryStorage":
+        from weir.kubernetes.install.history import HistoryStorage
+
+        secret, claim = self.history_secret, self.history_claim
+        return HistoryStorage(
+            "" if secret is None else check.one("--history-secret", check.name, secret),
+            "" if claim is None else check.one("--history-claim", check.name, claim),
+            check.one("--keep-history", check.span, self.keep_history),
+            not self.history_any_group,
+        )

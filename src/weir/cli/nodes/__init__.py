@@ -1,0 +1,1 @@
+"""Nodes: their state and usage, and their maintenance."""

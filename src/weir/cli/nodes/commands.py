@@ -1,0 +1,341 @@
+"""`weir nodes`, `weir top` and `weir status`: the nodes and their usage."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from cyclopts import App
+
+from weir.cli.nodes.drain import drain, undrain
+from weir.cli.options.mistakes import option_mistakes
+from weir.cli.options.past_time import since_time
+from weir.cli.output.columns import Column, pairs, table
+from weir.cli.output.formatting import NOTHING, counted, number, percent, since, size
+from weir.cli.output.outputs import DocumentedOutput, WatchOption, print_plain, show
+from weir.cli.output.terminal import Screen, Tone, screen
+from weir.cli.pool.connect import connect
+from weir.cli.pool.watch import append, changed, is_terminal, repaint
+from weir.cli.reports.period_usage import notes, period_lines, period_usage
+
+if TYPE_CHECKING:
+    from weir.api.answers import DeviceRow, NodeRow, PoolStatus, QueueRow
+
+app = App(name="nodes", help="List the nodes with their allocation, drain and undrain one.")
+Row = TypeVar("Row")
+_MEASURED = ("USE", "OTHERS", "STATE", "ACTIVITY")
+_BAR_WIDTH = 20
+_IDLE_BELOW = 0.05
+"""Utilization below which an allocated device is highlighted."""
+
+
+def _models(row: "NodeRow") -> str:
+    return ",".join(sorted({device.model for device in row.devices if device.model})) or (
+        "virtual" if row.virtual else "-"
+    )
+
+
+def _allocated(row: "NodeRow", resource: str) -> str:
+    allocated, all_ = row.allocated.get(resource, 0.0), row.capacity.get(resource)
+    if all_ is None:
+        return "-"
+    if resource == "memory":
+        return f"{size(allocated)} of {size(all_)}"
+    return f"{number(allocated)} of {number(all_)}"
+
+
+def _devices_allocated(row: "NodeRow") -> str:
+    return f"{number(row.allocated.get('gpu', 0.0))} of {len(row.devices)}"
+
+
+def _others(row: "NodeRow") -> str:
+    return number(row.others) if row.others else NOTHING
+
+
+def _used(row: "NodeRow") -> str:
+    used = [device.use for device in row.devices if device.use is not None]
+    return percent(sum(used) / len(used)) if used else "-"
+
+
+def _state_tone(row: "NodeRow") -> Tone:
+    return "bad" if any(each.startswith("overcommitted") for each in row.state) else "plain"
+
+
+def _states(row: "NodeRow") -> str:
+    gpus = [f"GPU {device.index} {device.drained}" for device in row.devices if device.drained]
+    used = [f"GPU {device.index} used by {_foreign(device)}" for device in row.devices if device.foreign]
+    return ", ".join([*row.state, *gpus, *used]) or NOTHING
+
+
+def _foreign(device: "DeviceRow") -> str:
+    """Return the foreign process on a device, with its command if it is known."""
+    command = f": {device.foreign_command}" if device.foreign_command else ""
+    return f"{device.foreign}{command}"
+
+
+NODES: "tuple[Column[NodeRow], ...]" = (
+    Column("NODE", lambda row: row.name, least=10),
+    Column("GPU ALLOC", _devices_allocated, right=True),
+    Column("OTHERS", _others, right=True, drop=1),
+    Column("STATE", _states, least=36, sentence=True, tone=_state_tone),
+    Column("MODEL", _models, least=8, drop=4),
+    Column("USE", _used, right=True, drop=2),
+    Column("CPU ALLOC", lambda row: _allocated(row, "cpu"), right=True, drop=3),
+    Column("MEM ALLOC", lambda row: _allocated(row, "memory"), right=True, drop=3),
+    Column("PODS", lambda row: number(row.pods), right=True, drop=1),
+    Column(
+        "LABELS",
+        lambda row: ",".join(f"{key}={value}" for key, value in row.labels.items()),
+        least=8,
+        wide=True,
+        drop=9,
+    ),
+)
+
+
+def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
+    """Return the columns without those that this pool can't measure."""
+    return [
+        column
+        for column in columns
+        if column.head not in _MEASURED or any(column.cell(row) != NOTHING for row in rows)
+    ]
+
+
+@app.default
+def nodes(*, output: DocumentedOutput = "table", watch: WatchOption = False) -> int:
+    """List the nodes with their allocation and the utilization of their GPUs.
+
+    Parameters
+    ----------
+    output
+        table, wide (with labels), json or yaml.
+    watch
+        Go on, and show them again as they change.
+    """
+    with connect() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+
+            def frame(here: Screen) -> list[str]:
+                rows = pool.nodes()
+                return table(rows, known(NODES, rows), here, wide=output == "wide")
+
+            return repaint(frame)
+        if watch:
+            return append(changed(pool.nodes, lambda row: row.name), NODES, output)
+        rows = pool.nodes()
+    show(rows, known(NODES, rows), output, none="The pool has no machine.")
+    return 0
+
+
+app.command(drain)
+app.command(undrain)
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeDevice:
+    """A device and its node."""
+
+    node: "NodeRow"
+    row: "DeviceRow"
+
+
+def _use_tone(device: _NodeDevice) -> Tone:
+    use = device.row.use
+    return "busy" if use is not None and device.row.allocated > 0 and use < _IDLE_BELOW else "plain"
+
+
+def _memory(device: _NodeDevice) -> str:
+    row = device.row
+    return (
+        f"{size(row.memory_used)} of {size(row.memory)}" if row.memory_used is not None else size(row.memory)
+    )
+
+
+def _on(row: "DeviceRow") -> list[str]:
+    return row.workloads if row.foreign is None else [*row.workloads, row.foreign]
+
+
+def _share(device: _NodeDevice) -> str:
+    allocated = device.row.allocated
+    if allocated <= 0 and device.row.drained is not None:
+        return "drained"
+    if allocated <= 0 and device.row.foreign is not None:
+        return "foreign"
+    return "free" if allocated <= 0 else "whole" if allocated >= 1 else percent(allocated)
+
+
+DEVICES: tuple[Column[_NodeDevice], ...] = (
+    Column("GPU", lambda each: f"{each.node.name}/{each.row.index}", least=8),
+    Column(
+        "MODEL", lambda each: each.row.model or ("virtual" if each.node.virtual else "-"), least=8, drop=3
+    ),
+    Column(
+        "ALLOCATED", _share, right=True, tone=lambda each: "quiet" if each.row.allocated <= 0 else "plain"
+    ),
+    Column("USE", lambda each: percent(each.row.use), right=True, tone=_use_tone),
+    Column("MEMORY", _memory, right=True, drop=2),
+    Column("ACTIVITY", lambda each: each.row.activity or NOTHING, drop=4),
+    Column("WORKLOADS", lambda each: ", ".join(_on(each.row)), least=14),
+)
+
+
+def top(*, since: str | None = None, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
+    """Show the usage of every project and every GPU, now or over a time.
+
+    Parameters
+    ----------
+    since
+        Show the GPUs allocated since then, by project, user and node. An age such as 2h or 7d, or a date
+        such as 2026-11-01.
+    watch
+        Repaint the screen every second.
+    output
+        table, or the devices as wide, json or yaml.
+    """
+    if since is not None:
+        return _top_since(since, watch=watch, output=output)
+    with connect() as pool:
+        if output in ("json", "yaml"):
+            if watch:
+                return append(changed(pool.nodes, lambda row: row.name), NODES, output)
+            print_plain([row.model_dump(mode="json") for row in pool.nodes()], output)
+            return 0
+
+        def frame(here: Screen) -> list[str]:
+            return glance(pool.status(), pool.projects(), pool.nodes(), here)
+
+        if watch and is_terminal():
+            return repaint(frame)
+        if watch:
+            rows = changed(pool.nodes, lambda row: row.name)
+            return append(rows, NODES, output)
+        print("\n".join(frame(screen())))
+    return 0
+
+
+def _top_since(since: str, *, watch: bool, output: str) -> int:
+    with option_mistakes():
+        since_time(since)
+    if watch and (output in ("json", "yaml") or not is_terminal()):
+        print("weir: --since --watch repaints a screen: leave one of them out.", file=sys.stderr)
+        return 2
+    with connect() as pool:
+        if watch:
+            return repaint(lambda here: period_lines(period_usage(pool, since_time(since)), here))
+        reports = period_usage(pool, since_time(since))
+    if output in ("json", "yaml"):
+        print_plain([report.model_dump(mode="json") for report in reports], output)
+    else:
+        print("\n".join(period_lines(reports, screen())))
+    for note in notes(reports):
+        print(note, file=sys.stderr)
+    return 0
+
+
+def glance(
+    status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", here: Screen
+) -> list[str]:
+    """Return the lines of the pool: its projects, then its devices."""
+    usage = f"{number(status.allocated)} of {counted(status.devices, 'GPU')} allocated"
+    lines = [
+        f"{here.paint(usage, 'strong')}, {status.running:,} running, {status.pending:,} pending",
+    ]
+    most = max([1.0, float(status.devices)])
+    if projects:
+        lines += ["", *table(sorted(projects, key=lambda row: row.name), _projects(most), here)]
+    devices = [_NodeDevice(node, row) for node in nodes_ for row in node.devices]
+    if devices:
+        lines += ["", *table(devices, known(DEVICES, devices), here)]
+    return lines
+
+
+def _projects(most: float) -> "tuple[Column[QueueRow], ...]":
+    return (
+        Column("PROJECT", lambda row: row.name, least=10),
+        Column("ALLOCATED", lambda row: number(row.allocated.get("gpu", 0.0)), right=True),
+        Column("QUOTA", lambda row: number(row.quota.get("gpu", 0.0)), right=True),
+        Column("", lambda row: bar(row, most), drop=2),
+        Column("RUNNING", lambda row: number(row.running), right=True, drop=1),
+        Column(
+            "PENDING",
+            lambda row: number(row.pending),
+            right=True,
+            tone=lambda row: "busy" if row.pending else "quiet",
+        ),
+    )
+
+
+def bar(row: "QueueRow", most: float) -> str:
+    """Return the bar of a project: full within quota, grey over quota, dots for idle quota."""
+    allocated, quota = row.allocated.get("gpu", 0.0), row.quota.get("gpu", 0.0)
+    per = _BAR_WIDTH / most
+    own, borrowed = round(min(allocated, quota) * per), round(max(0.0, allocated - quota) * per)
+    free = round(max(0.0, min(quota, most) - allocated) * per)
+    return ("█" * own + "▒" * borrowed + "·" * free)[:_BAR_WIDTH]
+
+
+def status(*, output: DocumentedOutput = "table", watch: WatchOption = False) -> int:
+    """Show a summary of the pool: its devices, and its running and pending workloads.
+
+    Parameters
+    ----------
+    output
+        table for people, json or yaml for programs.
+    watch
+        Go on, and show it again as it changes.
+    """
+    with connect() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+            return repaint(lambda here: standing(pool.status(), pool.address.url, here))
+        if watch:
+            return append(changed(lambda: [pool.status()], lambda _row: 0), _STATUS, output)
+        found = pool.status()
+    if output in ("json", "yaml"):
+        print_plain(found.model_dump(mode="json"), output)
+    else:
+        print("\n".join(standing(found, pool.address.url, screen())))
+    return 0
+
+
+_STATUS: "tuple[Column[PoolStatus], ...]" = (
+    Column("GPU ALLOC", lambda row: f"{number(row.allocated)} of {row.devices}", right=True),
+    Column("RUNNING", lambda row: number(row.running), right=True, least=7),
+    Column("PENDING", lambda row: number(row.pending), right=True, least=7),
+)
+
+
+def _allocated_of(found: "PoolStatus") -> str:
+    others = f", {number(found.others)} of them by other schedulers" if found.others else ""
+    return f"{number(found.allocated)} of {found.devices:,} allocated{others}"
+
+
+def _headroom(found: "PoolStatus") -> list[tuple[str, str]]:
+    """Return the learned headroom for sessions with its reason; nothing if none is learned."""
+    if found.session_headroom is None:
+        return []
+    return [
+        ("Headroom", f"{counted(found.session_headroom, 'GPU')} for sessions. {found.session_headroom_why}")
+    ]
+
+
+def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
+    """Return the lines of the summary."""
+    virtual = ", virtual" if found.virtual else ""
+    trouble = ["", here.paint(found.trouble, "bad")] if found.trouble else []
+    return [
+        f"{here.paint('up', 'good')} for {since(found.started_s)} at {url}",
+        "",
+        *pairs(
+            [
+                ("GPUs", f"{_allocated_of(found)}{virtual}"),
+                ("Machines", number(found.nodes)),
+                ("Workloads", f"{found.running:,} running, {found.pending:,} pending"),
+                *_headroom(found),
+                ("Policy", found.policy),
+                ("Version", found.version),
+            ],
+            here,
+        ),
+        *trouble,
+    ]

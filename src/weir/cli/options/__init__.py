@@ -1,0 +1,1 @@
+"""Options that commands share: numbers, times, and the errors of wrong ones."""

@@ -1,0 +1,1 @@
+"""Output of commands: text for the terminal, tables, and formats for programs."""

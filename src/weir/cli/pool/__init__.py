@@ -1,0 +1,1 @@
+"""Connection of a command to a pool, and lists that it watches."""

@@ -1,0 +1,1 @@
+"""Projects and departments: their quotas and members, and the priority classes."""

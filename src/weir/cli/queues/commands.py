@@ -1,0 +1,238 @@
+"""`weir project` and `weir department`: the quota tree."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from weir.cli.output.columns import Column, table
+from weir.cli.output.formatting import amount, lasting, number
+from weir.cli.output.outputs import DocumentedOutput, WatchOption, show
+from weir.cli.pool.connect import connect
+from weir.cli.pool.watch import append, changed, is_terminal, repaint
+from weir.cli.queues.members import members_app
+from weir.cli.queues.options import LimitOptions, QuotaOptions
+from weir.cli.queues.quotas import Kind, put
+
+if TYPE_CHECKING:
+    from weir.api.answers import QueueRow
+    from weir.client.api import Pool
+
+project = App(name="project", help="Create, set, list and delete projects, which hold quotas.")
+department = App(name="department", help="Create, set, list and delete departments, which hold projects.")
+
+project.command(members_app("project"))
+department.command(members_app("department"))
+
+
+def _gpus(amounts: dict[str, float], missing: str) -> str:
+    return number(amounts["gpu"]) if "gpu" in amounts else missing
+
+
+def _further(amounts: dict[str, float]) -> str:
+    """Return the amounts of resources other than GPUs, in words."""
+    return (
+        ",".join(f"{name}={amount(name, value)}" for name, value in amounts.items() if name != "gpu") or "-"
+    )
+
+
+def _rules(row: "QueueRow") -> str:
+    return (
+        ",".join(f"{word}={lasting(value) if value else 'none'}" for word, value in row.times.items()) or "-"
+    )
+
+
+_NUMBERS: "tuple[Column[QueueRow], ...]" = (
+    Column("QUOTA", lambda row: _gpus(row.quota, "none"), right=True),
+    Column("ALLOCATED", lambda row: _gpus(row.allocated, "0"), right=True),
+    Column("SHARE", lambda row: _gpus(row.share, "0"), right=True, drop=3),
+    Column("LIMIT", lambda row: _gpus(row.limit, "none"), right=True, drop=5),
+    Column("WEIGHT", lambda row: _gpus(row.weight, "1"), right=True, drop=6),
+    Column("PRIORITY", lambda row: number(row.priority), right=True, drop=7),
+    Column("RUNNING", lambda row: number(row.running), right=True, drop=2),
+    Column(
+        "PENDING",
+        lambda row: number(row.pending),
+        right=True,
+        drop=1,
+        tone=lambda row: "busy" if row.pending else "plain",
+    ),
+    Column("TIME RULES", _rules, least=8, drop=9, wide=True),
+    Column("FURTHER QUOTA", lambda row: _further(row.quota), least=8, drop=9, wide=True),
+    Column("FURTHER ALLOCATED", lambda row: _further(row.allocated), least=8, drop=9, wide=True),
+)
+PROJECTS: "tuple[Column[QueueRow], ...]" = (
+    Column("PROJECT", lambda row: row.name, least=10),
+    Column("DEPARTMENT", lambda row: row.parent or "-", least=8, drop=4),
+    *_NUMBERS,
+)
+DEPARTMENTS: "tuple[Column[QueueRow], ...]" = (
+    Column("DEPARTMENT", lambda row: row.name, least=10),
+    Column("IN", lambda row: row.parent or "-", least=4, drop=4),
+    *_NUMBERS,
+)
+
+
+@project.command(name="create")
+def create_project(
+    name: str,
+    /,
+    *,
+    department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
+    quota: QuotaOptions = QuotaOptions(),
+    limits: LimitOptions = LimitOptions(),
+) -> int:
+    """Create a project.
+
+    Parameters
+    ----------
+    name
+        Name of the queue.
+    department
+        Parent department.
+    """
+    return put("project", name, department, quota, limits, new=True)
+
+
+@project.command(name="set")
+def set_project(
+    name: str,
+    /,
+    *,
+    department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
+    quota: QuotaOptions = QuotaOptions(),
+    limits: LimitOptions = LimitOptions(),
+) -> int:
+    """Change a project. Options that are left out change nothing.
+
+    Parameters
+    ----------
+    name
+        The project.
+    department
+        Parent department; an empty string for none.
+    """
+    return put("project", name, department, quota, limits, new=False)
+
+
+@department.command(name="create")
+def create_department(
+    name: str,
+    /,
+    *,
+    parent: str | None = None,
+    quota: QuotaOptions = QuotaOptions(),
+) -> int:
+    """Create a department. Without --gpus it is guaranteed the GPUs of its projects together.
+
+    Parameters
+    ----------
+    name
+        Name of the queue.
+    parent
+        Parent department.
+    """
+    return put("department", name, parent, quota, new=True)
+
+
+@department.command(name="set")
+def set_department(
+    name: str,
+    /,
+    *,
+    parent: str | None = None,
+    quota: QuotaOptions = QuotaOptions(),
+) -> int:
+    """Change a department. Options that are left out change nothing.
+
+    Parameters
+    ----------
+    name
+        The department.
+    parent
+        Parent department; an empty string for none.
+    """
+    return put("department", name, parent, quota, new=False)
+
+
+@project.command(name="list")
+def list_projects(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
+    """List projects with their quota, their allocation and their present fair share.
+
+    Parameters
+    ----------
+    watch
+        Go on, and show them again as they change.
+    output
+        table, wide (further resources), json or yaml.
+    """
+    return _list(lambda pool: pool.projects(), PROJECTS, "project", output, watch=watch)
+
+
+@department.command(name="list")
+def list_departments(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
+    """List departments with their quota, their allocation and their present fair share.
+
+    Parameters
+    ----------
+    watch
+        Go on, and show them again as they change.
+    output
+        table, wide (further resources), json or yaml.
+    """
+    return _list(lambda pool: pool.departments(), DEPARTMENTS, "department", output, watch=watch)
+
+
+def _list(
+    look: "Callable[[Pool], Sequence[QueueRow]]",
+    columns: "Sequence[Column[QueueRow]]",
+    kind: Kind,
+    output: Any,
+    *,
+    watch: bool,
+) -> int:
+    with connect() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+            return repaint(lambda here: table(look(pool), columns, here, wide=output == "wide"))
+        if watch:
+            return append(changed(lambda: look(pool), lambda row: row.name), columns, output)
+        rows = look(pool)
+    warnings = dict.fromkeys(warning for row in rows for warning in row.warnings)
+    none = f"There is no {kind} yet: `weir {kind} create NAME --gpus 4` makes one."
+    show(rows, columns, output, none=none, more="\n".join(warnings))
+    return 0
+
+
+@project.command(name="delete")
+def delete_project(name: str, /) -> int:
+    """Delete a project. It must have no pending or running workloads.
+
+    Parameters
+    ----------
+    name
+        The project.
+    """
+    with connect() as pool:
+        deleted = pool.delete_project(name)
+    print(f"Project {name} is deleted.")
+    if deleted.tokens:
+        whose = ", ".join(f"{row.id} ({row.user})" for row in deleted.tokens)
+        print(f"These tokens are no longer valid for it: {whose}.")
+    if deleted.secrets:
+        print(f"Its secrets are deleted: {', '.join(deleted.secrets)}.")
+    return 0
+
+
+@department.command(name="delete")
+def delete_department(name: str, /) -> int:
+    """Delete a department. It must be empty.
+
+    Parameters
+    ----------
+    name
+        The department.
+    """
+    with connect() as pool:
+        pool.delete_department(name)
+    print(f"Department {name} is deleted.")
+    return 0

@@ -1,0 +1,177 @@
+"""Options of `weir project` and `weir department`, as fields of scenario files."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from weir.cli.options.numbers import number_or_name, whole_number
+
+PERSON_LIMITS = ("gpus", "running", "sessions", "pending", "max_runtime")
+_CLASS = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
+DEFAULTS = ("type", "priority", "preemptible", "gpus", "max_runtime", "grace")
+Amounts = Annotated[Sequence[str], Parameter(negative=())]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class QuotaOptions:
+    """Quota of a project or a department."""
+
+    gpus: str | None = None
+    """Guaranteed GPUs: the same as --quota gpu=N."""
+    quota: Amounts = ()
+    """Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources."""
+    limit: Amounts = ()
+    """Upper bound on a resource, in the same form; gpu=unlimited for none."""
+    weight: Amounts = ()
+    """Share of idle capacity relative to its siblings; 0 for none."""
+    priority: Annotated[int | None, whole_number()] = None
+    """Order in which siblings get idle capacity: higher first."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """Limits of the workloads of a project."""
+
+    max_priority: Annotated[int | str | None, number_or_name()] = None
+    """Highest priority that a member may give to a workload, such as 75 or high; 125 if not set."""
+    max_priority_of: Amounts = ()
+    """Highest priority for one person, such as mia=60. Repeat it for more people."""
+    person_limit: Amounts = ()
+    """Limit of each person in the project, such as gpus=4: gpus, running (workloads), sessions (build
+    workloads), pending (workloads) or max-runtime; 0 for none. Repeat it for more limits."""
+    person_limit_of: Amounts = ()
+    """Limit of one person, such as mia:gpus=8. Repeat it for more limits and people."""
+    max_runtime: str | None = None
+    """End workloads after this run time, such as 24h; 0 for no limit."""
+    idle_notice: str | None = None
+    """Tell the owner of a workload when it was idle for this time; 0 for no notice of its own."""
+    idle_unprotect: str | None = None
+    """Let any request take the GPUs of a workload that was idle for this time; 0 for never."""
+    idle_suspend: str | None = None
+    """Suspend a workload, after two notices, when it was idle for this time; 0 for never."""
+    idle_limit: str | None = None
+    """End a workload, after two notices, when it was idle for this time; 0 for no limit."""
+    lifetime: str | None = None
+    """End build sessions after this time; 0 for no limit."""
+    grace: str | None = None
+    """Time that workloads have to stop after notice; 0 for no notice."""
+    default: Amounts = ()
+    """Default for a field that a submission leaves open, such as priority=low. Fields: type, priority,
+    preemptible, gpus (of each pod), max-runtime or grace. none stands for that of the pool. Repeat it for
+    more defaults."""
+    namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = ()
+    """On a cluster: a namespace of the project. Repeat it for more namespaces."""
+
+
+def quota_fields(options: QuotaOptions) -> dict[str, Any]:
+    """Return the given quota as fields of a scenario file.
+
+    Raises:
+        ValueError: an amount is invalid, or two options set the quota of GPUs.
+    """
+    found: dict[str, Any] = {}
+    for key, written in (("quota", options.quota), ("limit", options.limit), ("weight", options.weight)):
+        amounts = dict(_amount(f"--{key}", each) for each in written)
+        if amounts:
+            found[key] = amounts
+    if options.gpus is not None:
+        if "gpu" in found.get("quota", {}):
+            raise ValueError("--gpus and --quota gpu set the same quota: leave one out")
+        found["quota"] = {**found.get("quota", {}), "gpu": options.gpus}
+    if options.priority is not None:
+        found["priority"] = options.priority
+    return found
+
+
+def limit_fields(options: LimitOptions) -> dict[str, Any]:
+    """Return the given limits as fields of a scenario file.
+
+    Raises:
+        ValueError: a priority or a limit of a person is invalid.
+    """
+    times = {
+        "max_runtime": options.max_runtime,
+        "idle_notice": options.idle_notice,
+        "idle_unprotect": options.idle_unprotect,
+        "idle_suspend": options.idle_suspend,
+        "idle_limit": options.idle_limit,
+        "lifetime": options.lifetime,
+        "stop_grace": options.grace,
+    }
+    stated: dict[str, Any] = {
+        "max_priority_of": _priorities(options.max_priority_of),
+        "person_limits": dict(_person_limit("--person-limit", each) for each in options.person_limit),
+        "person_limits_of": _person_limits_of(options.person_limit_of),
+        "defaults": dict(_default(each) for each in options.default),
+        "times": {word: value for word, value in times.items() if value is not None},
+        "max_priority": options.max_priority,
+        "namespaces": list(options.namespace),
+    }
+    return {key: value for key, value in stated.items() if value not in (None, {}, [])}
+
+
+def _priorities(written: Sequence[str]) -> dict[str, int | str]:
+    """Return the highest priorities of people, from USER=PRIORITY."""
+    found: dict[str, int | str] = {}
+    for each in written:
+        user, _, value = each.rpartition("=")
+        is_number = value.removeprefix("-").isdecimal()
+        if not user or not (is_number or _CLASS.fullmatch(value)):
+            raise ValueError(
+                f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
+            )
+        found[user] = int(value) if is_number else value
+    return found
+
+
+def _person_limit(option: str, written: str) -> tuple[str, Any]:
+    """Return a limit of a person as a field of scenario files, from NAME=VALUE."""
+    name, _, value = written.partition("=")
+    key = name.replace("-", "_")
+    if key not in PERSON_LIMITS or not value:
+        known = ", ".join(PERSON_LIMITS).replace("_", "-")
+        raise ValueError(f"{option} {written!r} is no limit of a person: write {known}, such as gpus=4")
+    return key, int(value) if value.isdecimal() else value
+
+
+def _default(written: str) -> tuple[str, Any]:
+    """Return a default of a project as a field of scenario files, from NAME=VALUE."""
+    name, _, value = written.partition("=")
+    key = name.replace("-", "_")
+    if key not in DEFAULTS or not value:
+        known = ", ".join(DEFAULTS).replace("_", "-")
+        raise ValueError(f"--default {written!r} is no default: write {known}, such as priority=low")
+    if value == "none":
+        return key, None
+    if key == "preemptible":
+        if value not in ("true", "false"):
+            raise ValueError(f"--default {written!r} is neither preemptible=true nor preemptible=false")
+        return key, value == "true"
+    return key, int(value) if value.isdecimal() else value
+
+
+def _person_limits_of(written: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the limits of people, from USER:NAME=VALUE."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in written:
+        user, parted, limit = each.rpartition(":")
+        if not user or not parted:
+            raise ValueError(f"--person-limit-of {each!r} names no person: write one such as mia:gpus=8")
+        key, value = _person_limit("--person-limit-of", limit)
+        found.setdefault(user, {})[key] = value
+    return found
+
+
+def _amount(option: str, written: str) -> tuple[str, str]:
+    """Parse an amount such as `gpu=4` into resource and number; a bare `4` means GPUs."""
+    name, parted, value = written.partition("=")
+    if not parted:
+        name, value = "gpu", written
+    if not name or not value:
+        raise ValueError(f"{option} {written!r} is no amount: write one such as gpu=4 or memory=256Gi")
+    return name, value

@@ -1,0 +1,1 @@
+"""Simulations: scenario files, replays of traces, and the pool as a scenario."""

@@ -1,0 +1,85 @@
+"""`weir simulate --what-if`: alternatives to a cluster, compared over several seeds."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weir.cli.output.formatting import lasting, number, percent
+from weir.cli.output.tables import table, terminal_width
+from weir.cli.simulation.replay_progress import progress_bar
+
+if TYPE_CHECKING:
+    from weir.model.scenario import Scenario
+    from weir.simulation.job_trace import JobTrace
+
+DONE, WRONG_REQUEST = 0, 2
+ALTERNATIVES_MAX = 12
+
+
+def compare_alternatives(
+    scenario: "Scenario", job_traces: "Sequence[JobTrace]", texts: Sequence[str], seeds: int, output: str
+) -> int:
+    """Replay the present cluster and each alternative; print the differences that exceed the spread."""
+    from weir.model.scenario import InvalidFile
+    from weir.scenario_io.policies import named_policy
+    from weir.simulation.alternatives import changed, parse_alternative
+    from weir.simulation.comparison import compared, replay_all
+
+    if len(texts) > ALTERNATIVES_MAX:
+        print(
+            f"weir: --what-if: {len(texts)} are too many; write {ALTERNATIVES_MAX} at most.", file=sys.stderr
+        )
+        return WRONG_REQUEST
+    try:
+        alternatives = [parse_alternative(text) for text in texts[:ALTERNATIVES_MAX]]
+        made = [(each, *changed(scenario, each, named_policy)) for each in alternatives]
+    except (ValueError, InvalidFile) as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return WRONG_REQUEST
+    variants = [(None, scenario, scenario.policy), *made]
+    if output == "progress":
+        result = compared(replay_all(variants, job_traces, seeds, _say_progress))
+        print(json.dumps({"result": result}), flush=True)
+        return DONE
+    with progress_bar(f"{len(variants)} x {seeds} replays") as progress:
+        result = compared(replay_all(variants, job_traces, seeds, progress))
+    print(json.dumps(result, indent=2) if output == "json" else "\n".join(_lines(result)))
+    return DONE
+
+
+def _say_progress(part: float) -> None:
+    print(json.dumps({"progress": round(part, 4)}), flush=True)
+
+
+def _written(key: str, value: float) -> str:
+    if key == "allocation":
+        return percent(value)
+    return lasting(value) if key in ("wait", "completion", "entitled_wait") else number(value)
+
+
+def _cell(key: str, found: Mapping[str, Any] | None, *, is_base: bool) -> str:
+    if found is None:
+        return "-"
+    low, high, mean = (_written(key, found[name]) for name in ("low", "high", "mean"))
+    text = mean if low == high else f"{mean} ({low} to {high})"
+    return text if is_base or found["difference"] is not None else f"~ {text}"
+
+
+def _lines(result: Mapping[str, Any]) -> list[str]:
+    base, *_ = alternatives = result["alternatives"]
+    heads = ["", *(each["name"] for each in alternatives)]
+    rows = [
+        [
+            found["words"],
+            *(_cell(key, each["numbers"].get(key), is_base=each is base) for each in alternatives),
+        ]
+        for key, found in base["numbers"].items()
+    ]
+    for name, numbers in base["by_project"].items():
+        if "wait" in numbers:
+            waits = (each["by_project"][name].get("wait") for each in alternatives)
+            cells = [_cell("wait", found, is_base=at == 0) for at, found in enumerate(waits)]
+            rows.append([f"  mean wait of {name}", *cells])
+    seeds = f"Means of {result['seeds']} seeds with the least and the most; ~ is no difference beyond them."
+    return [table(heads, rows, terminal_width()), "", seeds, str(result["verdict"])]

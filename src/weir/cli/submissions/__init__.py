@@ -1,0 +1,1 @@
+"""Submissions: from options, files, job scripts, templates and schedules."""

@@ -1,0 +1,55 @@
+"""Files with several workloads: `weir submit -f` queues all of them, or none."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weir.cli.output.formatting import counted
+from weir.cli.output.outputs import naming, print_plain
+from weir.cli.output.terminal import plain
+from weir.cli.pool.connect import connect
+from weir.cli.submissions.submit_options import EnvironmentOptions, environment_of
+
+
+def submit_batch(
+    body: Mapping[str, Any],
+    words: Mapping[str, Any],
+    environment: EnvironmentOptions,
+    output: str,
+    *,
+    namespace: str | None,
+    waits: bool,
+) -> int:
+    """Queue the workloads of a file. Options are defaults of all of them, in place of those of the file.
+
+    Raises:
+        ValueError: an option means one workload alone.
+    """
+    if waits:
+        raise ValueError("--wait, --follow: the file has several workloads; wait for one by its name")
+    for option in ("name", "command"):
+        if option in words:
+            raise ValueError(f"{option}: the file has several workloads; write it there")
+    defaults = {**body.get("defaults", {}), **words}
+    if "elastic" in words:
+        least, most = words["elastic"]
+        defaults["elastic"] = f"{least}:{most}"
+    if os.environ.get("WEIR_PROJECT"):
+        defaults.setdefault("project", os.environ["WEIR_PROJECT"])
+    with connect(namespace=namespace) as pool:
+        if pool.address.is_loopback:
+            defaults["directory"] = str(Path(defaults.get("directory", "")).absolute())
+        inherits = pool.address.is_loopback and "image" not in defaults
+        defaults["env"] = environment_of(environment, defaults.get("env", {}), inherits=inherits)
+        made = pool.submit_batch(body["workloads"], defaults=defaults)
+    names = ", ".join(row.name for row in made.items)
+    with naming(f"{plain(names)} {'is' if made.total == 1 else 'are'} queued"):
+        if output == "name":
+            print(*(row.name for row in made.items), sep="\n")
+        else:
+            print_plain(made.model_dump(mode="json"), output)
+    if output == "name":
+        print(f"queued: {counted(made.total, 'workload')}", file=sys.stderr)
+    return 0

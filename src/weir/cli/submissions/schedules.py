@@ -1,0 +1,219 @@
+"""`weir schedule`: submissions at the times of a cron expression."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from weir.cli.options.mistakes import option_mistakes, refusals_in
+from weir.cli.options.refusals import named
+from weir.cli.output.columns import Column
+from weir.cli.output.formatting import moment
+from weir.cli.output.outputs import OutputOption, ProjectOption, chosen_project, show
+from weir.cli.output.terminal import plain
+from weir.cli.pool.connect import connect
+from weir.cli.submissions.submit import in_options
+from weir.cli.submissions.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    TemplateOptions,
+    environment_of,
+    read_options,
+)
+from weir.cli.workloads.list_filter import check_projects, chosen
+
+if TYPE_CHECKING:
+    from weir.api.schedules import ScheduleRow
+    from weir.client.api import Pool
+
+LOCAL_ZONE = Path("/etc/localtime")
+app = App(name="schedule", help="Queue a command at the times of a cron expression.")
+
+
+@app.command
+def add(
+    *command: Annotated[str, Parameter(show=True)],
+    cron: str,
+    name: str,
+    zone: str | None = None,
+    concurrency: Literal["allow", "forbid", "replace"] = "allow",
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+    template: TemplateOptions = TemplateOptions(),
+) -> int:
+    """Create or change a schedule: `weir schedule add --cron "0 2 * * *" --name nightly -- python train.py`.
+
+    Parameters
+    ----------
+    command
+        Command of every run: everything after --. A template has one of its own.
+    cron
+        Minute, hour, day, month and weekday, such as "0 2 * * *", or @hourly, @daily, @weekly, @monthly.
+    name
+        Name of the schedule. Its workloads are called NAME-DATE-TIME.
+    zone
+        Time zone of the times, such as Europe/Zurich; that of this machine by default.
+    concurrency
+        While an earlier run isn't over: allow the new one beside it, forbid it, or replace the earlier one.
+    project
+        Project whose quota the runs use; $WEIR_PROJECT if left out.
+    """
+    with option_mistakes(), refusals_in(in_options):
+        body = _filled(template, project, placement.namespace)
+        words = read_options(request, rules, StartOptions(), environment, placement)
+        words |= _stated(project, command, body)
+        with connect(namespace=placement.namespace) as pool, named(cron="--cron", zone="--zone"):
+            workload = _workload(pool, body, words, environment)
+            row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
+    print(f"{row.name} runs at {row.cron} ({row.zone}){_next(row)}.")
+    return 0
+
+
+@app.command(name="list")
+def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
+    """List the schedules of your projects.
+
+    Parameters
+    ----------
+    project
+        Only those of this project, or of several between commas.
+    """
+    with connect() as pool:
+        rows = [row for row in pool.schedules() if chosen(project, row.project)]
+        check_projects(pool, project, {row.project for row in rows})
+    show(rows, _COLUMNS, output, none="There is no schedule; `weir schedule add` creates one.")
+    return 0
+
+
+@app.command
+def suspend(name: str, /) -> int:
+    """Queue nothing of a schedule until it is resumed.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    with connect() as pool:
+        row = pool.suspend_schedule(name)
+    print(f"{row.name} is suspended; `weir schedule resume {row.name}` lets it go on.")
+    return 0
+
+
+@app.command
+def resume(name: str, /) -> int:
+    """Resume a schedule with its next time. Missed runs aren't made up; a cluster starts the last one.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    with connect() as pool:
+        row = pool.resume_schedule(name)
+    print(f"{row.name} goes on{_next(row)}.")
+    if row.said and pool.address.is_cluster:
+        print(plain(row.said))
+    return 0
+
+
+@app.command
+def delete(name: str, /) -> int:
+    """Delete a schedule; its workloads stay.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    with connect() as pool:
+        pool.delete_schedule(name)
+    print(f"Schedule {name} is deleted.")
+    return 0
+
+
+def local_zone() -> str:
+    """Return the name of this machine's time zone; UTC if it has none."""
+    named = os.environ.get("TZ", "").lstrip(":")
+    if named:
+        return named
+    _, parted, zone = os.path.realpath(LOCAL_ZONE).partition("/zoneinfo/")
+    return zone if parted else "UTC"
+
+
+def _filled(template: TemplateOptions, project: str | None, namespace: str | None) -> dict[str, Any]:
+    """Return the submission of a template without its name: each run has a name of its own.
+
+    Raises:
+        ValueError, Refused: the template can't be used so.
+    """
+    from weir.cli.submissions.templates import filled_template
+
+    if template.template is None:
+        if template.set_:
+            raise ValueError("--set: there is no template to set it in; write --template NAME")
+        return {}
+    body = filled_template(project, template.template, template.set_, namespace)
+    return {key: value for key, value in body.items() if key != "name"}
+
+
+def _stated(project: str | None, command: tuple[str, ...], body: dict[str, Any]) -> dict[str, Any]:
+    """Return the project and the command of each run.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    stated: dict[str, Any] = {"project": chosen_project(project)}
+    if command:
+        stated["command"] = list(command)
+    elif not {"command", "run"}.intersection(body):
+        raise ValueError("no command is named: write it after --, such as -- python train.py")
+    return stated
+
+
+def _workload(
+    pool: "Pool", body: dict[str, Any], words: dict[str, Any], environment: EnvironmentOptions
+) -> dict[str, Any]:
+    """Return the submission of each run, with the environment and the directory of this shell."""
+    from weir.client.submissions import written
+
+    in_container = {**body, **words}.get("image") is not None
+    inherits = pool.address.is_loopback and not in_container
+    env = environment_of(environment, body.get("env", {}), inherits=inherits)
+    if env:
+        words["env"] = env
+    if pool.address.is_loopback:
+        directory = words.get("directory") or body.get("directory") or ""
+        words["directory"] = str(Path(directory).absolute())
+    return written(body, words)
+
+
+def _next(row: "ScheduleRow") -> str:
+    return "" if row.next_s is None else f", next at {moment(row.next_s)} here"
+
+
+def _status(row: "ScheduleRow") -> str:
+    if row.suspended:
+        return "suspended"
+    return ", ".join(row.active) if row.active else "waits"
+
+
+_COLUMNS: "tuple[Column[ScheduleRow], ...]" = (
+    Column("NAME", lambda row: row.name, least=10),
+    Column("PROJECT", lambda row: row.project, least=8, drop=4),
+    Column("USER", lambda row: row.user, least=6, drop=5),
+    Column("CRON", lambda row: row.cron),
+    Column("ZONE", lambda row: row.zone, drop=6),
+    Column("CONCURRENCY", lambda row: row.concurrency, drop=7),
+    Column("RUNS NOW", _status, least=9),
+    Column("NEXT", lambda row: "-" if row.next_s is None else moment(row.next_s)),
+    Column("LAST", lambda row: "-" if row.last_s is None else moment(row.last_s), drop=3),
+    Column("SAID", lambda row: row.said, least=16, drop=2, sentence=True),
+)

@@ -1,0 +1,247 @@
+"""`weir submit`: a command becomes a workload."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from weir.cli.options.mistakes import option_mistakes, refusals_in
+from weir.cli.output.formatting import counted, number
+from weir.cli.output.outputs import ProjectOption, naming, print_plain
+from weir.cli.output.terminal import plain, screen
+from weir.cli.pool.connect import connect
+from weir.cli.submissions.submit_options import (
+    EnvironmentOptions,
+    PlacementOptions,
+    RequestOptions,
+    RuleOptions,
+    StartOptions,
+    TemplateOptions,
+    environment_of,
+    read_options,
+)
+from weir.model.array_indices import read_indices
+from weir.model.reasons import ReasonCode
+
+if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
+    from weir.client.api import Pool
+
+LOOKS, LOOK_EVERY_S = 5, 0.05
+"""Number of looks at the state of a new workload, and the time between them."""
+
+
+def submit(
+    *command: Annotated[str, Parameter(show=True)],
+    project: ProjectOption = None,
+    request: RequestOptions = RequestOptions(),
+    rules: RuleOptions = RuleOptions(),
+    conditions: StartOptions = StartOptions(),
+    name: str | None = None,
+    environment: EnvironmentOptions = EnvironmentOptions(),
+    placement: PlacementOptions = PlacementOptions(),
+    file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
+    template: TemplateOptions = TemplateOptions(),
+    wait: Annotated[bool, Parameter(negative=())] = False,
+    follow: Annotated[bool, Parameter(negative=())] = False,
+    output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
+) -> int:
+    """Queue a command, as in `weir submit -p vision --gpus 2 -- python train.py`.
+
+    The workload's name goes to the output, hints to the error output, so that a script can store the name.
+
+    Parameters
+    ----------
+    command
+        Command of every pod: everything after --. With a job script, its arguments.
+    project
+        Project whose quota the workload uses; $WEIR_PROJECT if left out.
+    name
+        Name of the workload; generated if left out.
+    file
+        Submission as YAML or JSON, - for the standard input, or a job script that begins with #! and has
+        options in its #WEIR lines. Options here override them. With workloads: all are queued or none.
+    wait
+        Wait until the workload ends, and exit with its exit code. A signal gives 128 plus its number. A
+        stop by a person or a limit gives 143, a failure without a code gives 1.
+    follow
+        Print the output as it comes and wait, with the exit code of --wait.
+    output
+        name, or the whole answer as json or yaml.
+    """
+    from weir.cli.submissions.batch import submit_batch
+
+    with option_mistakes(), refusals_in(in_options):
+        body, words = _read(file, template, command, project, name, placement.namespace)
+        words |= read_options(request, rules, conditions, environment, placement)
+        if "workloads" in body:
+            waits, within = wait or follow, placement.namespace
+            return submit_batch(body, words, environment, output, namespace=within, waits=waits)
+        _check(words, body)
+        with connect(namespace=placement.namespace) as pool:
+            return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)
+
+
+def _read(
+    file: Path | None,
+    template: TemplateOptions,
+    command: Sequence[str],
+    project: str | None,
+    name: str | None,
+    namespace: str | None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the submission of a file or a template, and the fields that are stated beside it.
+
+    Raises:
+        scenario.InvalidFile, ScriptError: the file has mistakes.
+        ValueError, Refused: the template can't be used so, or the command is a job script.
+    """
+    body: dict[str, Any] = {}
+    words = command
+    if template.template is not None:
+        if file is not None:
+            raise ValueError("--file, --template: both have the submission; write one of them")
+        from weir.cli.submissions.templates import filled_template
+
+        body = filled_template(project, template.template, template.set_, namespace)
+    elif template.set_:
+        raise ValueError("--set: there is no template to set it in; write --template NAME")
+    elif file is not None:
+        from weir.cli.submissions.file_reader import read_submission  # few submissions have one
+
+        body, words = read_submission(file, command)
+    if file is None and command:
+        from weir.cli.submissions.job_script import refuse_unread_directives
+
+        refuse_unread_directives(command)
+    stated = {"project": project, "name": name, "command": list(words)}
+    return body, {key: value for key, value in stated.items() if value not in (None, [])}
+
+
+def _submit(
+    pool: "Pool",
+    body: dict[str, Any],
+    words: dict[str, Any],
+    environment: EnvironmentOptions,
+    *,
+    wait: bool,
+    follow: bool,
+    output: str,
+) -> int:
+    in_container = "image" in words or body.get("image") is not None  # programs are looked up in the image
+    inherits = pool.address.is_loopback and not in_container
+    env = environment_of(environment, body.pop("env", {}), inherits=inherits)
+    if env:
+        words["env"] = env
+    if "directory" in words and not pool.address.is_cluster:
+        words["directory"] = str(Path(words["directory"]).absolute())
+    if follow and "array" in {**body, **words}:
+        raise ValueError("--follow: an array has no single output; use --wait, or weir logs NAME --index 0")
+    elastic = {**body, **words}.get("elastic")
+    made = pool.submit(body, **words)
+    with naming(f"{plain(made.name)} is queued in {made.project}"):
+        if output == "name":
+            print(made.name)
+        else:
+            print_plain(made.model_dump(mode="json"), output)
+    if output == "name":
+        _say(made, elastic, logs_command(made), shown=not follow)
+        _warn(pool, made.name)
+    if follow:
+        from weir.cli.workloads.logs import follow_to_end
+
+        return follow_to_end(pool, made.name)
+    if wait:
+        from weir.cli.workloads.logs import wait_to_end
+
+        return wait_to_end(pool, made.name)
+    return 0
+
+
+def logs_command(made: "WorkloadDetail") -> str:
+    """Return the command that follows a workload's output."""
+    if made.array is None:
+        return f"weir logs {made.name} -f"
+    return f"weir logs {made.name} --index {read_indices(made.array.written).indices[0]} -f"
+
+
+def _say(made: "WorkloadDetail", elastic: str | Sequence[int] | None, logs: str, *, shown: bool) -> None:
+    """Print the name of the new workload, and the next commands."""
+    here = screen(sys.stderr)
+    array = made.array
+    pods = counted(made.pods if array is None else made.pods // array.size, "pod")
+    requests = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
+    if array is not None:
+        requests = f"{counted(array.size, 'index', 'indices')}, each {requests}"
+    elif elastic is not None:
+        each = number(made.devices / made.pods)
+        least = elastic.partition(":")[0] if isinstance(elastic, str) else elastic[0]
+        requests = f"{least} to {counted(made.pods, 'pod')}, each {each} GPU{'' if each == '1' else 's'}"
+    elif made.pods > 1 and made.devices:
+        requests += " together"
+    print(
+        here.paint(f"queued in {made.project}: {requests}, priority {made.priority}", "quiet"),
+        file=sys.stderr,
+    )
+    if shown:
+        for command, does in (
+            (logs, "follows its output"),
+            (f"weir why {made.name}", "explains why it is pending"),
+        ):
+            print(
+                here.paint(f"  {command:<{max(len(logs), len(made.name) + 9)}}  {does}", "quiet"),
+                file=sys.stderr,
+            )
+
+
+def _warn(pool: "Pool", name: str) -> None:
+    """Warn at once if the workload can never start."""
+    for _ in range(LOOKS):
+        row = pool.get(name)
+        if row.status != "pending" or row.reason is not None:
+            break
+        time.sleep(LOOK_EVERY_S)
+    if row.status == "pending" and row.reason is not None and row.reason.why == ReasonCode.NO_NODE_MATCHES:
+        warning = f"it can't start in this pool as it is: {plain(row.reason.sentence)}"
+        print(screen(sys.stderr).paint(warning, "bad"), file=sys.stderr)
+
+
+def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
+    """Check that a project and a command are given; take the project from the environment if needed.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    if "project" not in words and "project" not in body and os.environ.get("WEIR_PROJECT"):
+        words["project"] = os.environ["WEIR_PROJECT"]
+    if "project" not in words and "project" not in body:
+        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+    if "command" not in words and not {"command", "run"}.intersection(body):
+        raise ValueError("no command is named: write it after --, such as -- python train.py")
+
+
+def in_options(text: str) -> str:
+    """Return a refusal with options instead of fields: `--gpus` for `pods[0].gpus`."""
+
+    def option(match: re.Match[str]) -> str:
+        key = match[1]
+        return "--" + {
+            "gpu_models": "gpu-model",
+            "secrets": "secret",
+            "nodes": "node",
+            "count": "workers",
+            "min": "elastic",
+        }.get(key, key.replace("_", "-"))
+
+    text = re.sub(r"\bvalues\.(\w+)(?=:)", r"--set \1", text)
+    text = re.sub(r"(?:(?<=^)|(?<=; ))pods(?:\[0\])?: ", "", text)  # about all options together
+    text = re.sub(r"\bpods\[0\]\.(\w+)(?:\[\d+\](?:: \1)?(?=:))?", option, text)
+    keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
+    keys += "|image|pull|container_runtime|array|begin|after|after_ok|after_not_ok|after_any"
+    keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
+    return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, text)

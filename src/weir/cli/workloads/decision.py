@@ -1,0 +1,67 @@
+"""Details of a decision as lines: nodes by score, and victims by price."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weir.cli.output.columns import Column, table
+from weir.cli.output.formatting import NOTHING, counted, number
+from weir.cli.output.terminal import Screen
+
+if TYPE_CHECKING:
+    from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow, VictimRow
+
+_FRAGMENTATION_PLACES = 3
+_HOUR_S = 3600.0
+
+
+def decision_lines(answer: "DecisionAnswer", here: Screen) -> list[str]:
+    """Return the nodes for its next pod and the victims considered."""
+    lines: list[str] = []
+    if answer.again:
+        lines += ["", "No decision is due on it: this is the decision if it had to be placed now."]
+    for ranking in answer.rankings:
+        lines += ["", *_ranked(ranking, here, named=len(answer.rankings) > 1)]
+    return [*lines, "", *_victims(answer, here)]
+
+
+def _ranked(ranking: "NodeRankingRow", here: Screen, *, named: bool) -> list[str]:
+    pod = f"the next pod of group {ranking.group}" if named else "its next pod"
+    if not ranking.nodes:
+        return [here.paint(f"No node has the capacity for {pod} now", "strong")]
+    chosen = ranking.nodes[0]
+    columns: Sequence[Column[NodeScoreRow]] = (
+        Column("NODE", lambda row: row.node, least=10),
+        Column("FREE GPUS", lambda row: number(row.free_gpus), right=True),
+        Column("PREFERENCE", lambda row: str(row.preference), right=True),
+        Column("FRAGMENTATION", lambda row: number(row.fragmentation, _FRAGMENTATION_PLACES), right=True),
+        Column("", lambda row: "chosen" if row is chosen else ""),
+    )
+    head = f"Nodes for {pod}, best first ({counted(ranking.fitting, 'node has', 'nodes have')} the capacity)"
+    return [here.paint(head, "strong"), *(f"  {line}" for line in table(ranking.nodes, columns, here))]
+
+
+def _victims(answer: "DecisionAnswer", here: Screen) -> list[str]:
+    if not answer.victims:
+        return [here.paint("No running workload holds capacity that would help", "strong")]
+    head = f"Victims, in their order: {answer.eligible:,} eligible, {answer.protected:,} protected"
+    return [here.paint(head, "strong"), *(f"  {line}" for line in table(answer.victims, _VICTIMS, here))]
+
+
+def _gpu_hours(seconds: float | None) -> str:
+    return NOTHING if seconds is None else number(seconds / _HOUR_S)
+
+
+def _verdict(row: "VictimRow") -> str:
+    if row.protected:
+        return f"protected: {row.protected}"
+    return row.rule or "only after others have stopped"
+
+
+_VICTIMS: "Sequence[Column[VictimRow]]" = (
+    Column("WORKLOAD", lambda row: row.workload, least=10),
+    Column("PROJECT", lambda row: row.project, least=8, drop=1),
+    Column("GPUS", lambda row: number(row.gpus), right=True),
+    Column("COST GPU-HOURS", lambda row: _gpu_hours(row.lost), right=True),
+    Column("PRICE", lambda row: _gpu_hours(row.price), right=True, drop=2),
+    Column("RULE", _verdict, least=20, sentence=True),
+)

@@ -1,0 +1,167 @@
+"""`weir drain` and `weir maintenance`: what they ask of the pool, and what they say."""
+
+import pytest
+from tests.unit.cli.samples import ROWS
+from tests.unit.client.fake import Fake, page, problem
+
+from weir.cli.main import main
+
+NODE = {"name": "gpu1", "devices": [], "capacity": {}, "allocated": {}}
+WINDOW = {
+    "name": "maintenance-1",
+    "node": "gpu1",
+    "gpus": [2, 3],
+    "from_s": 1_003_600.0,
+    "until_s": 1_007_200.0,
+    "reason": "new disks",
+    "user": "ada",
+    "running": "evict",
+    "begun": False,
+}
+
+
+@pytest.fixture
+def pool(fake: Fake) -> Fake:
+    fake.on("GET", "/nodes", page(NODE))
+    fake.on("GET", "/nodes/gpu1/workloads", page(ROWS[1]))
+    for path in ("/nodes/gpu1/drain", "/nodes/gpu1/gpus/3/drain", "/nodes/gpu1/undrain"):
+        fake.on("POST", path, NODE)
+    fake.on("GET", "/maintenance", page(WINDOW))
+    fake.on("POST", "/maintenance", WINDOW)
+    return fake
+
+
+def posted(pool: Fake) -> list[tuple[str, object]]:
+    return [(asked.path, asked.body) for asked in pool.asked if asked.method == "POST"]
+
+
+def test_a_drain_names_what_would_stop_and_changes_nothing(
+    pool: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["drain"]) == 1
+    told = capsys.readouterr().out
+    assert "notebook of grace in speech would stop: 0.5 GPUs" in told
+    assert "Nothing has changed. --yes evicts 1 workload; --running finish lets it end by itself." in told
+    assert posted(pool) == []
+
+
+@pytest.mark.parametrize(("agreed", "code"), [(True, 0), (False, 1)])
+def test_a_drain_asks_on_a_terminal(
+    agreed: bool,
+    code: int,
+    pool: Fake,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    questions: list[str] = []
+    monkeypatch.setattr("weir.cli.nodes.drain.is_agreed", lambda text: (questions.append(text), agreed)[1])
+    assert main(["drain"]) == code
+    assert questions == ["Evict 1 workload?"]
+    assert len(posted(pool)) == agreed
+    assert ("Nothing has changed" in capsys.readouterr().out) != agreed
+
+
+def test_a_time_that_has_passed_is_now(pool: Fake, still: float) -> None:
+    assert main(["drain", "--at", "1970-01-12T14:00"]) == 1
+    assert posted(pool) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "body"),
+    [
+        (["drain", "--yes"], "/nodes/gpu1/drain", {"reason": "", "running": "evict"}),
+        (["drain", "gpu1", "--running", "finish"], "/nodes/gpu1/drain", {"reason": "", "running": "finish"}),
+        (["nodes", "drain", "gpu1", "--yes"], "/nodes/gpu1/drain", {"reason": "", "running": "evict"}),
+        (
+            ["drain", "--gpu", "3", "--reason", "hot"],
+            "/nodes/gpu1/gpus/3/drain",
+            {"reason": "hot", "running": "finish"},
+        ),
+        (
+            ["drain", "--in", "2h"],
+            "/nodes/gpu1/drain",
+            {"reason": "", "running": "evict", "after": "2h"},
+        ),
+        (
+            ["drain", "--at", "1970-01-12T16:00+01:00", "--running", "stop"],
+            "/nodes/gpu1/drain",
+            {"reason": "", "running": "stop", "at_s": 1_004_400.0},
+        ),
+        (
+            ["drain", "--at", "1970-01-12T15:00"],
+            "/nodes/gpu1/drain",
+            {"reason": "", "running": "evict", "at_s": 1_004_400.0},
+        ),
+        (["undrain"], "/nodes/gpu1/undrain", {}),
+    ],
+)
+def test_a_drain_asks_for_what_its_options_say(
+    pool: Fake, still: float, words: list[str], path: str, body: object
+) -> None:
+    assert main(words) == 0
+    assert posted(pool) == [(path, body)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["drain", "--at", "soon"],
+        ["drain", "--at", "2026-12-01", "--in", "2h"],
+        ["drain", "--running", "move"],
+        ["maintenance", "add", "--from", "2026-12-01T18:00", "--until", "later"],
+    ],
+)
+def test_a_drain_that_cannot_be_asks_for_nothing(pool: Fake, words: list[str]) -> None:
+    assert main(words) == 2
+    assert posted(pool) == []
+
+
+def test_windows_are_listed_and_announced_in_local_time(
+    pool: Fake, still: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["maintenance"]) == 0
+    told = capsys.readouterr().out
+    assert "1970-01-12 14:46" in told
+    assert "2,3" in told
+    words = ["--from", "1970-01-12T14:46:40", "--until", "1970-01-12T15:46:40", "--gpu", "2", "--gpu", "3"]
+    assert main(["maintenance", "add", *words, "--reason", "new disks"]) == 0
+    body = {
+        "from_s": 1_003_600.0,
+        "until_s": 1_007_200.0,
+        "reason": "new disks",
+        "running": "evict",
+        "gpus": [2, 3],
+    }
+    assert posted(pool) == [("/maintenance", body)]
+    assert "`weir maintenance delete maintenance-1` withdraws it" in capsys.readouterr().out
+
+
+def test_a_refused_window_is_explained_in_options(pool: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    errors = [
+        {"field": "until_s", "message": "until_s: the window ends before it begins"},
+        {"field": "gpus", "message": "gpus: gpu1 has no GPU 12; it has 8"},
+    ]
+    pool.on("POST", "/maintenance", problem(422, "The maintenance window: ...", *errors))
+    assert main(["maintenance", "add", "--from", "2026-12-02", "--until", "2026-12-01", "--gpu", "12"]) == 2
+    told = capsys.readouterr().err
+    assert told == "weir: --until: the window ends before it begins; --gpu: gpu1 has no GPU 12; it has 8.\n"
+
+
+def test_an_announced_drain_says_its_time(
+    pool: Fake, still: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool.on("GET", "/maintenance", page(WINDOW, {**WINDOW, "name": "drain-gpu-3", "from_s": 1_004_400.0}))
+    assert main(["drain", "--gpu", "3", "--in", "2h"]) == 0
+    told = capsys.readouterr().out
+    assert (
+        told
+        == "GPU 3 of gpu1 will be drained at 1970-01-12 15:00; `weir undrain gpu1 --gpu 3` withdraws it.\n"
+    )
+
+
+@pytest.mark.parametrize("words", [["maintenance", "foo"], ["drain", "gpu1", "foo"]])
+def test_an_argument_too_many_is_named(
+    pool: Fake, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert "Unknown argument 'foo'." in capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""Lines of events: each happening once, in the order of time."""
+
+import time
+
+import pytest
+from tests.unit.client.fake import Fake, page
+
+from weir.api.answers import EventRow
+from weir.cli.main import main
+from weir.cli.output.terminal import Screen
+from weir.cli.workloads.events import event_lines
+
+T0 = 1_769_860_800.0
+PLAIN = Screen(None, None, colour=False)
+
+
+def row(
+    at_s: float, sentence: str, workload: str | None = "vision/job-a", pod: str | None = None
+) -> EventRow:
+    return EventRow(
+        id=int(at_s),
+        at_s=T0 + at_s,
+        kind="pending",
+        workload=workload,
+        pod=pod,
+        project="vision",
+        sentence=sentence,
+    )
+
+
+def test_a_reason_of_a_workload_and_its_pods_is_there_once() -> None:
+    rows = [row(0, "no node fits"), *(row(at, "no node fits", pod=f"a-{at}") for at in range(1, 9))]
+    rows += [row(2, "no node fits", "vision/job-b"), row(3, "its quota is in use"), row(60, "no node fits")]
+    lines = event_lines(rows, PLAIN)
+    assert [line.split("  ")[-1] for line in lines[1:]] == [
+        "no node fits",
+        "no node fits",
+        "its quota is in use",
+        "no node fits",
+    ]
+    assert sum("job-b" in line for line in lines) == 1
+
+
+def test_events_after_a_clock_went_back_are_there() -> None:
+    lines = event_lines([row(3600, "no node fits"), row(0, "no node fits"), row(1, "no node fits")], PLAIN)
+    assert len(lines) == 3  # with the head
+
+
+def test_events_of_no_workload_are_all_there() -> None:
+    lines = event_lines(
+        [row(0, "the policy has changed", None), row(1, "the policy has changed", None)], PLAIN
+    )
+    assert len(lines) == 3
+
+
+def test_events_since_a_time_are_those_after_it(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = time.time()
+    found = [
+        row(now_s - T0 - age, f"happened {age}").model_dump(mode="json") for age in (60, 600, 7200, 9000)
+    ]
+    fake.on("GET", "/events", {**page(*found), "next": "1"})
+    assert main(["events", "--since", "1h", "--limit", "0"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:]] == ["600", "60"]
+    assert len(fake.asked) == 1, "older pages aren't read"
+    assert main(["events", "--since", "10s"]) == 0
+    assert "Nothing happened since then." in capsys.readouterr().err
+    assert main(["events", "--since", "2999-01-01"]) == 2
+    assert "--since '2999-01-01' is in the future" in capsys.readouterr().err
