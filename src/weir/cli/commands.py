@@ -4,17 +4,22 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: its name, its function or cyclopts app as `module:attribute`, and its help text.
+    """A command: its name, its function or cyclopts app in `weir.cli` as `module:attribute`, and its help.
 
     `names` is the kind of names that completion offers after it; `extra` is the extra of the package that
     the command needs.
     """
 
     name: str
-    target: str
+    function: str
     does: str
     names: str = ""
     extra: str = ""
+
+    @property
+    def target(self) -> str:
+        """Return the whole name of the function or app."""
+        return f"weir.cli.{self.function}"
 
 
 class Topic(NamedTuple):
@@ -28,147 +33,88 @@ TOPICS = (
     Topic(
         "Workloads",
         (
-            Command("submit", "weir.cli.submissions.submit:submit", "Queue a command."),
-            Command("sbatch", "weir.cli.slurm.sbatch:app", "Submit a job script of Slurm as it is."),
-            Command("sweep", "weir.cli.sweeps.commands:app", "Search hyper-parameters by many short trials."),
-            Command("list", "weir.cli.workloads.listing:list_", "List workloads."),
-            Command(
-                "describe",
-                "weir.cli.workloads.listing:describe",
-                "Show all details of a workload.",
-                "workloads",
-            ),
+            Command("submit", "submissions.submit:submit", "Queue a command."),
+            Command("sbatch", "slurm.sbatch:app", "Submit a job script of Slurm as it is."),
+            Command("sweep", "sweeps.commands:app", "Search hyper-parameters by many short trials."),
+            Command("list", "workloads.listing:list_", "List workloads."),
+            Command("describe", "workloads.listing:describe", "Show all details of a workload.", "workloads"),
             Command(
                 "why",
-                "weir.cli.workloads.why:why",
+                "workloads.why:why",
                 "Explain why a workload is pending, and how it could start.",
                 "workloads",
             ),
-            Command(
-                "logs",
-                "weir.cli.workloads.logs:logs",
-                "Print or follow the output of a workload.",
-                "workloads",
-            ),
-            Command(
-                "exec",
-                "weir.cli.sessions.exec:exec_",
-                "Run a command next to a running workload.",
-                "workloads",
-            ),
-            Command("shell", "weir.cli.sessions.commands:shell", "Open a shell in a workload.", "workloads"),
-            Command(
-                "ssh", "weir.cli.sessions.commands:ssh", "Log in to a workload with OpenSSH.", "workloads"
-            ),
-            Command(
-                "jupyter", "weir.cli.sessions.browser:jupyter", "Open Jupyter in a workload.", "workloads"
-            ),
-            Command(
-                "code",
-                "weir.cli.sessions.browser:code",
-                "Open VS Code in a browser in a workload.",
-                "workloads",
-            ),
-            Command("session", "weir.cli.sessions.commands:app", "Forward connections to running workloads."),
-            Command("stop", "weir.cli.workloads.lifecycle:stop", "End workloads for good.", "workloads"),
+            Command("logs", "workloads.logs:logs", "Print or follow the output of a workload.", "workloads"),
+            Command("exec", "sessions.exec:exec_", "Run a command next to a running workload.", "workloads"),
+            Command("shell", "sessions.commands:shell", "Open a shell in a workload.", "workloads"),
+            Command("ssh", "sessions.commands:ssh", "Log in to a workload with OpenSSH.", "workloads"),
+            Command("jupyter", "sessions.browser:jupyter", "Open Jupyter in a workload.", "workloads"),
+            Command("code", "sessions.browser:code", "Open VS Code in a browser in a workload.", "workloads"),
+            Command("session", "sessions.commands:app", "Forward connections to running workloads."),
+            Command("stop", "workloads.lifecycle:stop", "End workloads for good.", "workloads"),
             Command(
                 "suspend",
-                "weir.cli.workloads.lifecycle:suspend",
+                "workloads.lifecycle:suspend",
                 "Stop workloads until they are resumed.",
                 "workloads",
             ),
             Command(
-                "resume",
-                "weir.cli.workloads.lifecycle:resume",
-                "Let suspended workloads start again.",
-                "workloads",
+                "resume", "workloads.lifecycle:resume", "Let suspended workloads start again.", "workloads"
             ),
             Command(
-                "priority",
-                "weir.cli.workloads.lifecycle:priority",
-                "Change the priority of a workload.",
-                "workloads",
+                "priority", "workloads.lifecycle:priority", "Change the priority of a workload.", "workloads"
             ),
             Command(
                 "extend",
-                "weir.cli.workloads.lifecycle:extend",
+                "workloads.lifecycle:extend",
                 "Keep the idle rules away from a workload for a while.",
                 "workloads",
             ),
-            Command("rerun", "weir.cli.workloads.lifecycle:rerun", "Submit ended workloads again.", "ended"),
+            Command("rerun", "workloads.lifecycle:rerun", "Submit ended workloads again.", "ended"),
             Command(
-                "schedule",
-                "weir.cli.submissions.schedules:app",
-                "Queue a command at the times of a cron expression.",
+                "schedule", "submissions.schedules:app", "Queue a command at the times of a cron expression."
             ),
             Command(
-                "template",
-                "weir.cli.submissions.templates:app",
-                "Keep submissions with parameters.",
-                "templates",
+                "template", "submissions.templates:app", "Keep submissions with parameters.", "templates"
             ),
         ),
     ),
     Topic(
         "The pool",
         (
-            Command("up", "weir.cli.server.up:up", "Serve this machine's GPUs as a pool.", extra="server"),
+            Command("up", "server.up:up", "Serve this machine's GPUs as a pool.", extra="server"),
             Command(
-                "node",
-                "weir.cli.server.node:node",
-                "Serve a pool for several users of this machine.",
-                extra="server",
+                "node", "server.node:node", "Serve a pool for several users of this machine.", extra="server"
             ),
             Command(
                 "install",
-                "weir.cli.install.command:install",
+                "install.command:install",
                 "Install a pool for everyone on this machine.",
                 extra="server",
             ),
-            Command("uninstall", "weir.cli.install.removal:uninstall", "Remove an installed pool."),
+            Command("uninstall", "install.removal:uninstall", "Remove an installed pool."),
             Command(
-                "doctor",
-                "weir.cli.doctor.command:doctor",
-                "Check this machine, and list problems with their fixes.",
+                "doctor", "doctor.command:doctor", "Check this machine, and list problems with their fixes."
             ),
             Command(
-                "demo",
-                "weir.cli.demo.command:demo",
-                "Take a tour in a temporary pool, in a minute.",
-                extra="demo",
+                "demo", "demo.command:demo", "Take a tour in a temporary pool, in a minute.", extra="demo"
             ),
-            Command("status", "weir.cli.nodes.commands:status", "Show a summary of the pool."),
-            Command("dashboard", "weir.cli.dashboard.command:dashboard", "Open the pool in a browser."),
-            Command("top", "weir.cli.nodes.commands:top", "Show the usage of projects and GPUs."),
-            Command("nodes", "weir.cli.nodes.commands:app", "List the nodes, drain and undrain one."),
+            Command("status", "nodes.commands:status", "Show a summary of the pool."),
+            Command("dashboard", "dashboard.command:dashboard", "Open the pool in a browser."),
+            Command("top", "nodes.commands:top", "Show the usage of projects and GPUs."),
+            Command("nodes", "nodes.commands:app", "List the nodes, drain and undrain one."),
+            Command("drain", "nodes.drain:drain", "Take a node or a GPU out of service, now or at a time."),
+            Command("undrain", "nodes.drain:undrain", "Let workloads start on a node or GPU again."),
+            Command("maintenance", "nodes.drain:app", "Announce and list maintenance windows."),
+            Command("priorities", "queues.priorities:priorities", "List the priority classes."),
+            Command("checkpoints", "workloads.checkpoints:checkpoints", "List checkpoint directories."),
+            Command("events", "workloads.events:events", "Show events and their causes.", "workloads"),
+            Command("report", "reports.commands:app", "Report the usage by project, person or node."),
             Command(
-                "drain",
-                "weir.cli.nodes.drain:drain",
-                "Take a node or a GPU out of service, now or at a time.",
-            ),
-            Command("undrain", "weir.cli.nodes.drain:undrain", "Let workloads start on a node or GPU again."),
-            Command("maintenance", "weir.cli.nodes.drain:app", "Announce and list maintenance windows."),
-            Command("priorities", "weir.cli.queues.priorities:priorities", "List the priority classes."),
-            Command(
-                "checkpoints", "weir.cli.workloads.checkpoints:checkpoints", "List checkpoint directories."
+                "backup", "server.backup:backup", "Write the pool's database to one file.", extra="server"
             ),
             Command(
-                "events", "weir.cli.workloads.events:events", "Show events and their causes.", "workloads"
-            ),
-            Command(
-                "report", "weir.cli.reports.commands:app", "Report the usage by project, person or node."
-            ),
-            Command(
-                "backup",
-                "weir.cli.server.backup:backup",
-                "Write the pool's database to one file.",
-                extra="server",
-            ),
-            Command(
-                "restore",
-                "weir.cli.server.backup:restore",
-                "Restore the database from a backup.",
-                extra="server",
+                "restore", "server.backup:restore", "Restore the database from a backup.", extra="server"
             ),
         ),
     ),
@@ -176,26 +122,21 @@ TOPICS = (
         "Access",
         (
             Command(
-                "project",
-                "weir.cli.queues.commands:project",
-                "Create, change, list and delete projects.",
-                "projects",
+                "project", "queues.commands:project", "Create, change, list and delete projects.", "projects"
             ),
             Command(
                 "department",
-                "weir.cli.queues.commands:department",
+                "queues.commands:department",
                 "Create, change, list and delete departments.",
                 "departments",
             ),
-            Command("login", "weir.cli.access.login:login", "Log in at a pool with OpenID Connect."),
-            Command("logout", "weir.cli.access.login:logout", "Forget a login."),
-            Command("whoami", "weir.cli.access.login:whoami", "Show your user and your roles in the pool."),
-            Command("token", "weir.cli.access.tokens:app", "Create, list, rotate and revoke tokens."),
-            Command("secret", "weir.cli.access.secrets:app", "Set, list and delete secrets of a project."),
-            Command(
-                "notify", "weir.cli.access.notify:app", "Choose notifications by mail, webhook or desktop."
-            ),
-            Command("audit", "weir.cli.access.audit:audit", "Show changes and refused requests."),
+            Command("login", "access.login:login", "Log in at a pool with OpenID Connect."),
+            Command("logout", "access.login:logout", "Forget a login."),
+            Command("whoami", "access.login:whoami", "Show your user and your roles in the pool."),
+            Command("token", "access.tokens:app", "Create, list, rotate and revoke tokens."),
+            Command("secret", "access.secrets:app", "Set, list and delete secrets of a project."),
+            Command("notify", "access.notify:app", "Choose notifications by mail, webhook or desktop."),
+            Command("audit", "access.audit:audit", "Show changes and refused requests."),
         ),
     ),
     Topic(
@@ -203,19 +144,17 @@ TOPICS = (
         (
             Command(
                 "scenario",
-                "weir.cli.simulation.scenario:app",
+                "simulation.scenario:app",
                 "Run scenario files, or check their expectations.",
                 extra="simulation",
             ),
             Command(
                 "simulate",
-                "weir.cli.simulation.simulate:simulate",
+                "simulation.simulate:simulate",
                 "Replay a trace of jobs on a cluster, and compare policies.",
                 extra="simulation",
             ),
-            Command(
-                "snapshot", "weir.cli.simulation.snapshot:snapshot", "Print the pool as a scenario file."
-            ),
+            Command("snapshot", "simulation.snapshot:snapshot", "Print the pool as a scenario file."),
         ),
     ),
     Topic(
@@ -223,13 +162,13 @@ TOPICS = (
         (
             Command(
                 "kube",
-                "weir.cli.kube.command:app",
+                "kube.command:app",
                 "Print the manifests that install Weir in a cluster, or write its Helm charts.",
                 extra="kubernetes",
             ),
             Command(
                 "import",
-                "weir.cli.kube.import_queues:app",
+                "kube.import_queues:app",
                 "Convert the queues of KAI, Kueue or Run:ai, or a job script of Slurm.",
                 extra="kubernetes",
             ),
@@ -237,11 +176,7 @@ TOPICS = (
     ),
     Topic(
         "The shell",
-        (
-            Command(
-                "completion", "weir.cli.help.completion:completion", "Print the completion script of a shell."
-            ),
-        ),
+        (Command("completion", "help.completion:completion", "Print the completion script of a shell."),),
     ),
 )
 COMMANDS = tuple(command for topic in TOPICS for command in topic.commands)
