@@ -14,10 +14,14 @@ _LOOK_S = 0.2
 
 
 class PoolProcesses(NamedTuple):
-    """Process ids of a pool: of its supervisors, and of the jobs themselves."""
+    """Process ids of a pool, and the ids of the workloads that have processes.
+
+    While the server runs, the node process is among the supervisors.
+    """
 
     supervisors: frozenset[int] = frozenset()
     jobs: frozenset[int] = frozenset()
+    workloads: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.supervisors or self.jobs)
@@ -36,13 +40,17 @@ def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
     name = f"weir-{status.st_dev:x}-{status.st_ino:x}"
     supervisors: set[int] = set()
     jobs: set[int] = set()
+    workloads: set[str] = set()
     for directory in proc.iterdir():
         if directory.name.isdigit():
             for group in _groups(directory):
                 below = group.partition(f"/{name}/")[2]
-                if below:
-                    (supervisors if below == SUPERVISORS else jobs).add(int(directory.name))
-    return PoolProcesses(frozenset(supervisors - jobs), frozenset(jobs))
+                if below == SUPERVISORS:
+                    supervisors.add(int(directory.name))
+                elif below:
+                    jobs.add(int(directory.name))
+                    workloads.add(below.partition(".")[0])
+    return PoolProcesses(frozenset(supervisors - jobs), frozenset(jobs), frozenset(workloads))
 
 
 def end_jobs(home: Path, within_s: float) -> PoolProcesses:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from weir.cli.install import plan
 from weir.cli.install.command import carry_out, check_root, show_plan
 from weir.cli.install.host import Host, InstallFailed
-from weir.cli.install.pool_processes import PoolProcesses, end_jobs, pool_processes
+from weir.cli.install.pool_processes import end_jobs, pool_processes
 from weir.cli.install.program import program_link
 from weir.cli.install.settings import InstallSettings, recorded
 from weir.cli.output.formatting import counted
@@ -72,8 +72,8 @@ def _installed(host: Host) -> InstallSettings:
 
 
 def _check(settings: InstallSettings, *, stops: bool, systemd: bool) -> None:
-    if not stops:
-        _check_no_jobs(settings.home)
+    if not stops and (workloads := pool_processes(settings.home).workloads):
+        raise _jobs_run(len(workloads))
     if not systemd:
         pid = _server_pid(plan.SOCKET_DIRECTORY)
         if pid is not None:
@@ -90,14 +90,8 @@ def _server_pid(directory: Path) -> int | None:
     return pid
 
 
-def _check_no_jobs(home: Path) -> None:
-    found = pool_processes(home)
-    if found:
-        raise InstallFailed(f"jobs of the pool run ({_count(found)}): wait for them, or use --stop-jobs")
-
-
-def _count(found: PoolProcesses) -> str:
-    return counted(len(found.supervisors) or len(found.jobs), "job")
+def _jobs_run(jobs: int) -> InstallFailed:
+    return InstallFailed(f"jobs of the pool run ({counted(jobs, 'job')}): wait for them, or use --stop-jobs")
 
 
 def _end_jobs(home: Path, *, stops: bool) -> None:
@@ -105,9 +99,10 @@ def _end_jobs(home: Path, *, stops: bool) -> None:
     running = pool_processes(home)
     if not running:
         return
+    jobs = len(running.workloads) or len(running.supervisors)
     if not stops:
-        _check_no_jobs(home)
-    print(f"Stop {_count(running)}.", flush=True)
+        raise _jobs_run(jobs)
+    print(f"Stop {counted(jobs, 'job')}.", flush=True)
     left = end_jobs(home, STOP_S_MAX)
     if left:
         pids = ", ".join(map(str, sorted(left.supervisors | left.jobs)[:10]))

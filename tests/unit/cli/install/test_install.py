@@ -227,7 +227,7 @@ class TestUninstall:
         (tmp_path / "proc" / "15").mkdir()
         (tmp_path / "proc" / "sys").mkdir()
         found = pool_processes(home, tmp_path / "proc")
-        assert (set(found.supervisors), set(found.jobs)) == ({10}, {11})
+        assert (set(found.supervisors), set(found.jobs), found.workloads) == ({10}, {11}, {"1"})
         assert not pool_processes(tmp_path / "none", tmp_path / "proc")
 
 

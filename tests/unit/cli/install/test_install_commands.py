@@ -12,6 +12,7 @@ import pytest
 from tests.unit.cli.fake_host import FakeHost, files_of
 
 from weir.cli.install import command, plan, program, removal
+from weir.cli.install.pool_processes import PoolProcesses
 from weir.cli.install.steps import make_link
 
 
@@ -146,28 +147,40 @@ class TestCommands:
         assert "no installation is recorded" in capsys.readouterr().err
         assert command.install() == 0
         before = files_of(host)
-        running = removal.PoolProcesses(frozenset({7}), frozenset({8}))
+        running = PoolProcesses(frozenset({6, 7}), frozenset({8}), frozenset({"1"}))
         monkeypatch.setattr(removal, "pool_processes", lambda _home: running)
         assert removal.uninstall() == 1
-        assert "--stop-jobs" in capsys.readouterr().err
+        assert "(1 job): wait for them, or use --stop-jobs" in capsys.readouterr().err
         monkeypatch.setattr(removal, "_server_pid", lambda _directory: 4711)
         assert removal.uninstall(stop_jobs=True) == 1
         assert "kill -TERM 4711" in capsys.readouterr().err
         assert files_of(host) == before
+
+    def test_a_server_without_jobs_is_removed_though_its_node_process_is_among_the_supervisors(
+        self, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert command.install() == 0
+        found = [PoolProcesses(frozenset({6}))]
+        monkeypatch.setattr(
+            removal, "pool_processes", lambda _home: found.pop() if found else PoolProcesses()
+        )
+        monkeypatch.setattr(removal, "_server_pid", lambda _directory: None)
+        assert removal.uninstall() == 0
+        assert set(files_of(host)) == {"/etc/weir/install.json"}
 
     def test_jobs_end_before_anything_is_removed(
         self, host: FakeHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert command.install() == 0
         before = files_of(host)
-        running = removal.PoolProcesses(frozenset({7}), frozenset({8}))
+        running = PoolProcesses(frozenset({7}), frozenset({8}))
         monkeypatch.setattr(removal, "pool_processes", lambda _home: running)
         monkeypatch.setattr(removal, "_server_pid", lambda _directory: None)
         monkeypatch.setattr(removal, "end_jobs", lambda _home, _within_s: running)
         assert removal.uninstall(stop_jobs=True) == 1
         assert "processes 7, 8" in capsys.readouterr().err
         assert files_of(host) == before
-        monkeypatch.setattr(removal, "end_jobs", lambda _home, _within_s: removal.PoolProcesses())
+        monkeypatch.setattr(removal, "end_jobs", lambda _home, _within_s: PoolProcesses())
         assert removal.uninstall(stop_jobs=True) == 0
         assert set(files_of(host)) == {"/etc/weir/install.json"}
 
