@@ -242,7 +242,10 @@ class NodeClient:
         self._watch.drop(self._starts.fileno())
         with self._lock:
             self._end()
-            self._begin()
+            try:
+                self._begin()
+            except NodeGone:
+                return  # the link has said it, and the server ends
         self._on_restarted()
 
 
