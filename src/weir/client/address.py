@@ -27,7 +27,10 @@ CLUSTER = "kube:"
 NO_CLUSTER = "{} is a cluster, which `weir` on the command line asks; programs ask its API for Workloads."
 SERVER_FILE, TOKEN_FILE, SOCKET_FILE = "server.json", "token", "weir.sock"
 MACHINE = Path("/run/weir")
-"""Directory of the socket of the pool that is installed on this machine."""
+"""Directory of the socket of the pool that is installed here; it is gone while the service is stopped."""
+INSTALLED = Path("/etc/weir/install.json")
+"""Record of an installed pool, which everyone can read."""
+ASK_TO_START = "ask its administrator to start it (`systemctl start weir`); its jobs run on."
 ELSEWHERE = (
     f"set {URL} and {TOKEN} to use your team's (its administrator makes a token with `weir token create`)"
 )
@@ -138,6 +141,8 @@ def _is_there(path: Path) -> bool:
 
 
 def _none_here(at: Path) -> Unreachable:
+    if not os.environ.get(HOME) and _is_there(INSTALLED):
+        return Unreachable(f"The pool of this machine is stopped: {ASK_TO_START}")
     return Unreachable(
         f"No pool runs in {at}: {ELSEWHERE}, or start one with `weir up`; "
         "`sudo weir install` installs one for everyone of this machine."

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from weir.client.address import MACHINE, TOKEN, URL, Address, open_socket_path
+from weir.client.address import ASK_TO_START, MACHINE, TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
 from weir.client.listener import check as check_listener
 from weir.client.logins import login_of
@@ -100,10 +100,7 @@ def _silent_socket(address: Address) -> str:
             f"start it, or name its socket in {URL}."
         )
     if address.home == MACHINE:
-        return (
-            f"The pool of this machine doesn't answer at {MACHINE}: ask its administrator to start it "
-            "(`systemctl start weir`); its jobs run on."
-        )
+        return f"The pool of this machine doesn't answer at {MACHINE}: {ASK_TO_START}"
     return f"The pool in {address.home} doesn't run any more: start it again with `weir up`; its jobs run on."
 
 
