@@ -28,6 +28,7 @@ _NAME_WIDTH_MAX = 28
 _SENTENCE_WIDTH_MIN = 30
 _SAME_S = 10.0
 """Time within which equal events of a workload are one."""
+_ENDS_SO = "It failed, for the same reason."
 
 COLUMNS: "tuple[Column[EventRow], ...]" = (
     Column("TIME", lambda row: moment(row.at_s)),
@@ -104,16 +105,27 @@ def event_lines(rows: "Sequence[EventRow]", here: Screen, *, named: bool = True)
 
 
 def _once(rows: "Sequence[EventRow]") -> "Sequence[EventRow]":
-    """Return events without copies: a cluster has an event of a reason for a workload, and for each pod."""
+    """Return events without copies of sentences.
+
+    A cluster has an event of a reason for a workload, and for each pod. A workload ends for the reason that
+    one of its pods failed for.
+    """
     seen: dict[tuple[str | None, str], float] = {}
+    failures = {(row.workload, _failure_of(row)) for row in rows if row.kind == "failed"}
     kept = []
     for row in rows:
         key = row.workload, row.sentence
         at_s = seen.get(key)
         if row.workload is None or at_s is None or abs(row.at_s - at_s) >= _SAME_S:  # clocks may go back
-            kept.append(row)
+            repeats = row.kind == "ended" and (row.workload, row.sentence[1:]) in failures
+            kept.append(row.model_copy(update={"sentence": _ENDS_SO}) if repeats else row)
             seen[key] = row.at_s
     return kept
+
+
+def _failure_of(row: "EventRow") -> str:
+    """Return the reason in the sentence of a pod that failed, without its first letter."""
+    return row.sentence.partition(" failed: ")[2][1:]
 
 
 def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:

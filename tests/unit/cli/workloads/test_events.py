@@ -15,12 +15,16 @@ PLAIN = Screen(None, None, colour=False)
 
 
 def row(
-    at_s: float, sentence: str, workload: str | None = "vision/job-a", pod: str | None = None
+    at_s: float,
+    sentence: str,
+    workload: str | None = "vision/job-a",
+    pod: str | None = None,
+    kind: str = "pending",
 ) -> EventRow:
     return EventRow(
         id=int(at_s),
         at_s=T0 + at_s,
-        kind="pending",
+        kind=kind,
         workload=workload,
         pod=pod,
         project="vision",
@@ -39,6 +43,19 @@ def test_a_reason_of_a_workload_and_its_pods_is_there_once() -> None:
         "no node fits",
     ]
     assert sum("job-b" in line for line in lines) == 1
+
+
+def test_a_workload_that_ends_as_its_pod_failed_says_the_reason_once() -> None:
+    rows = [
+        row(0, "Pod job-a/0/0 failed: it used more memory than its limit.", "job-a", "job-a/0/0", "failed"),
+        row(0, "It used more memory than its limit.", "job-a", kind="ended"),
+    ]
+    lines = event_lines(rows, PLAIN, named=False)
+    assert [line.split("  ")[-1] for line in lines[1:]] == [
+        "Pod 0/0 failed: it used more memory than its limit.",
+        "It failed, for the same reason.",
+    ]
+    assert event_lines(rows[1:], PLAIN, named=False)[1].endswith("It used more memory than its limit.")
 
 
 def test_events_after_a_clock_went_back_are_there() -> None:
