@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 SUPERVISORS = "supervisors"
 _PROC = Path("/proc")
+_GROUPS = Path("/sys/fs/cgroup")
 _LOOK_S = 0.2
 
 
@@ -33,11 +34,9 @@ def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
     In version 1, a job without a limit stays in the group of supervisors of that controller, and is in a
     group of its own in another hierarchy.
     """
-    try:
-        status = home.stat()
-    except FileNotFoundError:
+    name = _group_name(home)
+    if not name:
         return PoolProcesses()
-    name = f"weir-{status.st_dev:x}-{status.st_ino:x}"
     supervisors: set[int] = set()
     jobs: set[int] = set()
     workloads: set[str] = set()
@@ -51,6 +50,17 @@ def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
                     jobs.add(int(directory.name))
                     workloads.add(below.partition(".")[0])
     return PoolProcesses(frozenset(supervisors - jobs), frozenset(jobs), frozenset(workloads))
+
+
+def remove_groups(home: Path, groups: Path = _GROUPS) -> None:
+    """Remove the control groups of a pool that has ended; one that is in use stays."""
+    name = _group_name(home)
+    if not name:
+        return
+    for folder, _, _ in os.walk(groups, topdown=False):
+        if name in Path(folder).parts:
+            with suppress(OSError):
+                Path(folder).rmdir()
 
 
 def end_jobs(home: Path, within_s: float) -> PoolProcesses:
@@ -77,6 +87,15 @@ def _terminate(pid: int, home: Path) -> None:
                 signal.pidfd_send_signal(process, signal.SIGTERM)
         finally:
             os.close(process)
+
+
+def _group_name(home: Path) -> str:
+    """Return the name of the control group of the pool with this home; empty if there is no home."""
+    try:
+        status = home.stat()
+    except FileNotFoundError:
+        return ""
+    return f"weir-{status.st_dev:x}-{status.st_ino:x}"
 
 
 def _groups(directory: Path) -> Iterator[str]:

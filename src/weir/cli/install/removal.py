@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from weir.cli.install import plan
 from weir.cli.install.command import carry_out, check_root, show_plan
 from weir.cli.install.host import Host, InstallFailed
-from weir.cli.install.pool_processes import end_jobs, pool_processes
+from weir.cli.install.pool_processes import end_jobs, pool_processes, remove_groups
 from weir.cli.install.program import program_link
 from weir.cli.install.settings import InstallSettings, recorded
 from weir.cli.output.formatting import counted
@@ -55,6 +55,7 @@ def uninstall(
         _check(settings, stops=stop_jobs, systemd=systemd)
         carry_out(first, host)
         _end_jobs(settings.home, stops=stop_jobs)
+        remove_groups(settings.home)
         carry_out(then, host)
     except (InstallFailed, OSError) as error:
         print(f"weir: {str(error).rstrip('.')}.", file=sys.stderr)

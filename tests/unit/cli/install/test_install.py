@@ -9,7 +9,7 @@ from tests.unit.cli.fake_host import FakeHost, files_of
 
 from weir.cli.install import command, plan, program, removal, settings, unit
 from weir.cli.install.host import InstallFailed
-from weir.cli.install.pool_processes import pool_processes
+from weir.cli.install.pool_processes import pool_processes, remove_groups
 from weir.cli.install.settings import InstallSettings, checked, chosen, recorded
 from weir.cli.install.steps import Step, remove_file, remove_tree, write_file
 
@@ -229,6 +229,18 @@ class TestUninstall:
         found = pool_processes(home, tmp_path / "proc")
         assert (set(found.supervisors), set(found.jobs), found.workloads) == ({10}, {11}, {"1"})
         assert not pool_processes(tmp_path / "none", tmp_path / "proc")
+
+    def test_empty_groups_of_the_pool_are_removed_and_no_others(self, tmp_path: Path) -> None:
+        status = tmp_path.stat()
+        name = f"weir-{status.st_dev:x}-{status.st_ino:x}"
+        groups = tmp_path / "cgroup"
+        for each in (f"system.slice/{name}/supervisors", f"{name}/1.1-0-0", f"{name}-1/2.1-0-0"):
+            (groups / each).mkdir(parents=True)
+        remove_groups(tmp_path, groups)
+        left = {str(path.relative_to(groups)) for path in groups.rglob("*")}
+        assert left == {"system.slice", f"{name}-1", f"{name}-1/2.1-0-0"}
+        remove_groups(tmp_path / "none", groups)
+        assert (groups / "system.slice").exists()
 
 
 class TestSettings:
