@@ -20,7 +20,7 @@ COMPILED_TESTS := tests/compiled.py tests/scenarios tests/unit/state tests/unit/
   tests/unit/simulation/test_replay.py tests/unit/simulation/test_simulated_cluster.py tests/unit/store
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean web web-test screenshots wheel package test-compiled
+.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean web web-test screenshots wheel package test-compiled test-machine
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
@@ -105,6 +105,10 @@ $(COMPILED_READY): pyproject.toml constraints.txt tools/compiled.py $(shell find
 
 test-compiled: $(COMPILED_READY)
 	$(COMPILED_VENV)/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(COMPILED_TESTS))
+
+# Of a machine with systemd and version 2 of control groups alone. It needs root, and changes nothing here.
+test-machine: $(READY)
+	$(PY) -m tools.machine $(PY) -m pytest -n 0 --color=no $(or $(ARGS),tests/machine tests/users)
 
 # Neither is compiled: compiling takes minutes and changes no metadata.
 package: $(READY) web
