@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .installed_server import ask_socket
+from .service_group import make_service_group, remove_service_group
 
 LIMIT_S = 120.0
 ROOT = pwd.getpwuid(0)
@@ -39,8 +40,24 @@ class SharedPool:
         files = [f"--gpu-file={each}" for each in gpu_files]
         hides = "".join(f"umount {each} && " for each in unmounted)
         alone = ["unshare", "--mount", "sh", "-c", f'{hides}exec "$@"', "sh"] if unmounted else []
+        self._group = make_service_group()
+        enters = (
+            ["sh", "-c", f'echo 0 > {self._group}/cgroup.procs && exec "$@"', "sh"] if self._group else []
+        )
         self._command = [
-            *(*alone, python, "-I", "-m", "weir", "node", "--user", server.pw_name, "--home", str(self.home)),
+            *(
+                *enters,
+                *alone,
+                python,
+                "-I",
+                "-m",
+                "weir",
+                "node",
+                "--user",
+                server.pw_name,
+                "--home",
+                str(self.home),
+            ),
             *("--socket", str(self.socket), *files, "--", *options, "--port", "0"),
             *("--log-level", "warning"),
         ]
@@ -88,6 +105,12 @@ class SharedPool:
             time.sleep(0.05)
         self.process.terminate()
         self.process.wait(LIMIT_S)
+        self.remove_group()
+
+    def remove_group(self) -> None:
+        """Remove the control group of the service, once its processes have ended."""
+        if self._group is not None:
+            remove_service_group(self._group)
 
     def ask(
         self,

