@@ -14,7 +14,6 @@ from weir.api.workload_list import ArrayCounts, Explanation, WorkloadRow
 from weir.control.port import CancelRequested, GateChanged, LifecycleRule
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.views.array_view import ArrayFact, ArrayView
-from weir.model.array_indices import index_name
 from weir.model.reasons import ReasonCode, suspension_reason
 from weir.model.resources import end_clause, span
 from weir.state.events import WorkloadChanged, WorkloadOutcome
@@ -122,16 +121,14 @@ class ArrayFeed:
 
     def _number_to_queue(self, view: ArrayView) -> int:
         """Return the number of indices to queue now."""
-        pending = sum(each.status == "pending" for each in list(view.live.values()))
+        pending = sum(each.status == "pending" for each in view.queued)
         number = min(PENDING_MAX - pending, view.not_queued)
         at_once = view.record.whole.at_once
         return number if at_once is None else min(number, at_once - view.stored.get("live", 0))
 
     def _take(self, view: ArrayView, fact: ArrayFact) -> None:
         """Note a fact about the array, and pass it on to the indices that are queued."""
-        queued = [
-            index_name(view.name, index) for index in sorted(each.index for each in list(view.live.values()))
-        ]
+        queued = [each.name for each in view.queued]
         if isinstance(fact, WorkloadChanged):
             for name in queued:
                 self._set_priority(name, fact)

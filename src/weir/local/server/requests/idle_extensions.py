@@ -6,7 +6,6 @@ from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.state.workload_lookup import live_name, unknown_workload
-from weir.model.array_indices import index_name
 from weir.model.resources import span
 
 
@@ -28,7 +27,7 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
         asked, most = (span(each).replace(" ", "") for each in (duration_s, most_s))
         message = f"duration: {asked} is more than the {most} that the policy allows; write {most} or less"
         raise RequestRefused(422, message, [{"field": "duration", "message": message}])
-    names = [name] if array is None else [index_name(name, each.index) for each in list(array.live.values())]
+    names = [name] if array is None else [each.name for each in array.queued]
     if not names:
         raise RequestRefused(409, f"No index of {name} runs, so the idle rules don't act on it.")
     now_s = pool.clock()

@@ -12,7 +12,7 @@ from weir.api.workload_list import ArrayCounts, Status, WorkloadRow
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested, Gate, GateChanged
 from weir.control.start_gates import closed_gates
-from weir.model.array_indices import index_name, read_indices
+from weir.model.array_indices import read_indices
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.service.pending_reasons import explanation
 from weir.state.events import WorkloadChanged, WorkloadSuspended
@@ -24,21 +24,12 @@ OVER: frozenset[str] = frozenset(("succeeded", "failed", "stopped"))
 
 
 @dataclass(slots=True)
-class IndexView:
-    """An index that is queued."""
-
-    index: int
-    status: Status = "pending"
-    pods_running: int = 0
-
-
-@dataclass(slots=True)
 class ArrayView:
     """Counts the indices of an array until it is over."""
 
     record: ArrayRecord
     facts: deque[ArrayFact] = field(default_factory=deque)  # facts for the feed's thread
-    live: dict[int, IndexView] = field(default_factory=dict)  # queued indices by the number of the workload
+    live: dict[int, WorkloadRow] = field(default_factory=dict)  # rows of queued indices by their number
     stored: Mapping[str, int] = field(default_factory=dict)  # queued indices by stored state
     gates: dict[Gate, Reason] = field(default_factory=dict)
     suspended: Reason | None = None
@@ -51,6 +42,11 @@ class ArrayView:
         return self.record.record.workload.name
 
     @property
+    def queued(self) -> list[WorkloadRow]:
+        """Return the rows of the queued indices, in the order of the array."""
+        return sorted(self.live.values(), key=lambda row: row.index or 0)
+
+    @property
     def not_queued(self) -> int:
         """Return the number of indices that weren't queued yet."""
         return len(self.record.indices) - sum(self.stored.values()) - self.record.skipped
@@ -61,7 +57,7 @@ class ArrayView:
         ended = {state: stored.get(state, 0) for state in ("succeeded", "failed", "stopped")}
         ended["stopped"] += skipped
         live = max(0, len(self.record.indices) - sum(ended.values()))
-        running = min(live, sum(each.status != "pending" for each in list(self.live.values())))
+        running = min(live, sum(each.status != "pending" for each in self.queued))
         plan = self.record.record.array
         return ArrayCounts(
             written="" if plan is None else plan.written,
@@ -88,7 +84,7 @@ class ArrayView:
             preemptible=spec.preemptible,
             devices=record.devices * max(1, counts.running),
             pods=spec.pods * counts.size,
-            pods_running=sum(each.pods_running for each in list(self.live.values())),
+            pods_running=sum(each.pods_running for each in self.queued),
             submitted_s=record.submitted_at_s,
             first_started_s=self.first_started_s,
             started_s=self.first_started_s if counts.running else None,
@@ -164,9 +160,8 @@ class ArrayViews:
     def waiting_index(self, name: str) -> str:
         """Return the name of the first queued index of an array that is pending; an empty text if none is."""
         view = self.named(name)
-        queued = [] if view is None else list(view.live.values())
-        first = min((each.index for each in queued if each.status == "pending"), default=None)
-        return "" if first is None else index_name(name, first)
+        queued = [] if view is None else view.queued
+        return next((each.name for each in queued if each.status == "pending"), "")
 
     def not_queued(self) -> Counter[str]:
         """Return the number of indices that weren't queued yet, by project."""
@@ -198,7 +193,7 @@ class ArrayViews:
             if row.status in OVER:
                 view.live.pop(row.uid, None)
             else:
-                view.live[row.uid] = IndexView(row.index, row.status, row.pods_running)
+                view.live[row.uid] = row
         return changed
 
     def shown(self, rows: Iterable[WorkloadRow]) -> list[WorkloadRow]:
