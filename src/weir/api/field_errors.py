@@ -60,7 +60,7 @@ def read_model(
         if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
             fields.at((), "the body is not JSON; write one JSON object")
         else:
-            add_errors(error, model, (), fields)
+            add_errors(error, model, fields)
         fields.refuse_if_any()
         raise
 

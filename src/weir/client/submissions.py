@@ -103,7 +103,7 @@ def check(body: Mapping[str, Any]) -> None:
         Submission.model_validate(body)
     except ValidationError as error:
         mistakes = Mistakes("")
-        add_errors(error, Submission, (), mistakes)
+        add_errors(error, Submission, mistakes)
         try:
             mistakes.refuse_if_any()
         except scenario.InvalidFile as refused:

@@ -138,7 +138,7 @@ def read_notification_settings(path: Path) -> NotificationSettings:
     try:
         settings = NotificationSettings.model_validate({} if raw is None else raw)
     except ValidationError as error:
-        add_errors(error, NotificationSettings, (), mistakes)
+        add_errors(error, NotificationSettings, mistakes)
     mistakes.refuse_if_any()
     return settings
 

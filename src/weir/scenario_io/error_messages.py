@@ -19,14 +19,14 @@ _COMPARED_NAMES_MAX = 2000
 """Limit of known names that a word is compared with."""
 
 
-def add_errors(error: ValidationError, model: type[BaseModel], at: Path, mistakes: Mistakes) -> None:
-    """Report the errors of a validation at a path, up to the limit of `mistakes`."""
+def add_errors(error: ValidationError, model: type[BaseModel], mistakes: Mistakes) -> None:
+    """Report the errors of a validation, up to the limit of `mistakes`."""
     details = error.errors(include_url=False)
     for detail in details[: mistakes.told_max]:
         where = tuple(detail["loc"])
         if where and where[-1] == "[key]":
             where = where[:-1]
-        mistakes.at((*at, *where), _words(detail, model, where, at, mistakes))
+        mistakes.at(where, _words(detail, model, where, mistakes))
     mistakes.untold += max(0, len(details) - mistakes.told_max)
 
 
@@ -94,15 +94,15 @@ def key_of(where: Sequence[Step]) -> str:
     return ".".join(words)
 
 
-def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path, mistakes: Mistakes) -> str:
+def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, mistakes: Mistakes) -> str:
     kind, written = detail["type"], detail.get("input")
-    path = _brief(key_of((*at, *where)))
+    path = _brief(key_of(where))
     key = path or "the document"
     if kind == "extra_forbidden":
         word = str(where[-1])
         return f"unknown key {_brief(word)}; {suggest(word, _keys(model, where[:-1]), mistakes)}"
     if kind == "missing":
-        inside = key_of((*at, *where[:-1]))
+        inside = key_of(where[:-1])
         return f"{where[-1]} is missing{' in ' + inside if inside else ''}; add {where[-1]}"
     if kind == "value_error":
         message = str(detail["ctx"]["error"]).replace(": write ", "; write ", 1)

@@ -38,7 +38,7 @@ def read_partial(raw: Any, mistakes: Mistakes) -> PartialScenario:
     try:
         whole = ScenarioEntry.model_validate(raw)
     except ValidationError as error:
-        add_errors(error, ScenarioEntry, (), mistakes)
+        add_errors(error, ScenarioEntry, mistakes)
         return _sound(raw)
     return PartialScenario(
         whole=whole,

@@ -46,6 +46,6 @@ def _read(text: str, mistakes: Mistakes) -> Policy:
     try:
         policy = Policy.model_validate({} if raw is None else raw)
     except ValidationError as error:
-        add_errors(error, Policy, (), mistakes)
+        add_errors(error, Policy, mistakes)
     mistakes.refuse_if_any()
     return policy

@@ -223,7 +223,7 @@ def _read(project: str, text: str) -> TemplateAsked:
     try:
         asked = TemplateAsked.model_validate({"parameters": body.get("parameters", []), "workload": workload})
     except ValidationError as error:
-        add_errors(error, TemplateAsked, (), mistakes)
+        add_errors(error, TemplateAsked, mistakes)
         mistakes.refuse_if_any()
         raise
     errors = BodyErrors("The template")

@@ -109,7 +109,7 @@ def _read(file: Path) -> Mapping[str, Any]:
             mistakes.refuse_if_any()
         SiteTable.model_validate(body)
     except ValidationError as error:
-        add_errors(error, SiteTable, (), mistakes)
+        add_errors(error, SiteTable, mistakes)
         raise SlurmError("; ".join(map(str, _of(mistakes)))) from None
     except InvalidFile as refused:
         raise SlurmError("; ".join(map(str, refused.mistakes))) from None

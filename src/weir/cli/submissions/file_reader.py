@@ -55,7 +55,7 @@ def read_submission(file: Path, command: Sequence[str] = ()) -> tuple[dict[str, 
     try:
         Submission.model_validate(whole)
     except ValidationError as error:
-        add_errors(error, Submission, (), mistakes)
+        add_errors(error, Submission, mistakes)
     mistakes.refuse_if_any()
     return dict(body), command
 
@@ -71,5 +71,5 @@ def _check_batch(body: dict[str, Any], mistakes: Mistakes) -> None:
     try:
         SubmissionBatch.model_validate(whole)
     except ValidationError as error:
-        add_errors(error, SubmissionBatch, (), mistakes)
+        add_errors(error, SubmissionBatch, mistakes)
     mistakes.refuse_if_any()

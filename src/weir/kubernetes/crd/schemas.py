@@ -176,7 +176,7 @@ def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -
     try:
         found = form.model_validate({**written, **known})
     except ValidationError as error:
-        add_errors(error, form, (), fields)
+        add_errors(error, form, fields)
         found = None
     if fields.found:
         raise InvalidObject("; ".join(fields.found))

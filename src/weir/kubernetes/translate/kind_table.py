@@ -176,7 +176,7 @@ def read_table(text: str, file: str) -> list[KindRule]:
     try:
         table = KindTable.model_validate({"kinds": []} if raw is None else raw)
     except ValidationError as error:
-        add_errors(error, KindTable, (), mistakes)
+        add_errors(error, KindTable, mistakes)
     for at, rule in enumerate(table.kinds):
         _check(rule, ("kinds", at), mistakes)
     mistakes.refuse_if_any()

@@ -71,6 +71,6 @@ def read_limits(path: Path | str) -> ServerLimits:
     try:
         limits = ServerLimits.model_validate({} if raw is None else raw)
     except ValidationError as error:
-        add_errors(error, ServerLimits, (), mistakes)
+        add_errors(error, ServerLimits, mistakes)
     mistakes.refuse_if_any()
     return limits
