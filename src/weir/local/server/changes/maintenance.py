@@ -188,7 +188,7 @@ class Maintenance:
 
     def _check(self, window: MaintenanceWindow) -> None:
         fields, now_s, gpus = FieldErrors("The maintenance window"), self._wall_s(), self._pool.node.gpus
-        check_name(window.name, ("name",), fields)
+        check_name(window.name, fields)
         if window.name == _DRAIN or window.name.startswith(f"{_DRAIN}-gpu-"):
             fields.at(("name",), "name: this name is for drains at a time; write another")
         elif self._present().get(window.name) is not None:

@@ -109,7 +109,7 @@ def checked_queue(
     is_project = isinstance(entry, ProjectEntry)
     noun = "project" if is_project else "department"
     fields = FieldErrors(f"The {noun}")
-    check_name(name, ("name",), fields)
+    check_name(name, fields)
     if entry.name != name:
         fields.at(("name",), f"name: is {entry.name[:80]!r}, the address says {name[:80]!r}; write the same")
     if entry.created is not None:

@@ -104,7 +104,7 @@ async def _check(pool: PoolService, submission: SweepSubmission, person: Person)
         RequestRefused: with everything that is wrong.
     """
     fields, workload = FieldErrors("The sweep"), submission.workload
-    check_name(submission.name, ("name",), fields)
+    check_name(submission.name, fields)
     check_sweep(submission, fields)
     if submission.checkpoint_claim is not None:
         text = "checkpoint_claim: is for clusters; trials have directories of their own here, leave it out"

@@ -39,7 +39,7 @@ async def set_schedule(name: str, request: Request, pool: ThePool, who: Who) -> 
 
     def parse(body: bytes) -> tuple[ScheduleAsked, dict[str, Any]]:
         fields = FieldErrors("The schedule")
-        check_name(name, ("name",), fields)
+        check_name(name, fields)
         if len(name) > SCHEDULE_NAME_LENGTH_MAX:
             limit = f"is longer than {SCHEDULE_NAME_LENGTH_MAX} characters, and runs add to it"
             fields.at(("name",), f"name: {limit}; write a shorter one")

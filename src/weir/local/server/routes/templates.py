@@ -36,7 +36,7 @@ async def save_template(project: str, name: str, request: Request, pool: ThePool
 
     def parse(body: bytes) -> TemplateAsked:
         fields = FieldErrors("The template")
-        check_name(name, ("name",), fields)
+        check_name(name, fields)
         fields.refuse_if_any()
         if len(body) > bytes_max:
             sentence = f"The template is larger than {bytes_max:,} bytes: put large parts into a file."

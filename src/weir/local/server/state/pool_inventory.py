@@ -44,7 +44,7 @@ def pool_inventory(
     return PoolInventory(nodes, topologies, queues, {queue.name: queue for queue in queues})
 
 
-def check_name(name: str | None, path: tuple[str, ...], fields: FieldErrors) -> None:
+def check_name(name: str | None, fields: FieldErrors) -> None:
     """Report a name that can't be used here."""
     if name is not None and _NAME.fullmatch(name) is None:
-        fields.at(path, f"{path[-1]}: {name[:80]!r} can't be a name here; {_NAME_SAID}")
+        fields.at(("name",), f"name: {name[:80]!r} can't be a name here; {_NAME_SAID}")

@@ -122,7 +122,7 @@ def _launch_of(submission: Submission, home: str | None, container: ContainerLau
 
 
 def _check_new_name(name: str | None, fields: FieldErrors) -> None:
-    check_name(name, ("name",), fields)
+    check_name(name, fields)
     if name is not None and parse_uid(name) is not None:
         meaning = "is a number, and numbers are uids of workloads; use at least one letter"
         text = f"name: {name} {meaning}"
