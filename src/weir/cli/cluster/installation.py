@@ -1,6 +1,5 @@
 """The settings of an installation that the command line shares with the scheduler."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weir.cli.cluster.errors import refused
@@ -8,7 +7,6 @@ from weir.cli.cluster.objects import ConfigMapView
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
 from weir.kubernetes.install.installation_name import INSTALLATION
 from weir.kubernetes.translate.device_list import read_devices
 from weir.kubernetes.translate.device_resources import DeviceResources
@@ -18,11 +16,10 @@ DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class InstallationView:
-    """The scheduler's name, the GPU resources, and the rule for pods without a project."""
+    """The scheduler's name and the GPU resources."""
 
     scheduler: str = "weir"
     devices: DeviceResources = field(default_factory=DeviceResources)
-    without_project: WithoutProject = IGNORE
 
     @property
     def gpu_resource(self) -> str:
@@ -44,19 +41,9 @@ async def read_installation(api: ApiClient, home: str) -> InstallationView:
             raise
         return InstallationView()
     scheduler, devices = found.data.get("scheduler", "").strip(), found.data.get("devices", "").strip()
-    field_name = "devices"
     try:
         chosen = read_devices(devices) if devices else DeviceResources()
-        field_name = "withoutProject"
-        rule = _without_project(found.data)
     except ValueError as error:
-        sentence = f"The ConfigMap {INSTALLATION} of {home} has a mistake: {field_name}: {error}."
+        sentence = f"The ConfigMap {INSTALLATION} of {home} has a mistake: devices: {error}."
         raise refused(500, sentence) from None
-    return InstallationView(scheduler or "weir", chosen, rule)
-
-
-def _without_project(data: Mapping[str, str]) -> WithoutProject:
-    pairs = (each.partition("=") for each in data.get("withoutProjectIn", "").split(",") if each)
-    labels = {key: value for key, _, value in pairs}
-    exempt = tuple(each for each in data.get("withoutProjectExempt", "").split(",") if each)
-    return read_rule(data.get("withoutProject") or "ignore", labels, exempt)
+    return InstallationView(scheduler or "weir", chosen)

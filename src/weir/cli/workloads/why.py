@@ -74,11 +74,6 @@ def _finished(pool: "Pool", answer: "WhyAnswer") -> "WhyAnswer":
     return answer
 
 
-def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
-    """Return the answer as lines."""
-    return [*reason_lines(answer, here), *suggestion_lines(answer, here)]
-
-
 def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
     """Return the reason and the numbers of the queues as lines."""
     lines = [_head(answer, here)]
