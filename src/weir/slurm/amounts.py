@@ -38,7 +38,7 @@ def memory_mib(text: str, option: str) -> int:
     return -(-kib // 1024)
 
 
-def limit_minutes(text: str, option: str = "time") -> int | None:
+def limit_minutes(text: str) -> int | None:
     """Return a time limit in minutes, rounded up; None for no limit.
 
     It is minutes, minutes:seconds, hours:minutes:seconds, or days-hours with minutes and seconds.
@@ -52,7 +52,7 @@ def limit_minutes(text: str, option: str = "time") -> int | None:
     fields = (rest or "0").split(":") if parted else rest.split(":")
     if len(fields) > 3 or any(_NUMBERS.fullmatch(each) is None for each in (*fields, days or "0")):
         forms = "minutes, hours:minutes:seconds or days-hours, such as 90, 12:00:00 or 2-12"
-        raise SlurmError(f"--{option}={text}: write {forms}")
+        raise SlurmError(f"--time={text}: write {forms}")
     numbers = [int(each) for each in fields]
     if parted:
         hours, minutes, rest_s = [*numbers, 0, 0][:3]

@@ -62,7 +62,6 @@ class BatchRequest:
     signal: NoticeSignal | None
     requeue: bool
     append: bool | None
-    mail: tuple[str, ...]
 
     def has(self, name: str) -> bool:
         """Return True if an option is given."""
@@ -87,6 +86,7 @@ def read_request(given: Sequence[GivenOption], now: datetime) -> BatchRequest:
     options = last_of(given)
     _check_memory(options)
     _check_exclusive(options)
+    _check_mail(options)
     if "cpus-per-gpu" in options and "cpus-per-task" in options:
         raise SlurmError("--cpus-per-gpu and --cpus-per-task exclude each other: write one of them")
     gres, others = read_gres(options["gres"].text) if "gres" in options else ([], [])
@@ -122,7 +122,6 @@ def read_request(given: Sequence[GivenOption], now: datetime) -> BatchRequest:
         signal=read_signal(text["signal"]) if "signal" in text else None,
         requeue=_requeue(given),
         append=_append(options),
-        mail=_mail(options),
     )
 
 
@@ -199,9 +198,8 @@ def _check_exclusive(options: Mapping[str, GivenOption]) -> None:
         raise SlurmError(f"{options['exclusive'].written}: write --exclusive or --exclusive=user")
 
 
-def _mail(options: Mapping[str, GivenOption]) -> tuple[str, ...]:
+def _check_mail(options: Mapping[str, GivenOption]) -> None:
     types = options["mail-type"].text.upper().split(",") if "mail-type" in options else []
     for each in types:
         if each not in _MAIL_TYPES:
             raise SlurmError(f"--mail-type={each}: write BEGIN, END, FAIL or ALL")
-    return tuple(types)
