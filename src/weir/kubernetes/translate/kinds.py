@@ -71,7 +71,6 @@ class OwnerTemplate:
     pods: int
     over: WorkloadOutcome | None
     suspended: bool
-    suspension: OwnerSuspension | None = None
     mark: OwnerSuspension | None = None  # mark that Weir writes when it suspends the object to restart it
 
     @property
@@ -212,8 +211,7 @@ class WorkloadKinds:
         counts, _ = _by_role(rule, found)
         suspended = rule.suspended is not None and rule.suspended.holds(found)
         pods, over = sum(counts.values()), _over(rule, found)
-        suspension, mark = usable_suspension(rule, found), mark_of(rule, found)
-        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, suspension, mark)
+        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, mark_of(rule, found))
 
     def _rule(self, found: Found) -> KindRule | None:
         """Return the first entry that an object fits."""
