@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import field
 from pydantic import BaseModel
 
 from weir.api.comma_lists import comma_words
@@ -24,7 +23,7 @@ from weir.cli.cluster.submission_job import SubmissionJobs, gpus_of
 from weir.cli.cluster.sweep_rows import sweep_detail, sweep_row
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import AlreadyExists, ApiRefused, NotFound
-from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
+from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION, camel
 from weir.kubernetes.crd.sweep_objects import (
@@ -33,23 +32,13 @@ from weir.kubernetes.crd.sweep_objects import (
     SweepObject,
 )
 from weir.kubernetes.sweeps.object_limits import beyond_object
+from weir.kubernetes.sweeps.observed_jobs import TrialObject
 from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL, checkpoint_path
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 _OWN = ("params", "trials", "rungs", "eta", "metric", "mode", "sampler", "seed", "parallel", "arguments")
-
-
-class _ReadyView(ApiStruct):
-    ready: int | None = None
-
-
-class RunningTrial(ApiStruct):
-    """The Job of a trial, with the number of its ready pods."""
-
-    metadata: Metadata
-    status: _ReadyView = field(default_factory=_ReadyView)
 
 
 class ClusterSweeps:
@@ -128,7 +117,7 @@ class ClusterSweeps:
         """Return the Jobs of trials whose pods are ready; none without the right to list Jobs."""
         path = path_of(JOBS, "jobs", namespace)
         try:
-            jobs = await self._api.list_all(path, RunningTrial, label_selector=selector)
+            jobs = await self._api.list_all(path, TrialObject, label_selector=selector)
         except ApiRefused as error:
             if error.status != 403:
                 raise

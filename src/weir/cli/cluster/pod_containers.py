@@ -3,6 +3,7 @@
 from msgspec import field
 
 from weir.kubernetes.api.container_address import ContainerAddress
+from weir.kubernetes.api.container_states import ContainerRun, ContainerState
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 
 OF_JOB = "batch.kubernetes.io/job-name"
@@ -21,23 +22,6 @@ class _Container(ApiStruct):
     env: list[_Variable] = field(default_factory=list)
 
 
-class _Reason(ApiStruct):
-    reason: str = ""
-    message: str = ""
-
-
-class _ContainerState(ApiStruct):
-    running: _Reason | None = None
-    waiting: _Reason | None = None
-    terminated: _Reason | None = None
-
-
-class _ContainerStatus(ApiStruct):
-    name: str
-    state: _ContainerState = field(default_factory=_ContainerState)
-    restart_count: int = 0
-
-
 class ContainersSpec(ApiStruct):
     """The containers of a pod."""
 
@@ -46,7 +30,7 @@ class ContainersSpec(ApiStruct):
 
 class _Status(ApiStruct):
     phase: str = ""
-    container_statuses: list[_ContainerStatus] = field(default_factory=list)
+    container_statuses: list[ContainerRun] = field(default_factory=list)
 
 
 class PodContainers(ApiStruct):
@@ -63,13 +47,13 @@ class PodContainers(ApiStruct):
         return next((each for each in self.spec.containers if each.name == named), self.spec.containers[0])
 
     @property
-    def _status(self) -> _ContainerStatus:
+    def _status(self) -> ContainerRun:
         name = self.main.name
         found = (each for each in self.status.container_statuses if each.name == name)
-        return next(found, _ContainerStatus(name))
+        return next(found, ContainerRun(name))
 
     @property
-    def state(self) -> _ContainerState:
+    def state(self) -> ContainerState:
         """The state of that container."""
         return self._status.state
 

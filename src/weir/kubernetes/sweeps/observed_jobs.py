@@ -15,6 +15,7 @@ _JOB_LABEL = "batch.kubernetes.io/job-name"
 
 class _TrialStatus(ApiStruct):
     conditions: list[ObjectCondition] = field(default_factory=list)
+    ready: int | None = None  # pods that are ready
 
 
 class TrialObject(ApiStruct):

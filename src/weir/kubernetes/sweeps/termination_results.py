@@ -2,43 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct, field
+from msgspec import field
 
+from weir.kubernetes.api.container_states import ContainerRun, ContainerStep
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.crd.sweep_objects import ReachedRung
 from weir.sweeps.trial_message import results_in
 
 
-class EndedState(ApiStruct):
-    """The end of a container."""
-
-    message: str = ""
-    started_at: str | None = None
-    finished_at: str | None = None
-
-    @property
-    def ran_s(self) -> float:
-        """The seconds for which it ran; 0 if they aren't known."""
-        begun_s, ended_s = seconds_of(self.started_at), seconds_of(self.finished_at)
-        return max(0.0, ended_s - begun_s) if begun_s and ended_s else 0.0
-
-
-class _RunningState(ApiStruct):
-    started_at: str | None = None
-
-
-class _StateView(Struct):
-    running: _RunningState | None = None
-    terminated: EndedState | None = None
-
-
-class _ContainerView(Struct):
-    state: _StateView = field(default_factory=_StateView)
-
-
 class _StatusView(ApiStruct):
-    container_statuses: list[_ContainerView] = field(default_factory=list)
+    container_statuses: list[ContainerRun] = field(default_factory=list)
 
 
 class _SpecView(ApiStruct):
@@ -53,7 +27,7 @@ class TrialRunView(ApiStruct):
     status: _StatusView = field(default_factory=_StatusView)
 
     @property
-    def ends(self) -> list[EndedState]:
+    def ends(self) -> list[ContainerStep]:
         """Return the ends of its containers."""
         states = (each.state.terminated for each in self.status.container_statuses)
         return [state for state in states if state is not None]
@@ -85,7 +59,7 @@ def new_results(
     return found, seconds
 
 
-def _reached(end: EndedState, rungs: Sequence[int], passed: int) -> list[ReachedRung]:
+def _reached(end: ContainerStep, rungs: Sequence[int], passed: int) -> list[ReachedRung]:
     results: list[ReachedRung] = []
     for step, value in results_in(end.message):
         while passed < len(rungs) and rungs[passed] <= step:
