@@ -21,7 +21,7 @@ from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.work import job
 
-from weir.cli.cluster.dashboard.oidc_routes import SIGN_INS_AT_ONCE
+from weir.cli.cluster.dashboard.oidc_routes import SIGN_INS
 
 __all__ = ["browser", "providers", "weir"]
 PROJECTS = "/apis/weir.dev/v1alpha1/projects"
@@ -75,7 +75,7 @@ def test_browsers_behind_a_trusted_ingress_have_limits_of_their_own(
                 header = {"X-Forwarded-For": ", ".join(addresses)}
                 return ingress.get(START, headers=header).status_code
 
-            spoofed = (begins(f"203.0.113.{at % 256}", "192.0.2.7") for at in range(10 * SIGN_INS_AT_ONCE))
+            spoofed = (begins(f"203.0.113.{at % 256}", "192.0.2.7") for at in range(10 * SIGN_INS.at_once))
             assert 429 in spoofed, "its limit is used up, although it names other addresses"
             assert begins("192.0.2.8") == 303
             assert begins("2001:db8::7", "10.1.2.3") == 303

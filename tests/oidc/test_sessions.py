@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from weir.dashboard.oidc.settings import OidcSettings
-from weir.dashboard.oidc.sign_in_limiter import SIGN_INS_AT_ONCE, SignInLimiter
+from weir.dashboard.oidc.sign_in_limiter import SIGN_INS, SignInLimiter
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Person, Role
@@ -261,11 +261,11 @@ async def test_cookies_of_ended_sessions_make_way(
 
 def test_sign_ins_are_limited_by_address_and_by_network_of_ipv6() -> None:
     limiter = SignInLimiter(clock=lambda: 0.0)
-    for host in range(SIGN_INS_AT_ONCE):
+    for host in range(SIGN_INS.at_once):
         assert not limiter.take(f"2001:db8::{host + 1:x}")
     assert limiter.take("2001:db8::ffff") > 0
     assert not limiter.take("2001:db8:0:1::1")
-    for _ in range(SIGN_INS_AT_ONCE):
+    for _ in range(SIGN_INS.at_once):
         assert not limiter.take("::ffff:192.0.2.7")  # as a listener on :: sees it
     assert limiter.take("192.0.2.7") > 0
     assert not limiter.take("::ffff:192.0.2.8")

@@ -13,7 +13,7 @@ from weir.dashboard.oidc.errors import ProviderUnavailable, TokenInvalid
 from weir.dashboard.oidc.id_tokens import key_of, verified
 from weir.dashboard.oidc.provider import (
     ANSWER_BYTES_MAX,
-    FETCHES_AT_ONCE,
+    FETCHES,
     IdentityProvider,
     described,
     key_set,
@@ -264,11 +264,11 @@ async def test_a_flood_of_unknown_keys_asks_the_provider_a_few_times(
     forged = [f"{encoded({'alg': 'RS256', 'kid': f'k{each}'})}.{encoded({})}.eA" for each in range(500)]
     done = await asyncio.gather(*(verify(known, each) for each in forged), return_exceptions=True)
     assert all(isinstance(each, TokenInvalid) for each in done)
-    assert provider.requests("/jwks") <= FETCHES_AT_ONCE
+    assert provider.requests("/jwks") <= FETCHES.at_once
     for each in forged:
         with pytest.raises(TokenInvalid):
             await verify(known, each)
-    assert provider.requests("/jwks") <= FETCHES_AT_ONCE
+    assert provider.requests("/jwks") <= FETCHES.at_once
     assert (await verify(known, good)).name == "mia"
     provider.ask("rotate", kid="second")
     clock.now_s += 11.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from weir.dashboard.oidc.sign_in_limiter import SIGN_INS_AT_ONCE
+from weir.dashboard.oidc.sign_in_limiter import SIGN_INS
 
 from .page import START
 from .pool import RemotePool, remote_pool
@@ -35,9 +35,9 @@ def test_browsers_have_limits_of_their_own_behind_a_trusted_proxy_alone(
 ) -> None:
     server, is_trusted = pool
     with server.asks() as client:
-        for at in range(SIGN_INS_AT_ONCE):
+        for at in range(SIGN_INS.at_once):
             assert begins(client, f"198.51.100.{at}", BROWSER) == 303
-        spoofed = [begins(client, f"203.0.113.{at}, {BROWSER}") for at in range(SIGN_INS_AT_ONCE)]
+        spoofed = [begins(client, f"203.0.113.{at}, {BROWSER}") for at in range(SIGN_INS.at_once)]
         assert 429 in spoofed  # some tokens come back meanwhile
-        others = {begins(client, OTHER) for _ in range(SIGN_INS_AT_ONCE // 2)}
+        others = {begins(client, OTHER) for _ in range(SIGN_INS.at_once // 2)}
         assert others == {303} if is_trusted else 429 in others

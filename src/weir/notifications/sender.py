@@ -23,7 +23,7 @@ from typing import Protocol
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.control.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBucket, TokenBuckets, TokenRate
 from weir.model.notifications import Claim, NotificationRule, OutboxMessage
 from weir.model.resources import span
 from weir.notifications.channels import Attempt, Channels, DeliveryProblem, unusable_authorities
@@ -116,8 +116,12 @@ class NotificationSender:
         self._clock = clock
         self._random = random.Random()  # noqa: S311 - spreads attempts
         self._schedules: dict[int, _RuleSchedule] = defaultdict(_RuleSchedule)
-        self._buckets: dict[str, TokenBucket] = {}
-        self._all = TokenBucket(max(1.0, settings.limits.messages_per_second), monotonic())
+        limits = settings.limits
+        self._mails = TokenBuckets(TokenRate(limits.mails_burst, limits.mails_per_hour / HOUR_S), BUCKETS_MAX)
+        per_s = limits.messages_per_minute / MINUTE_S
+        self._messages = TokenBuckets(TokenRate(limits.messages_burst, per_s), BUCKETS_MAX)
+        per_s = limits.messages_per_second
+        self._all = TokenBucket(TokenRate(max(1.0, per_s), per_s), monotonic())
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = threading.Event()
         self._has_failed, self._began_s = False, monotonic()
@@ -332,8 +336,7 @@ class NotificationSender:
 
     async def _pace(self) -> None:
         """Wait for the turn of a message: control has the processor, whatever number of them is due."""
-        per_s = self._settings.limits.messages_per_second
-        while (wait_s := self._all.take(1.0, per_s, max(1.0, per_s), monotonic())) > 0:  # noqa: ASYNC110
+        while (wait_s := self._all.take(monotonic())) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait_s)
 
     async def _test(self, rule: NotificationRule, message: OutboxMessage) -> Attempt:
@@ -357,13 +360,7 @@ class NotificationSender:
         self, rule: NotificationRule, address: ReceiverAddress | NoAddress | None, units: float = 1.0
     ) -> float:
         """Take a message from the rate of a receiver, for all rules that name it; return the time to wait."""
-        limits, now_s = self._settings.limits, monotonic()
         if rule.channel == "mail":
-            receiver, per_s, burst = rule.target.lower(), limits.mails_per_hour / HOUR_S, limits.mails_burst
-        else:
-            receiver = address.url if isinstance(address, ReceiverAddress) else rule.address_key
-            per_s, burst = limits.messages_per_minute / MINUTE_S, limits.messages_burst
-        if receiver not in self._buckets and len(self._buckets) >= BUCKETS_MAX:
-            self._buckets.clear()
-        bucket = self._buckets.setdefault(receiver, TokenBucket(burst, now_s))
-        return bucket.take(units, per_s, burst, now_s)
+            return self._mails.take(rule.target.lower(), monotonic(), units)
+        receiver = address.url if isinstance(address, ReceiverAddress) else rule.address_key
+        return self._messages.take(receiver, monotonic(), units)

@@ -19,7 +19,7 @@ from authlib.oauth2.rfc6749.parameters import prepare_token_request
 from joserfc.jwk import KeySet
 from structlog import get_logger
 
-from weir.control.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBucket, TokenRate
 from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable
 from weir.dashboard.oidc.settings import OidcSettings, is_loopback
 
@@ -31,7 +31,7 @@ KEYS_FRESH_S = 600.0
 """Age at which keys are fetched again, so that withdrawn keys expire."""
 KEYS_OLD_S = 86_400.0
 """Age at which keys expire while the provider is unreachable."""
-FETCHES_AT_ONCE, FETCH_EVERY_S = 3, 10.0
+FETCHES = TokenRate(3, 1 / 10)
 """Fetches of the keys: a burst, then a rate, whatever keys tokens name."""
 REQUESTS_OPEN_MAX = 8
 ASYMMETRIC = (
@@ -85,7 +85,7 @@ class IdentityProvider:
         self._described_s = 0.0
         self._keys: _Keys | None = None
         self._fetching: asyncio.Task[str | None] | None = None
-        self._fetches = TokenBucket(FETCHES_AT_ONCE, clock())
+        self._fetches = TokenBucket(FETCHES, clock())
         self._open = asyncio.Semaphore(REQUESTS_OPEN_MAX)
 
     async def close(self) -> None:
@@ -168,7 +168,7 @@ class IdentityProvider:
     def _begin_fetch(self) -> asyncio.Task[str | None] | None:
         """Return the fetch that runs, else a new one; None above the rate."""
         if self._fetching is None or self._fetching.done():
-            if self._fetches.take(1.0, 1.0 / FETCH_EVERY_S, FETCHES_AT_ONCE, self._clock()):
+            if self._fetches.take(self._clock()):
                 return None
             self._fetching = asyncio.create_task(self._fetch())
         return self._fetching

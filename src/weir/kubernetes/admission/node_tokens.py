@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from weir.kubernetes.admission.token_rates import TokenRate, TokenRates
+from weir.control.token_bucket import TokenRate
+from weir.kubernetes.admission.token_rates import TokenRates
 from weir.kubernetes.admission.token_review import (
     TOKEN_LENGTH_MOST,
     TOKENS_MOST,

@@ -12,7 +12,8 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from weir.kubernetes.admission.token_rates import TokenRate, TokenRates
+from weir.control.token_bucket import TokenRate
+from weir.kubernetes.admission.token_rates import TokenRates
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
 

@@ -5,6 +5,8 @@ import time
 from dataclasses import dataclass
 from random import Random
 
+from weir.control.token_bucket import TokenBucket, TokenRate
+
 
 @dataclass(slots=True)
 class Backoff:
@@ -26,26 +28,13 @@ class Backoff:
         self.tries = 0
 
 
-@dataclass(slots=True)
 class RateLimiter:
-    """Limit of a rate: `per_second`, and up to `burst` at once after a pause; 0 means no limit."""
+    """Limit of a rate: `per_s`, and up to `burst` at once after a pause; 0 means no limit."""
 
-    per_s: float
-    burst: float
-    _left: float = 0.0
-    _at_s: float = 0.0
+    def __init__(self, per_s: float, burst: float) -> None:
+        self._bucket = TokenBucket(TokenRate(burst, per_s), time.monotonic()) if per_s else None
 
     async def wait(self) -> None:
-        """Take one token, and wait for it if there is none. For one caller at a time."""
-        if not self.per_s:
-            return
-        self._refill()
-        if self._left < 1.0:
-            await asyncio.sleep((1.0 - self._left) / self.per_s)
-            self._refill()
-        self._left -= 1.0
-
-    def _refill(self) -> None:
-        now_s = time.monotonic()
-        self._left = min(self.burst, self._left + (now_s - self._at_s) * self.per_s)
-        self._at_s = now_s
+        """Take one token, and wait for it if there is none."""
+        while self._bucket is not None and (wait_s := self._bucket.take(time.monotonic())):  # noqa: ASYNC110
+            await asyncio.sleep(wait_s)

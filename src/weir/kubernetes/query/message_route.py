@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from structlog import get_logger
 
-from weir.control.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBuckets, TokenRate
 from weir.kubernetes.query.discovery import ROOT
 from weir.kubernetes.query.front_proxy import FrontProxy
 from weir.kubernetes.query.http_exchange import bounded_body, refusal, requester
@@ -17,8 +17,8 @@ from weir.kubernetes.query.report_writer import PendingReport, ReportWriter
 
 UNDER_WAY_MAX = 32
 """Messages under way. They have a number of their own, so that jobs can't keep people from asking."""
-BURST, PER_S = 16.0, 1.0
-"""Messages of a pod: at once, and per second. A pod may have a process for each of its GPUs."""
+RATE = TokenRate(16.0, 1.0)
+"""Messages of a pod. A pod may have a process for each of its GPUs."""
 PODS_MAX = 20_000
 """Pods whose rate is remembered."""
 _ACCEPTED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}'
@@ -51,7 +51,7 @@ class MessageRoute:
         self._writer = writer
         self._busy_s_max = busy_s_max
         self._clock = clock
-        self._rates: dict[str, TokenBucket] = {}  # by uid of the pod, in the order of first messages
+        self._rates = TokenBuckets(RATE, PODS_MAX)  # by uid of the pod
         self._under_way = 0
 
     def add(self, app: web.Application) -> None:
@@ -82,19 +82,11 @@ class MessageRoute:
         pod = self._find(namespace, name)
         if pod is None or pod.uid != uid:
             raise QueryRefused(404, f"Weir doesn't schedule the pod {name[:300]}, or it doesn't run yet.")
-        if self._bucket(uid).take(1.0, PER_S, BURST, time.monotonic()):
-            raise QueryRefused(429, f"The pod sends more than {PER_S:g} messages per second.")
+        if self._rates.take(uid, time.monotonic()):
+            raise QueryRefused(429, f"The pod sends more than {RATE.per_s:g} messages per second.")
         message = parse_message(await bounded_body(request, BYTES_MAX))
         if not self._writer.add(pod.workload, self._report(pod, message)):
             raise too_many()
-
-    def _bucket(self, uid: str) -> TokenBucket:
-        bucket = self._rates.get(uid)
-        if bucket is None:
-            if len(self._rates) >= PODS_MAX:
-                del self._rates[next(iter(self._rates))]
-            bucket = self._rates[uid] = TokenBucket(BURST, time.monotonic())
-        return bucket
 
     def _report(self, pod: ReportSource, message: PodMessage) -> PendingReport:
         """Return a message with times of Weir's clock: a checkpoint lies between the pod's start and now."""

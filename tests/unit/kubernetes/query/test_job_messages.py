@@ -18,7 +18,7 @@ from weir.kubernetes.query import message_route, report_writer
 from weir.kubernetes.query.discovery import ROOT
 from weir.kubernetes.query.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.job_messages import BYTES_MAX, VALUES_MAX, parse_message, sender_uid
-from weir.kubernetes.query.message_route import BURST, MessageRoute, ReportSource
+from weir.kubernetes.query.message_route import RATE, MessageRoute, ReportSource
 from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.report_writer import EVERY_S, PendingReport, ReportWriter
 from weir.kubernetes.query.workload_index import WorkloadIndex
@@ -166,13 +166,14 @@ async def test_message_counts_for_the_running_pod_with_its_uid_alone(
 
 async def test_pod_that_sends_too_often_is_refused_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_route, "requester", lambda *_: pod_identity())
-    monkeypatch.setattr(message_route, "PER_S", 0.001)  # no token comes back meanwhile, however slow it is
+    slow = RATE._replace(per_s=0.001)  # no token comes back meanwhile, however slow it is
+    monkeypatch.setattr(message_route, "RATE", slow)
     async with TestClient(TestServer(served(ReportWriter(Patched(), WorkloadIndex())))) as client:
         codes = []
-        for _ in range(int(BURST) + 30):
+        for _ in range(int(RATE.at_once) + 30):
             async with client.post(PATH, data=b"x" * (BYTES_MAX + 1)) as answer:
                 codes.append(answer.status)
-    assert codes[: int(BURST)] == [413] * int(BURST)
+    assert codes[: int(RATE.at_once)] == [413] * int(RATE.at_once)
     assert 429 in codes
 
 

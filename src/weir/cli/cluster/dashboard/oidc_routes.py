@@ -9,6 +9,7 @@ from weir.cli.cluster.dashboard.cluster_view import ClusterView
 from weir.cli.cluster.dashboard.page_server import NO_STORE, VIEW, PageServer, body_of, json_answer
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
 from weir.cli.cluster.dashboard.signed_in_people import HEALTH, SignedInPeople
+from weir.control.token_bucket import TokenRate
 from weir.dashboard.browser_checks import cookie_in
 from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable, TokenInvalid
 from weir.dashboard.oidc.settings import CALLBACK, FLOW_COOKIE, FLOW_S, START
@@ -16,7 +17,7 @@ from weir.dashboard.oidc.sign_in_limiter import TOO_MANY, SignInLimiter
 from weir.dashboard.trusted_proxies import HEADER, TrustedProxies
 
 NAMESPACE = "/api/v1/dashboard/namespace"
-SIGN_INS_AT_ONCE, SIGN_INS_PER_S = 600, 10.0
+SIGN_INS = TokenRate(600, 10.0)
 """Limit of sign-ins per address. Behind an untrusted ingress controller, everyone has its address."""
 _HEADERS = {**NO_STORE, "Referrer-Policy": "no-referrer"}
 
@@ -36,7 +37,7 @@ class OidcRoutes:
         self._people = people
         self._server = server
         self._proxies = proxies
-        self._limiter = SignInLimiter(SIGN_INS_AT_ONCE, SIGN_INS_PER_S)
+        self._limiter = SignInLimiter(SIGN_INS)
 
     def add(self, app: web.Application) -> None:
         """Add the routes to the application of the page."""

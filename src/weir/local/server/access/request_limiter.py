@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from urllib.parse import parse_qsl
 
-from weir.control.token_bucket import TokenBucket
+from weir.control.token_bucket import TokenBuckets, TokenRate
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
 
 PERSONS_MAX = 10_000
-"""Number of buckets kept; beyond it, full buckets are dropped."""
+"""Number of persons whose rate is remembered."""
 ROWS_A_UNIT = 100
 SUGGESTIONS_PER_PERSON_MAX = 2
 SUGGESTIONS_MAX = 16
@@ -33,7 +33,7 @@ class RequestLimiter:
     def __init__(self, limits: ServerLimits, clock: Callable[[], float] = monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._buckets: dict[str, TokenBucket] = {}
+        self._rates = TokenBuckets(TokenRate(limits.requests_burst, limits.requests_per_s), PERSONS_MAX)
         self._open: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
 
@@ -63,28 +63,14 @@ class RequestLimiter:
                 del counts[person.user]
 
     def _take(self, user: str, cost: int) -> None:
-        limits, now_s = self._limits, self._clock()
-        bucket = self._buckets.get(user)
-        if bucket is None:
-            if len(self._buckets) >= PERSONS_MAX:
-                self._forget(now_s)
-            bucket = self._buckets[user] = TokenBucket(limits.requests_burst, now_s)
-        wait_s = bucket.take(cost, limits.requests_per_s, limits.requests_burst, now_s)
+        wait_s = self._rates.take(user, self._clock(), cost)
         if wait_s:
             raise RequestRefused(
                 429,
-                f"You exceed the limit of {limits.requests_per_s:g} requests a second: "
+                f"You exceed the limit of {self._limits.requests_per_s:g} requests a second: "
                 f"try again in {wait_s:.1f} s.",
                 retry_after_s=wait_s,
             )
-
-    def _forget(self, now_s: float) -> None:
-        limits = self._limits
-        self._buckets = {
-            user: bucket
-            for user, bucket in self._buckets.items()
-            if not bucket.is_full(limits.requests_per_s, limits.requests_burst, now_s)
-        }
 
     def _check_streams(self, user: str) -> None:
         most = self._limits.streams_per_person_max
