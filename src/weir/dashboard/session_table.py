@@ -67,6 +67,10 @@ class SessionTable:
         self._codes: dict[str, _LinkCode] = {}
         self.sessions: dict[str, DashboardSession] = dict(sessions or {})
 
+    def refusal(self, sentence: str) -> Exception:
+        """Return the refusal of an invalid link or session."""
+        return SignInRefused(sentence)
+
     def make_code(self, credential: str, browser: str | None = None) -> tuple[str, float]:
         """Return the code of a new one-time link for a credential, and when it ends.
 
@@ -90,9 +94,9 @@ class SessionTable:
         """
         found = self._codes.pop(_hash(code), None)
         if found is None or found.until_s <= self._clock():
-            raise SignInRefused(f"This link was used already or is older than a minute: {self._again}.")
+            raise self.refusal(f"This link was used already or is older than a minute: {self._again}.")
         if found.browser is not None and not compare_digest(found.browser, _hash(browser)):
-            raise SignInRefused("This sign-in was begun in another browser: sign in here.")
+            raise self.refusal("This sign-in was begun in another browser: sign in here.")
         return found.credential
 
     def begin(self, credential: str) -> tuple[str, str]:
@@ -124,9 +128,9 @@ class SessionTable:
         """
         found = self.sessions.get(_hash(cookie))
         if found is None or found.until_s <= self._clock():
-            raise SignInRefused(self._signed_out)
+            raise self.refusal(self._signed_out)
         if not compare_digest(_hash(proof), found.proof):
-            raise SignInRefused(self._signed_out)
+            raise self.refusal(self._signed_out)
         return found.credential
 
 
