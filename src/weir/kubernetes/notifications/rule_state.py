@@ -21,7 +21,7 @@ from weir.kubernetes.crd.notification_objects import (
     RuleMessage,
 )
 from weir.kubernetes.crd.objects import WorkloadSpec
-from weir.kubernetes.notifications.workload_events import WorkloadEvent
+from weir.kubernetes.writes.stated_events import StatedEvent
 from weir.model.notifications import (
     Channel,
     Claim,
@@ -133,14 +133,14 @@ class RuleState:
 
     # Events
 
-    def take(self, events: Iterable[WorkloadEvent], workload: WorkloadSpec, uid: str, name: str) -> bool:
+    def take(self, events: Iterable[StatedEvent], workload: WorkloadSpec, uid: str, name: str) -> bool:
         """Queue the events that are new and match; return True if there are any."""
         spec, queued, told = self.spec, False, self._told.get(uid, set())
         owner = workload.owner
         if self.surplus or spec.user not in ("", workload.user) or spec.project not in ("", workload.project):
             return False
         for event in events:
-            if event.at_s <= self.since_s or event.key in told or event.key in self._told_before:
+            if event.at_s <= self.since_s or event.id in told or event.id in self._told_before:
                 continue
             topic = next((each for each in self.rule.topics if each in event.topics), None)
             if topic is None:
@@ -172,13 +172,13 @@ class RuleState:
         if uid in self.unwritten:
             self.rests_until_s = 0.0
 
-    def _tell(self, event: WorkloadEvent, uid: str) -> None:
+    def _tell(self, event: StatedEvent, uid: str) -> None:
         """Take note that an event is taken in. The status has the latest ones for the next leader."""
         self.is_changed = True
         self.unwritten.add(uid)
-        self._told.setdefault(uid, set()).add(event.key)
+        self._told.setdefault(uid, set()).add(event.id)
         told = self.status.told
-        insort(told, f"{int(event.at_s):010}-{event.key}")
+        insort(told, f"{int(event.at_s):010}-{event.id}")
         if len(told) > TOLD_MAX:
             gone_s = float(told.pop(0).partition("-")[0])
             self.status.told_until = moment(max(gone_s, seconds_of(self.status.told_until)))

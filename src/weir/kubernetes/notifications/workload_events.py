@@ -6,41 +6,31 @@ has not told, as long as the object is there.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from weir.kubernetes.api.object_numbers import workload_identity
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.writes.stated_events import stated_events
+from weir.kubernetes.writes.stated_events import StatedEvent, stated_events
 
-_KEY_BYTES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadEvent:
-    """An event of a workload. `key` is the same whenever the event is read again."""
-
-    key: str
-    at_s: float
-    kind: str
-    topics: frozenset[str]
-    sentence: str
+_ID_BYTES = 5
 
 
-def events_of(uid: str, name: str, thing: WorkloadObject, now_s: float) -> Iterator[WorkloadEvent]:
-    """Yield the events that the object of a workload states; `name` has its namespace."""
+def events_of(uid: str, name: str, thing: WorkloadObject, now_s: float) -> Iterator[StatedEvent]:
+    """Yield the events that the object of a workload states; `name` has its namespace.
+
+    The `id` of each tells it from those of all workloads, whenever it is read again.
+    """
     for each in stated_events(name, thing.spec.project, thing.status, now_s):
-        key = _key(uid, thing, each.id)
-        yield WorkloadEvent(key, each.at_s, each.kind, frozenset(each.topics), each.sentence)
+        yield replace(each, id=_id_of(uid, thing, each.id))
 
 
-def deletion_of(uid: str, name: str, thing: WorkloadObject, at_s: float) -> WorkloadEvent:
+def deletion_of(uid: str, name: str, thing: WorkloadObject, at_s: float) -> StatedEvent:
     """Return the end of a workload whose object is gone before it was over."""
-    key = _key(uid, thing, "end")
-    return WorkloadEvent(key, at_s, "ended", frozenset(("end",)), f"{name} was deleted.")
+    return StatedEvent(_id_of(uid, thing, "end"), at_s, "ended", ("end",), f"{name} was deleted.")
 
 
-def _key(uid: str, thing: WorkloadObject, id_: str) -> str:
-    """Return the key of an event. The object may get another owner, which is another workload."""
+def _id_of(uid: str, thing: WorkloadObject, id_: str) -> str:
+    """Return the id of an event among all. The object may get another owner, which is another workload."""
     owner = thing.spec.owner
     identity = workload_identity("", owner.uid, owner.gang, uid=uid)
-    return hashlib.blake2b(f"{identity} {id_}".encode(), digest_size=_KEY_BYTES).hexdigest()
+    return hashlib.blake2b(f"{identity} {id_}".encode(), digest_size=_ID_BYTES).hexdigest()

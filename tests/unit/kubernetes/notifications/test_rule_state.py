@@ -18,9 +18,10 @@ from weir.kubernetes.crd.notification_objects import (
     TOLD_MAX,
 )
 from weir.kubernetes.notifications.rule_state import MESSAGE_SIZE_MAX, TRIED_MAX, RuleState
-from weir.kubernetes.notifications.workload_events import WorkloadEvent, events_of
+from weir.kubernetes.notifications.workload_events import events_of
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.object_names import NAME_MOST
+from weir.kubernetes.writes.stated_events import StatedEvent
 from weir.model.notifications import OutboxMessage
 
 from .rules import NOW_S, ended, read_rule, rule, running, workload
@@ -38,8 +39,8 @@ def take(state: RuleState, thing: Any) -> bool:
     return state.take(events, thing.spec, thing.metadata.uid, f"vision/{name}")
 
 
-def event(number: int, at_s: float = NOW_S) -> WorkloadEvent:
-    return WorkloadEvent(f"{number:010x}", at_s, "started", frozenset(("start",)), f"job-{number} starts.")
+def event(number: int, at_s: float = NOW_S) -> StatedEvent:
+    return StatedEvent(f"{number:010x}", at_s, "started", ("start",), f"job-{number} starts.")
 
 
 def reread(state: RuleState, written: dict[str, Any], now_s: float = NOW_S) -> RuleState:
