@@ -46,6 +46,11 @@ def number(value: float | None, places: int = 2) -> str:
     return f"{rounded:,.{places}f}".rstrip("0").rstrip(".") if places else f"{rounded:,.0f}"
 
 
+def gpus_of(amounts: dict[str, float], missing: str) -> str:
+    """Return the GPUs among amounts; `missing` where they aren't stated."""
+    return number(amounts["gpu"]) if "gpu" in amounts else missing
+
+
 def size(bytes_: float | None) -> str:
     """Return an amount of memory: `10Gi`."""
     return NOTHING if bytes_ is None else written(MEMORY, int(bytes_))

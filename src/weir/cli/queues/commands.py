@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from weir.cli.output.columns import Column, table
-from weir.cli.output.formatting import amount, lasting, number
+from weir.cli.output.formatting import amount, gpus_of, lasting, number
 from weir.cli.output.outputs import DocumentedOutput, WatchOption, show
 from weir.cli.pool.connect import connect
 from weir.cli.pool.watch import append, changed, is_terminal, repaint
@@ -25,10 +25,6 @@ project.command(members_app("project"))
 department.command(members_app("department"))
 
 
-def _gpus(amounts: dict[str, float], missing: str) -> str:
-    return number(amounts["gpu"]) if "gpu" in amounts else missing
-
-
 def _further(amounts: dict[str, float]) -> str:
     """Return the amounts of resources other than GPUs, in words."""
     return (
@@ -43,11 +39,11 @@ def _rules(row: "QueueRow") -> str:
 
 
 _NUMBERS: "tuple[Column[QueueRow], ...]" = (
-    Column("QUOTA", lambda row: _gpus(row.quota, "none"), right=True),
-    Column("ALLOCATED", lambda row: _gpus(row.allocated, "0"), right=True),
-    Column("SHARE", lambda row: _gpus(row.share, "0"), right=True, drop=3),
-    Column("LIMIT", lambda row: _gpus(row.limit, "none"), right=True, drop=5),
-    Column("WEIGHT", lambda row: _gpus(row.weight, "1"), right=True, drop=6),
+    Column("QUOTA", lambda row: gpus_of(row.quota, "none"), right=True),
+    Column("ALLOCATED", lambda row: gpus_of(row.allocated, "0"), right=True),
+    Column("SHARE", lambda row: gpus_of(row.share, "0"), right=True, drop=3),
+    Column("LIMIT", lambda row: gpus_of(row.limit, "none"), right=True, drop=5),
+    Column("WEIGHT", lambda row: gpus_of(row.weight, "1"), right=True, drop=6),
     Column("PRIORITY", lambda row: number(row.priority), right=True, drop=7),
     Column("RUNNING", lambda row: number(row.running), right=True, drop=2),
     Column(

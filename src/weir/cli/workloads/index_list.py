@@ -8,9 +8,8 @@ from weir.cli.options.mistakes import WrongOption
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import lasting, number, sentence, since
 from weir.cli.output.outputs import Output, show
-from weir.cli.output.terminal import Tone
 from weir.cli.pool.connect import connect
-from weir.cli.workloads.list_columns import TONES
+from weir.cli.workloads.list_columns import tone_of
 
 if TYPE_CHECKING:
     from weir.api.workload_list import ArrayIndexRow
@@ -37,13 +36,9 @@ def _why(row: "ArrayIndexRow") -> str:
     return "" if quiet or row.reason is None else sentence(row.reason.sentence, row.name)
 
 
-def _tone(row: "ArrayIndexRow") -> "Tone":
-    return TONES.get(row.status, "plain")
-
-
 _COLUMNS: "tuple[Column[ArrayIndexRow], ...]" = (
     Column("INDEX", lambda row: str(row.index), right=True),
-    Column("STATUS", lambda row: row.status, least=9, tone=_tone),
+    Column("STATUS", lambda row: row.status, least=9, tone=tone_of),
     Column("UID", lambda row: "-" if row.uid is None else str(row.uid), right=True, drop=4),
     Column("STARTED", lambda row: since(row.first_started_s), right=True, drop=3),
     Column("RAN", lambda row: lasting(row.ran_s) if row.ran_s else "-", right=True, drop=5),

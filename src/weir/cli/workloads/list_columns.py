@@ -12,6 +12,7 @@ from weir.cli.workloads.short_reasons import short_reason
 
 if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadRow
+    from weir.api.workload_list import ArrayIndexRow
 
 BAR_CELLS = 10
 TONES: dict[str, Tone] = {
@@ -24,7 +25,7 @@ TONES: dict[str, Tone] = {
 }
 
 
-def tone_of(row: "WorkloadRow | PodRow") -> Tone:
+def tone_of(row: "WorkloadRow | PodRow | ArrayIndexRow") -> Tone:
     """Return the tone of a status."""
     return TONES.get(row.status, "plain")
 

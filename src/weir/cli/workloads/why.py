@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weir.cli.output.columns import Column, table
-from weir.cli.output.formatting import number, ordinal, sentence, since
+from weir.cli.output.formatting import gpus_of, number, ordinal, sentence, since
 from weir.cli.output.outputs import DocumentedOutput, print_plain
 from weir.cli.output.terminal import Screen, plain, screen, wrapped
 from weir.cli.pool.connect import connect
@@ -141,16 +141,12 @@ def _narrower(here: Screen, by: int) -> Screen:
     return Screen(None if here.width is None else here.width - by, here.height, here.colour)
 
 
-def _gpus(amounts: dict[str, float], missing: str) -> str:
-    return number(amounts["gpu"]) if "gpu" in amounts else missing
-
-
 _QUEUES: "Sequence[Column[QueueRow]]" = (
     Column("QUEUE", lambda row: row.name, least=10),
-    Column("QUOTA", lambda row: _gpus(row.quota, "0"), right=True),
-    Column("SHARE", lambda row: _gpus(row.share, "0"), right=True),
-    Column("ALLOCATED", lambda row: _gpus(row.allocated, "0"), right=True),
-    Column("LIMIT", lambda row: _gpus(row.limit, "none"), right=True, drop=2),
+    Column("QUOTA", lambda row: gpus_of(row.quota, "0"), right=True),
+    Column("SHARE", lambda row: gpus_of(row.share, "0"), right=True),
+    Column("ALLOCATED", lambda row: gpus_of(row.allocated, "0"), right=True),
+    Column("LIMIT", lambda row: gpus_of(row.limit, "none"), right=True, drop=2),
     Column("RUNNING", lambda row: number(row.running), right=True, drop=3),
     Column("PENDING", lambda row: number(row.pending), right=True, drop=4),
 )
