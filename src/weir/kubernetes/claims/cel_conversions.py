@@ -105,7 +105,12 @@ def _bool_of(text: str) -> bool:
     return _BOOLEANS[text]
 
 
-def _bytes_of(text: str) -> bytes:
+def bytes_of(text: str) -> bytes:
+    """Return a text in UTF-8.
+
+    Raises:
+        CelError: it has a part of a character.
+    """
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -140,7 +145,7 @@ FUNCTIONS: Overloads = {
         Overload((float,), to_text, steps=DOUBLE_STEPS),
     ),
     "bool": (Overload((bool,), _same), Overload((str,), _bool_of)),
-    "bytes": (Overload((bytes,), _same), Overload((str,), _bytes_of)),
+    "bytes": (Overload((bytes,), _same), Overload((str,), bytes_of)),
     "dyn": (Overload((ANY,), _same),),
     "type": (Overload((ANY,), lambda value: TypeValue(type_name(value))),),
     "size": tuple(Overload((kind,), len) for kind in (str, bytes, list, Mapping)),

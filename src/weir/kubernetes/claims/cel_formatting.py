@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weir.kubernetes.claims.cel_conversions import DOUBLE_STEPS, to_text
+from weir.kubernetes.claims.cel_conversions import DOUBLE_STEPS, bytes_of, to_text
 from weir.kubernetes.claims.cel_literals import Unsigned
 from weir.kubernetes.claims.cel_overloads import Overload, Overloads, charge_size, expect_size
 from weir.kubernetes.claims.cel_strings import quoted
@@ -54,20 +54,13 @@ def _clause(clause: str, precision: int, value: Any, charge: Charge) -> str:
         charge(precision + DOUBLE_STEPS)
         return _fixed(number, precision) if clause == "f" else _scientific(number, precision)
     if clause in "xX" and isinstance(value, str | bytes):
-        digits = (_encoded(value) if isinstance(value, str) else value).hex()
+        digits = (bytes_of(value) if isinstance(value, str) else value).hex()
         return digits.upper() if clause == "X" else digits
     if clause == "b" and isinstance(value, bool):
         return str(int(value))
     if not isinstance(value, int) or isinstance(value, bool):
         raise CelError(f"format() takes no {type_name(value)} for %{clause}")
     return format(int(value), clause)
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise CelError("the text is no UTF-8") from None
 
 
 def _double(value: Any) -> float:
