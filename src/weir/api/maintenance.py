@@ -10,6 +10,7 @@ from weir.scenario_io.scalars import Device, Name, Span
 from weir.scenario_io.specs import Entry
 
 Running = Literal["evict", "finish", "stop"]
+"""Fate of running work: back to its queue, on until it ends, or ended for good."""
 
 
 def _plain(text: str) -> str:

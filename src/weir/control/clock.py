@@ -7,6 +7,7 @@ suspended. A time is shown as the wall clock reads it now, so ages stay right af
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from threading import Lock
 
 JUMP_S_LEAST = 0.1
@@ -18,6 +19,11 @@ _READINGS = 5
 def boot_time() -> float:
     """Return the seconds since the machine's boot, suspended time included where the machine counts it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def in_utc(epoch_s: float) -> str:
+    """Return a time of the wall clock in words: `2026-11-28 22:05 UTC`."""
+    return f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _nothing(jump_s: float) -> None:

@@ -13,7 +13,6 @@ another: the times in the Lease are for people.
 import asyncio
 import os
 import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from uuid import uuid4
 
 import msgspec
 
+from weir.control.clock import boot_time
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -86,11 +86,6 @@ def pod_identity() -> str:
     return os.environ.get("HOSTNAME") or socket.gethostname()
 
 
-def boot_clock() -> float:
-    """Return monotonic seconds that include suspends, if the machine has such a clock."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
 class LeaderElection:
     """Takes part in the election. `run` it as a task, and `release` at a clean stop."""
 
@@ -102,7 +97,7 @@ class LeaderElection:
         identity: str,
         name: str = "weir",
         timing: LeaseTiming = LeaseTiming(),
-        clock: Callable[[], float] = boot_clock,
+        clock: Callable[[], float] = boot_time,
         chance: Random | None = None,
     ) -> None:
         if timing.renew_deadline_s + api.limits.write_s > timing.lease_s:

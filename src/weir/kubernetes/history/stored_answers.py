@@ -13,6 +13,7 @@ from structlog import get_logger
 
 from weir.api.answers import EventRow, QueueRow, UsageReport
 from weir.api.history import HistoryReport
+from weir.control.clock import in_utc
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.recent_part import history_with_recent, named, usage_with_recent
 from weir.kubernetes.history.retention import retention_of
@@ -253,7 +254,7 @@ def _began(began_s: float | None, asked: ReportRequest) -> list[str]:
         return []
     if began_s is None:
         return ["The history of this cluster has just begun."]
-    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began_s))
+    began = in_utc(began_s)
     return [f"The history of this cluster begins at {began}."]
 
 

@@ -7,13 +7,13 @@ two tries grows. What can't wait that long is counted, and the history says so.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any, TypeVar
 
 from structlog import get_logger
 
 from weir.api.answers import QueueRow
+from weir.control.clock import in_utc
 from weir.control.session_headroom import WEEK_S, WEEKS_MAX, SessionStart
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.records import (
@@ -248,8 +248,8 @@ class HistoryWriter:
     def _tell_clock(self, history: ClusterHistory, stored_s: float, now_s: float) -> None:
         """Store that a clock was ahead: without a new beginning, nothing would be stored until then."""
         sentence = (
-            f"A leader's clock was ahead: it stored the use of GPUs for times up to {_utc(stored_s)}, and "
-            f"its use before {_utc(now_s)} is uncertain."
+            f"A leader's clock was ahead: it stored the use of GPUs for times up to {in_utc(stored_s)}, and "
+            f"its use before {in_utc(now_s)} is uncertain."
         )
         _LOG.warning("history_clock_was_ahead", why=sentence)
         history.tell_gap(sentence, now_s, now_s)
@@ -263,7 +263,7 @@ class HistoryWriter:
             since_s = self.written_s or self._usage.began_s
             what = " and ".join(f"{count:,} {kind}" for kind, count in sorted(lost.items()))
             sentence = (
-                f"The database of the history was away too long: {what} up to {_utc(until_s)} are missing."
+                f"The database of the history was away too long: {what} up to {in_utc(until_s)} are missing."
             )
             _LOG.warning("history_gap", why=sentence)
             history.tell_gap(sentence, since_s, until_s)
@@ -274,7 +274,7 @@ class HistoryWriter:
         stored_s = self._sampled_s
         if stored_s is not None and stored_s + LATE_S + 2 * STEP_S < known_s:
             sentence = (
-                f"No leader wrote the history from {_utc(stored_s)} to {_utc(known_s)}: events of that "
+                f"No leader wrote the history from {in_utc(stored_s)} to {in_utc(known_s)}: events of that "
                 "time, and workloads that were deleted in it, are missing."
             )
             _LOG.warning("history_gap", why=sentence)
@@ -299,7 +299,3 @@ def _made(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]
             yield make(item)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it
             _LOG.error("history_record_failed", exc_info=error)
-
-
-def _utc(at_s: float) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"

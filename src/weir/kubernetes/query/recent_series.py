@@ -9,11 +9,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from heapq import nsmallest
 from math import inf
 
 from weir.api.series import SeriesAnswer, SeriesRow
+from weir.control.clock import in_utc
 from weir.control.metric_series import (
     CPU,
     GPU,
@@ -247,11 +247,7 @@ def missing_note(
     """
     notes = []
     if reported_s > submitted_s:
-        notes.append(f"Reported values are shown from {_minute(reported_s)} on. {trouble or ALONE}")
+        notes.append(f"Reported values are shown from {in_utc(reported_s)} on. {trouble or ALONE}")
     if measured_s > submitted_s:
-        notes.append(f"Measured use is shown from {_minute(measured_s)} on. {MEASURED_ALONE}")
+        notes.append(f"Measured use is shown from {in_utc(measured_s)} on. {MEASURED_ALONE}")
     return " ".join(notes) or None
-
-
-def _minute(time_s: float) -> str:
-    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M} UTC"

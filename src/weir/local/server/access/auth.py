@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import Request
 
+from weir.control.clock import in_utc
 from weir.local.server.access.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
 from weir.local.server.access.authorization import Person, Role
 from weir.local.server.http.peers import PeerCredentials
@@ -114,7 +114,7 @@ class Authenticator:
         now_s = self._clock()
         if not row.holds(now_s):
             assert row.expires_s is not None
-            day = datetime.fromtimestamp(row.expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            day = in_utc(row.expires_s)
             raise RequestRefused(401, f"This token expired at {day}: ask an administrator for a new one.")
         self._accounts.check_token_user(row.user)
         self._tokens.used(row.id, now_s)

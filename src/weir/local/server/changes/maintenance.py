@@ -11,13 +11,13 @@ from dataclasses import replace
 from structlog import get_logger
 
 from weir.api.maintenance import MaintenanceAsked, MaintenanceRow
+from weir.control.clock import in_utc
 from weir.local.server.access.authorization import Person
 from weir.local.server.home.maintenance_windows import (
     FILE,
     WINDOWS_MAX,
     MaintenanceWindow,
     MaintenanceWindows,
-    in_words,
     read_windows,
     write_windows,
 )
@@ -195,7 +195,7 @@ class Maintenance:
             fields.at(("name",), f"name: there is a window {window.name}; write another, or remove that one")
         if window.until_s is not None and window.until_s <= max(window.from_s, now_s):
             wrong = "is over" if window.until_s <= now_s else "ends before it begins"
-            text = f"until_s: the window {wrong}; it is {in_words(now_s)} now"
+            text = f"until_s: the window {wrong}; it is {in_utc(now_s)} now"
             fields.at(("until_s",), text)
         if max(window.from_s, window.until_s or 0.0) > now_s + AHEAD_S_MAX:
             fields.at(("from_s",), "from_s: is more than ten years ahead; write an earlier time")

@@ -4,14 +4,14 @@ Times are those of the wall clock, since people agreed on them. They are convert
 present difference of both clocks, so a wrong clock moves a window by its own error and no more.
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
-from weir.control.clock import Clock
+from weir.api.maintenance import Running, WallTime
+from weir.control.clock import Clock, in_utc
 from weir.local.server.home import private_files
 from weir.local.server.home.node_drain import REASON_MAX
 from weir.model.nodes import Outage
@@ -19,10 +19,6 @@ from weir.model.nodes import Outage
 FILE = "maintenance.json"
 WINDOWS_MAX: Final = 100
 GPUS_MAX: Final = 1024
-WallTime = Annotated[float, Field(ge=0.0, le=1e11)]
-"""Seconds since 1970; no calendar has the times beyond it."""
-Running = Literal["evict", "finish", "stop"]
-"""Fate of running work: back to its queue, on until it ends, or ended for good."""
 _LOG = get_logger(__name__)
 
 
@@ -49,8 +45,8 @@ class MaintenanceWindow(BaseModel):
         """Return the times and the reason in words."""
         reason = f" ({self.reason})" if self.reason else ""
         if self.until_s is None:
-            return f"a drain by {self.user} at {in_words(self.from_s)}{reason}"
-        return f"maintenance from {in_words(self.from_s)} until {in_words(self.until_s)}{reason}"
+            return f"a drain by {self.user} at {in_utc(self.from_s)}{reason}"
+        return f"maintenance from {in_utc(self.from_s)} until {in_utc(self.until_s)}{reason}"
 
     def outage(self, clock: Clock) -> Outage:
         """Return the outage on the timeline."""
@@ -83,11 +79,6 @@ class MaintenanceWindows(BaseModel):
     def without(self, *names: str) -> "MaintenanceWindows":
         """Return the windows without these."""
         return MaintenanceWindows(windows=tuple(each for each in self.windows if each.name not in names))
-
-
-def in_words(wall_s: float) -> str:
-    """Return a time of the wall clock in words, in UTC."""
-    return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def read_windows(home: Path) -> MaintenanceWindows | None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.local.server.in_process_server import Standing, standing
 
-from weir.control.clock import Clock, boot_time
+from weir.control.clock import Clock, boot_time, in_utc
 from weir.local.server.home.gpu_drain import with_drained
-from weir.local.server.home.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow, in_words
+from weir.local.server.home.maintenance_windows import FILE, WINDOWS_MAX, MaintenanceWindow
 from weir.service.queue_rows import DeviceUtilization
 
 HOUR_S = 3600.0
@@ -63,7 +63,7 @@ async def test_long_work_waits_for_the_end_of_a_window_and_then_starts(tmp_path:
         await stands.until("short", "running")
         why = await stands.until_true(lambda answer: answer["reason"], "workloads/long/why")
         assert why["reason"]["why"] == "maintenance"
-        times = f"from {in_words(begins_s)} until {in_words(begins_s + HOUR_S)}"
+        times = f"from {in_utc(begins_s)} until {in_utc(begins_s + HOUR_S)}"
         assert f"maintenance {times} ({REASON})" in why["reason"]["sentence"]
         assert "it could start after the end, in " in why["reason"]["sentence"]
         (node,) = (await stands.get("nodes"))["items"]
