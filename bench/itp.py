@@ -132,8 +132,5 @@ def pool(name: str, queues: Sequence[Queue], nodes: int = NODES, racks: Sequence
         topologies=(Topology(NETWORK, (RACK,)),) if racks else (),
         queues=tuple(queues),
         workloads=(),
-        placed=(),
-        started_s={},
-        checkpointed_s={},
         policy=Policy(),
     )

@@ -192,7 +192,7 @@ def _scenario() -> Scenario:
     queues = tuple(
         Queue(name, quota={GPU: quota * WHOLE_MILLI}) for name, quota in (("team", GPUS), ("batch", 0))
     )
-    return Scenario("sessions", (node,), (), queues, (), (), {}, {}, Policy())
+    return Scenario("sessions", (node,), (), queues, (), Policy())
 
 
 def main() -> None:

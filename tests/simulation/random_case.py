@@ -109,9 +109,6 @@ def _scenario(draw: random.Random) -> Scenario:
         topologies=(Topology("network", (RACK, "kubernetes.io/hostname")),),
         queues=_queues(draw, sum(node.gpus for node in nodes) * 1000),
         workloads=(),
-        placed=(),
-        started_s={},
-        checkpointed_s={},
         policy=Policy(),
         tick_s=1.0,
     )

@@ -19,24 +19,21 @@ Status = Literal["running", "pending", "waiting"]
 """Status of a pod; `waiting` is pending while capacity is freed for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPod:
-    """A pod that already runs: its workload, the position of its group, its index, and where."""
-
-    workload: str
-    group: int
-    index: int
-    node: str
-    devices: tuple[int, ...]
+Placed = Mapping[tuple[int, int], tuple[str, tuple[int, ...]]]
+"""Node and devices of pods that already run, by the position of their group and their index."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPast:
     """History of a workload before the scenario's instant, as far as decisions need it.
 
-    `absent` are pods (position of the group, index) that it needs and that don't exist yet.
+    Without `started_s` it started when it was submitted, if any of its pods is `placed`. `absent` are pods
+    (position of the group, index) that it needs and that don't exist yet.
     """
 
+    placed: Placed = field(default_factory=dict)
+    started_s: float | None = None
+    checkpointed_s: float | None = None
     waits_since_s: float | None = None
     ran_s: float = 0.0
     short_since_s: float | None = None
@@ -89,9 +86,6 @@ class Scenario:
     topologies: tuple[Topology, ...]
     queues: tuple[Queue, ...]
     workloads: tuple[Workload, ...]
-    placed: tuple[PlacedPod, ...]
-    started_s: Mapping[str, float]
-    checkpointed_s: Mapping[str, float]
     policy: Policy
     tick_s: float = 1.0
     past: Mapping[str, WorkloadPast] = field(default_factory=dict)

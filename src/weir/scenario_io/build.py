@@ -6,7 +6,7 @@ from typing import Any
 from weir.model.nodes import Node, Outage, Taint, Toleration
 from weir.model.queues import PersonLimits, Queue, QueueTimeLimits, WorkloadDefaults
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
-from weir.model.scenario import Expect, Expectation, WorkloadPast
+from weir.model.scenario import Expect, Expectation, Placed, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
@@ -45,8 +45,9 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 """Every node has it; by default it is the node's name."""
 
 
-def past_of(written: WorkloadEntry) -> WorkloadPast:
+def past_of(written: WorkloadEntry, submitted_s: float, placed: Placed) -> WorkloadPast:
     """Return a workload's past."""
+    started_s = submitted_s if written.started is None else written.started
     absent = [
         (at, index)
         for at, group in enumerate(written.pods)
@@ -54,6 +55,9 @@ def past_of(written: WorkloadEntry) -> WorkloadPast:
         if index < group.count
     ]
     return WorkloadPast(
+        placed=placed,
+        started_s=started_s if placed else None,
+        checkpointed_s=written.checkpointed,
         waits_since_s=written.waits_since,
         ran_s=written.ran or 0.0,
         short_since_s=written.short_since,

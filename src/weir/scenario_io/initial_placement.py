@@ -3,11 +3,12 @@
 Pods with given devices come first, in the order of the file, then the others on the lowest free devices.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from weir.model.nodes import Node
 from weir.model.resources import CPU, MEMORY, PODS, written
-from weir.model.scenario import PlacedPod
+from weir.model.scenario import Placed
 from weir.model.workloads import WHOLE_MILLI, Request
 from weir.scenario_io.source_map import Mistakes, Path
 
@@ -47,8 +48,8 @@ class _FreeCapacity:
     devices: list[_Device] = field(default_factory=list)
 
 
-def place_initial_pods(pods: list[InitialPod], mistakes: Mistakes) -> list[PlacedPod]:
-    """Return the placement of all pods; report those that don't fit."""
+def place_initial_pods(pods: list[InitialPod], mistakes: Mistakes) -> dict[str, Placed]:
+    """Return the placement of all pods by workload; report those that don't fit."""
     floors: dict[str, _FreeCapacity] = {}
     chosen: dict[int, tuple[int, ...]] = {}
     for at, pod in enumerate(pods):
@@ -61,11 +62,11 @@ def place_initial_pods(pods: list[InitialPod], mistakes: Mistakes) -> list[Place
     for at, pod in enumerate(pods):
         if pod.devices is None and at not in chosen:
             chosen[at] = _lowest(pod, floors[pod.node.name], mistakes)
-    return [
-        PlacedPod(pod.workload, pod.group, pod.index, pod.node.name, chosen[at])
-        for at, pod in enumerate(pods)
-        if at in chosen
-    ]
+    placed: defaultdict[str, dict[tuple[int, int], tuple[str, tuple[int, ...]]]] = defaultdict(dict)
+    for at, pod in enumerate(pods):
+        if at in chosen:
+            placed[pod.workload][pod.group, pod.index] = pod.node.name, chosen[at]
+    return {**placed}
 
 
 def _floor(node: Node) -> _FreeCapacity:

@@ -1,12 +1,12 @@
 """Reading of scenario files: the text becomes nouns, or a list of all mistakes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import Node, Topology
-from weir.model.scenario import PlacedPod, Scenario, WorkloadPast
+from weir.model.scenario import Placed, Scenario, WorkloadPast
 from weir.model.workloads import WHOLE_MILLI
 from weir.scenario_io.build import (
     expect_of,
@@ -99,14 +99,11 @@ def _contradicts(group: GroupEntry) -> bool:
     return both or (group.devices is not None and whole_or_none)
 
 
-def _made(whole: ScenarioEntry, nodes: list[Node], placed: list[PlacedPod], stem: str) -> Scenario:
+def _made(whole: ScenarioEntry, nodes: list[Node], placed: Mapping[str, Placed], stem: str) -> Scenario:
     total = len(whole.workloads)
     submitted = {each.name: submitted_s(each, at, total) for at, each in enumerate(whole.workloads)}
-    runs = {pod.workload for pod in placed}
-    started = {
-        each.name: submitted[each.name] if each.started is None else each.started
-        for each in whole.workloads
-        if each.name in runs
+    pasts = {
+        each.name: past_of(each, submitted[each.name], placed.get(each.name, {})) for each in whole.workloads
     }
     return Scenario(
         name=stem if whole.name is None else whole.name,
@@ -114,12 +111,7 @@ def _made(whole: ScenarioEntry, nodes: list[Node], placed: list[PlacedPod], stem
         topologies=tuple(Topology(each.name, tuple(each.levels)) for each in whole.cluster.topologies),
         queues=queues_of(whole.departments, whole.projects),
         workloads=tuple(workload_of(each, submitted[each.name]) for each in whole.workloads),
-        placed=tuple(placed),
-        started_s=started,
-        checkpointed_s={
-            each.name: each.checkpointed for each in whole.workloads if each.checkpointed is not None
-        },
-        past={each.name: past for each in whole.workloads if (past := past_of(each)) != WorkloadPast()},
+        past={name: past for name, past in pasts.items() if past != WorkloadPast()},
         policy=whole.policy,
         tick_s=whole.tick,
         expect=expect_of(whole.expect),

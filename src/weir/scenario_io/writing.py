@@ -16,7 +16,7 @@ from weir.model.policy import DEFAULT_PRESET, Policy
 from weir.model.queues import PersonLimits, Queue, QueueTimeLimits, WorkloadDefaults
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
 from weir.model.resources import written as amount_text
-from weir.model.scenario import Expect, Expectation, PlacedPod, Scenario, WorkloadPast
+from weir.model.scenario import Expect, Expectation, Placed, Scenario, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
@@ -65,9 +65,6 @@ def write_scenario(scenario: Scenario) -> str:
 def scenario_written(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario as the values of its file."""
     topologies = [{"name": each.name, "levels": list(each.levels)} for each in scenario.topologies]
-    placed: dict[tuple[str, int], dict[int, PlacedPod]] = {}
-    for pod in scenario.placed:
-        placed.setdefault((pod.workload, pod.group), {})[pod.index] = pod
     nodes = [_node(node) for node in scenario.nodes]
     policy, expect = policy_written(scenario.policy), _expect(scenario.expect)
     return _stated(
@@ -77,7 +74,7 @@ def scenario_written(scenario: Scenario) -> dict[str, Any]:
             "cluster": {"nodes": nodes, **_stated({"topologies": topologies or None})},
             "departments": [_queue(queue) for queue in scenario.queues if not queue.is_project] or None,
             "projects": [_queue(queue) for queue in scenario.queues if queue.is_project] or None,
-            "workloads": [_workload(workload, scenario, placed) for workload in scenario.workloads] or None,
+            "workloads": [_workload(workload, scenario) for workload in scenario.workloads] or None,
             "budgets": [{"name": each.name, "allowed": each.allowed} for each in scenario.budgets] or None,
             "policy": policy or None,
             "expect": expect or None,
@@ -257,17 +254,14 @@ def _times(times: QueueTimeLimits) -> dict[str, Any] | None:
     return _stated({name: _time_or_none(value) for name, value in values.items()}) or None
 
 
-def _workload(
-    workload: Workload, scenario: Scenario, placed: Mapping[tuple[str, int], dict[int, PlacedPod]]
-) -> dict[str, Any]:
+def _workload(workload: Workload, scenario: Scenario) -> dict[str, Any]:
     name, topology = workload.name, workload.topology
+    past = scenario.past.get(name, WorkloadPast())
     groups = [
-        _group(each, at, placed.get((name, at), {}), scenario.protected.get((name, at), ()))
+        _group(each, at, past.placed, scenario.protected.get((name, at), ()))
         for at, each in enumerate(workload.groups)
     ]
-    started = scenario.started_s.get(name) if any("placed" in group for group in groups) else None
-    checkpointed = scenario.checkpointed_s.get(name)
-    past = scenario.past.get(name, WorkloadPast())
+    started = past.started_s if past.placed else None
     for at, index in past.absent:
         groups[at].setdefault("absent", []).append(index)
     asked = topology and _stated({each.name: getattr(topology, each.name) for each in fields(topology)})
@@ -287,7 +281,7 @@ def _workload(
             "idle_limit": _time_or_none(workload.idle_limit_s),
             "grace": _time_or_none(workload.grace_s),
             "retries": workload.retries,
-            "checkpointed": _time_or_none(checkpointed),
+            "checkpointed": _time_or_none(past.checkpointed_s),
             "waits_since": _time_or_none(past.waits_since_s),
             "ran": _time_or_none(past.ran_s or None),
             "short_since": _time_or_none(past.short_since_s),
@@ -298,10 +292,9 @@ def _workload(
     )
 
 
-def _group(
-    group: PodGroup, at: int, placed: Mapping[int, PlacedPod], budgets: Sequence[str]
-) -> dict[str, Any]:
-    places = [_place(placed.get(index)) for index in range(max(placed, default=-1) + 1)]
+def _group(group: PodGroup, at: int, placed: Placed, budgets: Sequence[str]) -> dict[str, Any]:
+    last = max([index for position, index in placed if position == at], default=-1)
+    places = [_place(placed.get((at, index))) for index in range(last + 1)]
     return _stated(
         {
             "name": _unless(str(at), group.name),
@@ -315,10 +308,11 @@ def _group(
     )
 
 
-def _place(pod: PlacedPod | None) -> dict[str, Any] | None:
-    if pod is None:
+def _place(place: tuple[str, tuple[int, ...]] | None) -> dict[str, Any] | None:
+    if place is None:
         return None
-    return _stated({"node": pod.node, "gpus": list(pod.devices) or None})
+    node, devices = place
+    return _stated({"node": node, "gpus": list(devices) or None})
 
 
 def _request(request: Request) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import DRAINED
 from weir.model.policy import Policy
-from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
+from weir.model.scenario import Expect, Placed, Scenario, WorkloadPast
 from weir.model.workloads import Workload
 from weir.scenario_io.writing import write_scenario
 from weir.state.cluster import Cluster
@@ -34,18 +34,13 @@ class ClusterSnapshot:
 def read_cluster(cluster: Cluster, policy: Policy) -> ClusterSnapshot:
     """Return the content of a snapshot."""
     jobs = [job for job in cluster.jobs.values() if not job.held or job.running_pods()]
-    placed = tuple([each for job in jobs for each in _placed(cluster, job)])
-    runs = {pod.workload for pod in placed}
     scenario = Scenario(
         name="snapshot",
         nodes=tuple([node for node in cluster.nodes if node is not None]),
         topologies=tuple(cluster.topologies.values()),
         queues=cluster.ledger.queues,
         workloads=tuple([_workload(job) for job in jobs]),
-        placed=placed,
-        started_s={job.name: job.started_s for job in jobs if job.name in runs and job.started_s is not None},
-        checkpointed_s={job.name: job.saved_s for job in jobs if job.saved_s is not None},
-        past={job.name: _past_of(job) for job in jobs},
+        past={job.name: _past_of(cluster, job) for job in jobs},
         policy=policy,
         expect=Expect(cycles=1, stable=0),
         budgets=tuple(
@@ -92,9 +87,6 @@ def cluster_alone(read: ClusterSnapshot, now_s: float) -> str:
         name="pool",
         nodes=nodes,
         workloads=(),
-        placed=(),
-        started_s={},
-        checkpointed_s={},
         past={},
         expect=Expect(),
         budgets=(),
@@ -115,11 +107,11 @@ def _relative(scenario: Scenario, now_s: float) -> Scenario:
         scenario,
         queues=tuple([replace(queue, created_s=queue.created_s - now_s) for queue in scenario.queues]),
         workloads=tuple([replace(each, submitted_s=past(each.submitted_s)) for each in scenario.workloads]),
-        started_s={name: past(at_s) for name, at_s in scenario.started_s.items()},
-        checkpointed_s={name: past(at_s) for name, at_s in scenario.checkpointed_s.items()},
         past={
             name: replace(
                 each,
+                started_s=optional(each.started_s),
+                checkpointed_s=optional(each.checkpointed_s),
                 waits_since_s=optional(each.waits_since_s),
                 short_since_s=optional(each.short_since_s),
                 stopped_for=tuple([(by, past(at_s)) for by, at_s in each.stopped_for]),
@@ -143,10 +135,14 @@ def _protected(job: Job) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
             yield (job.name, position), tuple(names)
 
 
-def _past_of(job: Job) -> WorkloadPast:
+def _past_of(cluster: Cluster, job: Job) -> WorkloadPast:
     """Return the part of a workload's history that decisions depend on."""
     pods = (pod for group in job.pods for pod in group) if any(job.absent) and not job.held else ()
+    placed = _placed(cluster, job)
     return WorkloadPast(
+        placed=placed,
+        started_s=job.started_s if placed else None,
+        checkpointed_s=job.saved_s,
         waits_since_s=None if job.waits_since_s == job.submitted_s else job.waits_since_s,
         ran_s=job.ran_s,
         short_since_s=job.below_since_s,
@@ -155,13 +151,13 @@ def _past_of(job: Job) -> WorkloadPast:
     )
 
 
-def _placed(cluster: Cluster, job: Job) -> list[PlacedPod]:
-    return [
-        PlacedPod(job.name, position, pod.index, cluster.node_names[pod.node], pod.devices)
+def _placed(cluster: Cluster, job: Job) -> Placed:
+    return {
+        (position, pod.index): (cluster.node_names[pod.node], pod.devices)
         for position, pods in enumerate(_groups(job))
         for pod in pods
         if pod.phase is Phase.RUNNING
-    ]
+    }
 
 
 def _workload(job: Job) -> Workload:

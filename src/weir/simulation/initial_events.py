@@ -38,12 +38,13 @@ def initial_events(scenario: Scenario) -> Iterator[Event]:
         absent = frozenset(PodKey(workload.name, group, index) for group, index in past.absent)
         yield WorkloadSubmitted(workload, workload.submitted_s, past.ran_s, absent)
     yield from budget_facts(scenario)
-    started_s = scenario.started_s
-    for placed in scenario.placed:
-        place = Placement(PodKey(placed.workload, placed.group, placed.index), placed.node, placed.devices)
-        yield PodAssigned(place, started_s.get(placed.workload, submitted_s[placed.workload]))
-    for name, at_s in scenario.checkpointed_s.items():
-        yield Checkpointed(name, at_s)
+    for name, past in scenario.past.items():
+        started_s = submitted_s[name] if past.started_s is None else past.started_s
+        for (group, index), (node, devices) in past.placed.items():
+            yield PodAssigned(Placement(PodKey(name, group, index), node, devices), started_s)
+    for name, past in scenario.past.items():
+        if past.checkpointed_s is not None:
+            yield Checkpointed(name, past.checkpointed_s)
     for name, past in scenario.past.items():
         yield HistoryRestored(name, past.waits_since_s, past.short_since_s, past.stopped_for)
 

@@ -11,7 +11,7 @@ from weir.model.nodes import Node, Taint, Toleration, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import ReasonCode
-from weir.model.scenario import Expect, Expectation, PlacedPod, Scenario
+from weir.model.scenario import Expect, Expectation, Scenario
 from weir.model.workloads import (
     NodeAffinityRule,
     NodeExpression,
@@ -171,8 +171,8 @@ expect:
         TopologyRequest("net", "block", "rack"),
         can_preempt=False,
     )
-    assert scenario.placed == (PlacedPod("w", 0, 1, "a", (3, 1)),)
-    assert (scenario.started_s, scenario.checkpointed_s) == ({"w": -300.0}, {"w": -180.0})
+    past = scenario.past["w"]
+    assert (past.placed, past.started_s, past.checkpointed_s) == ({(0, 1): ("a", (3, 1))}, -300.0, -180.0)
     assert (scenario.policy.over_quota_order, scenario.policy.reserve_fraction) == ("predicted_runtime", 0.5)
     assert scenario.expect == Expect(
         3,
@@ -226,7 +226,7 @@ workloads:
 """)
     assert [queue.created_s for queue in scenario.queues] == [0, 60, 120, -300, 240]
     assert [workload.submitted_s for workload in scenario.workloads] == [-180, -120, -60]
-    assert scenario.started_s == {"u": -180.0}
+    assert {name: past.started_s for name, past in scenario.past.items()} == {"u": -180.0}
 
 
 def test_a_department_has_the_gpus_of_its_children_unless_it_says_otherwise() -> None:
@@ -265,7 +265,12 @@ workloads:
   - {name: v, project: p, pods: [{gpus: 0.5, count: 2, placed: [{node: a, gpus: [1]}, {node: a, gpus: [1]}]}]}
   - {name: w, project: p, pods: [{gpus: 1, count: 2, placed: [null, {node: a}]}]}
 """)
-    assert {(pod.workload, pod.index): pod.devices for pod in scenario.placed} == {
+    placed = {
+        (name, index): devices
+        for name, past in scenario.past.items()
+        for (_, index), (_, devices) in past.placed.items()
+    }
+    assert placed == {
         ("u", 0): (0, 2),
         ("v", 0): (1,),
         ("v", 1): (1,),
@@ -303,7 +308,7 @@ def test_many_nodes_and_pods_are_read() -> None:
         f"workloads: [{{name: w, project: p, pods: [{{count: 8000, gpus: 1, placed: [{pods}]}}]}}]"
     )
     assert len(scenario.nodes) == 1000
-    assert len(scenario.placed) == 8000
+    assert len(scenario.past["w"].placed) == 8000
 
 
 def test_the_example_of_the_manual_does_what_the_manual_says() -> None:

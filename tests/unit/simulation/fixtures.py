@@ -31,9 +31,6 @@ def cluster(
         topologies=(Topology("network", ("rack", HOST)),),
         queues=tuple(Queue(team, quota=quota, created_s=at) for at, team in enumerate(teams)),
         workloads=(),
-        placed=(),
-        started_s={},
-        checkpointed_s={},
         policy=Policy(),
     )
 

@@ -42,9 +42,6 @@ def tenants(job_traces: Sequence[JobTrace], k: float, *, static: bool = False) -
         topologies=(),
         queues=tuple(queues),
         workloads=(),
-        placed=(),
-        started_s={},
-        checkpointed_s={},
         policy=Policy(),
         tick_s=1.0,
     )
@@ -53,7 +50,7 @@ def tenants(job_traces: Sequence[JobTrace], k: float, *, static: bool = False) -
 def projects(names: Sequence[str]) -> Scenario:
     """Return a scenario without nodes and with projects without a quota: enough to read a trace against."""
     queues = tuple(Queue(name) for name in names)
-    return Scenario("projects", (), (), queues, (), (), {}, {}, Policy())
+    return Scenario("projects", (), (), queues, (), Policy())
 
 
 def quota_nodes(job_traces: Sequence[JobTrace], k: float) -> dict[str, int]:

@@ -14,4 +14,4 @@ async def test_snapshot_has_live_workloads_and_no_secrets(stands: Standing) -> N
     assert "hunter2" not in answer.text
     scenario = parse_scenario(answer.text, "snapshot")
     assert {workload.name for workload in scenario.workloads} == {"runs", "waits"}
-    assert len(scenario.placed) == 1
+    assert len(scenario.past["runs"].placed) == 1
