@@ -14,8 +14,8 @@ from sqlalchemy import create_engine
 from tests.unit.store.fixtures import opened, submitted
 
 from weir.model.queues import Queue
-from weir.store import schema
-from weir.store.codec import WORKLOAD, packed
+from weir.store.database import schema
+from weir.store.database.codec import WORKLOAD, packed
 
 BEFORE_SUMS = "0004"
 DAY_S, HOUR_S, MINUTE_S = 86400, 3600, 60

@@ -7,25 +7,25 @@ from sqlalchemy import update
 
 from weir.control.journal import Journal
 from weir.model.queues import Queue
-from weir.store.arrays import ArrayTable
-from weir.store.database import Database
-from weir.store.event_history import EventHistory
-from weir.store.history_report import HistoryReports
-from weir.store.journal import StoreJournal
-from weir.store.memberships import MembershipTable
-from weir.store.notification_outbox import NotificationOutbox
-from weir.store.queues import QueueTable
+from weir.store.database.database import Database
+from weir.store.history.events import EventHistory
+from weir.store.history.session_starts import SessionStarts
+from weir.store.history.trace_export import export_trace
+from weir.store.notifications.outbox import NotificationOutbox
+from weir.store.projects.memberships import MembershipTable
+from weir.store.projects.queues import QueueTable
+from weir.store.projects.templates import TemplateTable
+from weir.store.projects.tokens import TokenTable
 from weir.store.records import MembershipRecord, Retention
-from weir.store.samples import UsageTables, mark_probed
-from weir.store.schedules import ScheduleTable
-from weir.store.session_starts import SessionStarts
-from weir.store.sweeps import SweepTable
+from weir.store.reports.period import HistoryReports
+from weir.store.reports.usage import UsageReports
 from weir.store.tables import pool
-from weir.store.templates import TemplateTable
-from weir.store.tokens import TokenTable
-from weir.store.trace_export import export_trace
-from weir.store.usage import UsageReports
-from weir.store.workloads import WorkloadTable
+from weir.store.usage.samples import UsageTables, mark_probed
+from weir.store.workloads.arrays import ArrayTable
+from weir.store.workloads.journal import StoreJournal
+from weir.store.workloads.schedules import ScheduleTable
+from weir.store.workloads.sweeps import SweepTable
+from weir.store.workloads.table import WorkloadTable
 
 
 class Store:

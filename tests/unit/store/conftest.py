@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 from tests.postgres_server import private_postgres, programs
 
-from weir.store import Store, event_history
+from weir.store.history import events
+from weir.store.store import Store
 
 from .fixtures import opened
 
@@ -16,7 +17,7 @@ from .fixtures import opened
 @pytest.fixture(autouse=True)
 def _waits_for_recorded_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let readers wait as long as a busy machine needs to store what was recorded before."""
-    monkeypatch.setattr(event_history, "AWAITED_S_MOST", 120.0)
+    monkeypatch.setattr(events, "AWAITED_S_MOST", 120.0)
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from weir.control.port import EndWorkload
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.state.events import WorkloadOutcome
-from weir.store import Retention, Store
+from weir.store.records import Retention
+from weir.store.store import Store
 
 NOW_S = 1_800_000_000.0
 

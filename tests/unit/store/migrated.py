@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from weir.store.dialects import address_of, open_engine
-from weir.store.schema import bring_up_to_date
+from weir.store.database.dialects import address_of, open_engine
+from weir.store.database.schema import bring_up_to_date
 
 
 def place_database(home: Path) -> None:

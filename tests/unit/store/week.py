@@ -3,8 +3,8 @@
 import random
 
 from weir.control.port import SaveProgress, WorkloadProgress
-from weir.store import DeviceUsageSample, HistoryEvent, Store, UsageSample, UsageSamples
-from weir.store.records import WorkloadUsageSample
+from weir.store.records import DeviceUsageSample, HistoryEvent, UsageSample, UsageSamples, WorkloadUsageSample
+from weir.store.store import Store
 
 from .fixtures import end, submitted
 

@@ -22,8 +22,8 @@ def backup(file: Path, /, *, database: str | None = None) -> int:
     """
     from weir.cli.server.up_options import database_url
     from weir.client.address import home
-    from weir.store import StoreFailed
-    from weir.store.backup import backup as write
+    from weir.store.database.backup import backup as write
+    from weir.store.errors import StoreFailed
 
     with failures(StoreFailed, ValueError):
         found = write(home(), database_url(database, None), file)
@@ -48,8 +48,8 @@ def restore(file: Path, /, *, database: str | None = None) -> int:
     from weir.cli.server.up_options import database_url
     from weir.client.address import home
     from weir.local.server.access.audit import AuditLog
-    from weir.store import StoreFailed
-    from weir.store.backup import restore as put_back
+    from weir.store.database.backup import restore as put_back
+    from weir.store.errors import StoreFailed
 
     with failures(StoreFailed, ValueError):
         found, replaced = put_back(home(), database_url(database, None), file)

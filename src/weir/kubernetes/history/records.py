@@ -13,7 +13,7 @@ from weir.kubernetes.query.rows import (
     reported_fields,
 )
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
-from weir.store import ClusterEvent, ClusterHistoryEntry
+from weir.store.cluster.records import ClusterEvent, ClusterHistoryEntry
 
 DELETED = "Its object was deleted."
 KNOWN_WITHIN_S = 30.0

@@ -1,7 +1,7 @@
 """Retention of a cluster's history, by one setting."""
 
 from weir.kubernetes.history.options import EVENTS_S_MAX, HOURS_S, MINUTES_S
-from weir.store import Retention
+from weir.store.records import Retention
 
 
 def retention_of(keep_s: float) -> Retention:

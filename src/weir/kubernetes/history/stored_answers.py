@@ -25,14 +25,10 @@ from weir.kubernetes.query.stored_history import Listed, StoredRow
 from weir.kubernetes.query.usage_reports import ReportRequest, history_report, usage_report
 from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry, WorkloadQuery
 from weir.service.blocking_calls import BlockingCalls
-from weir.store import (
-    ClusterEventFilter,
-    ClusterHistoryReader,
-    ClusterWorkloadFilter,
-    ReportScope,
-    StoredHistoryEntry,
-    StoreFailed,
-)
+from weir.store.cluster.reader import ClusterHistoryReader
+from weir.store.cluster.records import ClusterEventFilter, ClusterWorkloadFilter, StoredHistoryEntry
+from weir.store.errors import StoreFailed
+from weir.store.reports.scope import ReportScope
 
 THREADS, WAITING_MAX = 4, 32
 """Limits of concurrent queries to the database, and of queries that wait for it."""

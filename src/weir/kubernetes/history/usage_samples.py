@@ -7,7 +7,7 @@ from functools import partial
 from weir.api.answers import QueueRow
 from weir.kubernetes.query.past_workloads import USE_S, UsageHistoryEntry
 from weir.kubernetes.query.recent_usage import evictions_between, over_quota_s, quota_of
-from weir.store import UsageSample, UsageSamples
+from weir.store.records import UsageSample, UsageSamples
 
 STEP_S = float(USE_S)
 """Times of samples are multiples of this: measured use is summed over it."""

@@ -32,7 +32,8 @@ from weir.kubernetes.query.past_workloads import UsageHistoryEntry
 from weir.kubernetes.query.recent_series import STORED_EVERY_S, RecentSeries
 from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
-from weir.store import ClusterHistory, ClusterHistoryEntry
+from weir.store.cluster.records import ClusterHistoryEntry
+from weir.store.cluster.writer import ClusterHistory
 
 EVERY_S = 2.0
 """Time between two writes of changes."""

@@ -56,7 +56,8 @@ from weir.notifications.notification_settings import read_notification_settings
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
 from weir.service.shutdown_deadline import ShutdownDeadline
-from weir.store import Store, StoreFailed
+from weir.store.errors import StoreFailed
+from weir.store.store import Store
 
 SWITCH_S = 0.0005
 """Switch interval of the interpreter: a thread that returns from a read waits this long for others."""

@@ -66,7 +66,9 @@ from weir.service.queue_rows import bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadSuspended
-from weir.store import HistoryEvent, MembershipRecord, NotSuspended, Store
+from weir.store.errors import NotSuspended
+from weir.store.records import HistoryEvent, MembershipRecord
+from weir.store.store import Store
 
 Found = TypeVar("Found")
 Given = ParamSpec("Given")

@@ -21,7 +21,7 @@ from weir.local.server.pool import PoolService
 from weir.local.server.views.activity import WorkloadActivities, device_activities
 from weir.model.resources import span
 from weir.service.queue_rows import DeviceUtilization
-from weir.store import HistoryEvent
+from weir.store.records import HistoryEvent
 
 EVERY_S = 10.0
 FIRST_S = 0.5

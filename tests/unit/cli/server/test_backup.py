@@ -9,7 +9,7 @@ from tests.unit.client.fake import Fake, Said, page, row
 
 from weir.cli.main import main
 from weir.cli.server.up_options import database_url
-from weir.store import Store
+from weir.store.store import Store
 
 VALUE = "hunter2"
 

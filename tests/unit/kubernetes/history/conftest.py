@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from weir.kubernetes.history.retention import retention_of
-from weir.store import (
-    ClusterHistoryReader,
-)
+from weir.store.cluster.reader import ClusterHistoryReader
 
 from .replica import CLUSTER, Make, Replica
 

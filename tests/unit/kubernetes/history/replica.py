@@ -18,11 +18,8 @@ from weir.kubernetes.query.objects import EventView, RegardingView
 from weir.kubernetes.query.recent_series import RecentSeries
 from weir.kubernetes.query.recent_usage import RecentUsage
 from weir.kubernetes.query.workload_index import WorkloadIndex
-from weir.store import (
-    ClusterEventFilter,
-    ClusterHistoryReader,
-    ClusterWorkloadFilter,
-)
+from weir.store.cluster.reader import ClusterHistoryReader
+from weir.store.cluster.records import ClusterEventFilter, ClusterWorkloadFilter
 
 CLUSTER = "c1"
 CLOCK_S = 1_769_860_800.0

@@ -16,7 +16,8 @@ from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.query.event_index import EventQuery
-from weir.store import ClusterHistoryReader, database
+from weir.store.cluster.reader import ClusterHistoryReader
+from weir.store.database import database
 
 CLUSTER = "c1"
 

@@ -10,7 +10,8 @@ from weir.kubernetes.history import unstored
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.series_text import joined, series_of, text_of
 from weir.kubernetes.query import recent_series
-from weir.store import ClusterHistoryReader, ClusterWorkloadFilter
+from weir.store.cluster.reader import ClusterHistoryReader
+from weir.store.cluster.records import ClusterWorkloadFilter
 
 from .replica import Make, Replica, until
 

@@ -10,13 +10,17 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from weir.kubernetes.install.history import HistoryStorage
-from weir.store import ClusterHistoryReader, ClusterWorkloadFilter, Retention
+from weir.store.cluster.reader import ClusterHistoryReader
+from weir.store.cluster.records import ClusterWorkloadFilter
+from weir.store.records import Retention
 
 GROUP, FIRST, LATER = 1_000_650_000, 1_000_650_001, 1_000_990_001
 WRITE = """\
 import os, pwd, sys
 from weir.api.workload_list import WorkloadRow
-from weir.store import ClusterHistory, ClusterHistoryEntry, Retention
+from weir.store.cluster.writer import ClusterHistory
+from weir.store.cluster.records import ClusterHistoryEntry
+from weir.store.records import Retention
 
 def store(url, number):
     history = ClusterHistory(url, "c1", Retention())

@@ -10,12 +10,10 @@ from weir.kubernetes.history import records as records_module
 from weir.kubernetes.history import unstored as unstored_module
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.retention import retention_of
-from weir.store import (
-    ClusterEventFilter,
-    ClusterHistory,
-    ClusterHistoryReader,
-    UsageSamples,
-)
+from weir.store.cluster.reader import ClusterHistoryReader
+from weir.store.cluster.records import ClusterEventFilter
+from weir.store.cluster.writer import ClusterHistory
+from weir.store.records import UsageSamples
 
 from .replica import CLOCK_S, CLUSTER, Make, counted, kinds, stamp, stored, until
 

@@ -6,10 +6,8 @@ from weir.kubernetes.history import unstored as unstored_module
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.records import DELETED
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
-from weir.store import (
-    ClusterHistoryReader,
-    ClusterWorkloadFilter,
-)
+from weir.store.cluster.reader import ClusterHistoryReader
+from weir.store.cluster.records import ClusterWorkloadFilter
 
 from .replica import Make, counted, stamp, stored, until
 

@@ -23,7 +23,7 @@ from weir.local.server.pool import PoolService
 from weir.local.server.views.event_stream import EventStream
 from weir.model.policy import Policy
 from weir.notifications.notification_settings import NotificationSettings
-from weir.store import Store
+from weir.store.store import Store
 
 SMALL = {"cpu": "100m", "memory": "16Mi"}
 

@@ -7,7 +7,7 @@ from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.auth import RoleLookup
 from weir.local.server.access.authorization import Person, Role
 from weir.local.server.http.problem_details import RequestRefused
-from weir.store import TokenRecord
+from weir.store.records import TokenRecord
 
 
 def owner_of(person: Person) -> dict[str, Any]:

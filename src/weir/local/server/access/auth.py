@@ -25,7 +25,7 @@ from weir.local.server.http.problem_details import RequestRefused
 
 if TYPE_CHECKING:
     from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
-    from weir.store.tokens import TokenTable
+    from weir.store.projects.tokens import TokenTable
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20

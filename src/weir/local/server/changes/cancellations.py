@@ -14,8 +14,7 @@ from weir.control.port import CancelRequested
 from weir.local.disk_reserve import DiskReserve
 from weir.local.server.state.pool_state import PoolState
 from weir.model.workloads import Workload
-from weir.store import StoreFailed
-from weir.store.errors import NoSuchWorkload, WorkloadOver
+from weir.store.errors import NoSuchWorkload, StoreFailed, WorkloadOver
 
 AGAIN_S = 0.25
 ANSWERED_AFTER_S = 5.0

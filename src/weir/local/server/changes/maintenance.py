@@ -25,7 +25,7 @@ from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.state.pool_inventory import check_name
 from weir.local.server.state.pool_state import PoolState
 from weir.model.nodes import Outage
-from weir.store import HistoryEvent
+from weir.store.records import HistoryEvent
 
 AHEAD_S_MAX = 10 * 366 * 86400.0
 LOOKS_EVERY_S = 5.0

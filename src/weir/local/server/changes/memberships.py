@@ -12,8 +12,7 @@ from weir.local.server.access.authorization import Action, Person, Role, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
 from weir.model.queues import Queue
-from weir.store import HistoryEvent, MembershipRecord
-from weir.store.records import ScopeRole
+from weir.store.records import HistoryEvent, MembershipRecord, ScopeRole
 
 EVERYONE = "@everyone"
 """Subject that stands for every account of the machine."""

@@ -18,7 +18,8 @@ from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.state.cluster import Cluster
-from weir.store import HistoryEvent, NoSuchWorkload, WorkloadOver
+from weir.store.errors import NoSuchWorkload, WorkloadOver
+from weir.store.records import HistoryEvent
 
 _LOG = get_logger(__name__)
 _FATES = {

@@ -20,7 +20,7 @@ from weir.scenario_io.scalars import Written
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, QueueEntry
 from weir.service.queue_rows import bare_queue_row
 from weir.state.events import QueuesSet
-from weir.store import HistoryEvent
+from weir.store.records import HistoryEvent
 
 
 class QueueChanges:

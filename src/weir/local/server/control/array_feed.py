@@ -17,7 +17,8 @@ from weir.local.server.views.array_view import ArrayFact, ArrayView
 from weir.model.reasons import ReasonCode, suspension_reason
 from weir.model.resources import end_clause, span
 from weir.state.events import WorkloadChanged, WorkloadOutcome
-from weir.store import ArrayEnd, NoSuchWorkload, WorkloadOver
+from weir.store.errors import NoSuchWorkload, WorkloadOver
+from weir.store.workloads.arrays import ArrayEnd
 
 PENDING_MAX = 64
 """Pending indices of one array in the engine; a step may start all of them."""

@@ -25,7 +25,7 @@ from weir.local.server.views.pool_view import ENDED_MOST
 from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
 from weir.state.cluster import Cluster
-from weir.store import StoreFailed
+from weir.store.errors import StoreFailed
 
 MINUTE_S = 60.0
 STARTED_AFTER_S = 0.1

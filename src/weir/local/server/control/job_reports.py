@@ -13,7 +13,7 @@ from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.reported_progress import ReportedProgress
 from weir.model.reasons import as_clause
 from weir.state.events import PodKey
-from weir.store import HistoryEvent
+from weir.store.records import HistoryEvent
 
 FETCHING_S_MOST = 60.0
 _LOG = get_logger(__name__)

@@ -1,7 +1,8 @@
 """Last evictions of live workloads, as stored: a server that starts shows them again."""
 
 from weir.api.workload_list import EvictionRow
-from weir.store import HistoryEvent, Store
+from weir.store.records import HistoryEvent
+from weir.store.store import Store
 
 
 def stored_evictions(store: Store) -> dict[int, EvictionRow]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from structlog import get_logger
 
 from weir.local.state_dir import StateDir
-from weir.store import Store
+from weir.store.store import Store
 
 OUTPUT_KEPT_S = 30 * 86400.0
 DETAILS_KEPT_S = 30 * 86400.0

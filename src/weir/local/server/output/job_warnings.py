@@ -11,8 +11,8 @@ from weir.local import job_files, pod_files, pod_records
 from weir.local.running_pods import RunningPod
 from weir.local.server.output.pod_logs import submit_log_work
 from weir.model.plain_text import printable
-from weir.store import HistoryEvent
-from weir.store.notification_rules import topics_of
+from weir.store.notifications.rules import topics_of
+from weir.store.records import HistoryEvent
 
 WRITTEN = frozenset(("warning", "idle", "eviction"))
 """Topics of events that are written."""

@@ -11,7 +11,7 @@ from weir.api.sweeps import SweepDeleted
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
-from weir.store import HistoryEvent, SweepRecord
+from weir.store.records import HistoryEvent, SweepRecord
 
 
 async def delete_sweep(

@@ -14,7 +14,8 @@ from weir.local.server.pool import PoolService
 from weir.local.server.state.pool_inventory import check_name
 from weir.local.server.submissions import submission_checks
 from weir.local.server.trials.trial_launch import trial_submission
-from weir.store import HistoryEvent, NameTaken, SweepRecord
+from weir.store.errors import NameTaken
+from weir.store.records import HistoryEvent, SweepRecord
 from weir.sweeps.past_trials import SamplerUnavailable
 from weir.sweeps.samplers import check_sampler, random_point
 

@@ -19,7 +19,7 @@ from weir.local.server.routes.common import (
     problems,
 )
 from weir.model.array_indices import index_name
-from weir.store import ArrayIndexRecord
+from weir.store.records import ArrayIndexRecord
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 

@@ -17,7 +17,7 @@ from weir.local.server.views.array_view import ArrayView
 from weir.model.array_indices import read_indices, split_name
 from weir.model.reasons import as_clause
 from weir.service.pending_reasons import explanation
-from weir.store import StoredWorkload
+from weir.store.records import StoredWorkload
 
 LIMIT_MOST = 1000
 JSON = "application/json"

@@ -16,8 +16,9 @@ from weir.local.server.routes.common import ThePool, Who, json_response, problem
 from weir.model.nodes import Node
 from weir.model.resources import seconds
 from weir.service.queue_rows import VIRTUAL_LABEL
-from weir.store import ReportScope, history_by_model, usage_by_model
-from weir.store.usage import By as StoredBy
+from weir.store.reports.by_model import history_by_model, usage_by_model
+from weir.store.reports.scope import ReportScope
+from weir.store.reports.usage import By as StoredBy
 
 routes = APIRouter(prefix="/api/v1", tags=["history"])
 _WEEK_S = 7 * 86400.0

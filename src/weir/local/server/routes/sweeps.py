@@ -28,7 +28,7 @@ from weir.local.server.routes.common import (
 )
 from weir.local.server.sweeps.live_sweep import LiveSweep
 from weir.local.server.sweeps.rows import sweep_detail, sweep_row, unreadable_row
-from weir.store import SweepRecord
+from weir.store.records import SweepRecord
 
 routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"])
 

@@ -50,7 +50,7 @@ from weir.local.session_programs import kind_of
 from weir.model.array_indices import index_name, read_indices
 from weir.model.workloads import Workload
 from weir.service.queue_rows import VIRTUAL_LABEL
-from weir.store import WorkloadFilter
+from weir.store.records import WorkloadFilter
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 STATUSES: tuple[str, ...] = get_args(Status)

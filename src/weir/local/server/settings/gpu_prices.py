@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.model.nodes import Node
-from weir.store import Prices
+from weir.store.reports.period import Prices
 
 ANY = ""
 PRICE_MAX = 1e6

@@ -29,7 +29,9 @@ from weir.model.workloads import PRIORITY_CLASSES, Workload
 from weir.service.control_thread import ControlThread
 from weir.service.queue_rows import DeviceUtilization
 from weir.state.events import WorkloadChanged
-from weir.store import HistoryEvent, Store, UsageMeter
+from weir.store.records import HistoryEvent
+from weir.store.store import Store
+from weir.store.usage.meter import UsageMeter
 
 
 class PoolState:

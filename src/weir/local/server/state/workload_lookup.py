@@ -8,7 +8,8 @@ from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.views.pool_view import PoolView
 from weir.model.array_indices import split_name
-from weir.store import Store, StoredWorkload
+from weir.store.records import StoredWorkload
+from weir.store.store import Store
 
 _UID_DIGITS_MAX: Final = 18
 

@@ -18,7 +18,8 @@ from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
 from weir.state.events import WorkloadSuspended
-from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
+from weir.store.errors import NoSuchWorkload, NotSuspended, WorkloadOver
+from weir.store.store import Store
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _HELD = "its secret "

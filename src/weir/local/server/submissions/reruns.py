@@ -21,7 +21,7 @@ from weir.local.server.submissions.submitter import ReadSubmission, Submitter
 from weir.local.server.trials.trial_launch import launch_of_rerun
 from weir.local.server.views.array_view import ArrayView
 from weir.model.array_indices import split_name
-from weir.store import StoredWorkload
+from weir.store.records import StoredWorkload
 
 SHELL_VARIABLES = frozenset(
     ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")

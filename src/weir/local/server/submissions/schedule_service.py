@@ -25,8 +25,9 @@ from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.submissions.submitter import ReadSubmission, Submitter
-from weir.store import ScheduleRecord, StoreFailed, StoreRefusal, new_row
-from weir.store.schedules import RUNS_MAX
+from weir.store.errors import StoreFailed, StoreRefusal
+from weir.store.workloads.new_rows import new_row
+from weir.store.workloads.schedules import RUNS_MAX, ScheduleRecord
 
 LOOKS_EVERY_S = 1.0
 SCHEDULES_MAX = 1000

@@ -25,7 +25,7 @@ from weir.local.server.submissions.start_conditions import StartGates, start_con
 from weir.local.server.trials.rung_recorder import RungRecorder
 from weir.local.server.trials.trial_launch import TrialLaunch, as_trial
 from weir.local.server.views.array_view import new_array
-from weir.store import NameTaken
+from weir.store.errors import NameTaken
 
 NAMES_TRIED_MAX = 5
 ORDER_S = 1e-6

@@ -13,7 +13,7 @@ from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.submissions.submitter import Submitter
-from weir.store import TemplateRecord
+from weir.store.projects.templates import TemplateRecord
 
 TEMPLATES_MAX = 200
 """Templates of one project."""

@@ -30,8 +30,8 @@ from weir.local.server.trials.rung_recorder import RungRecorder, WatchedTrial
 from weir.local.server.trials.trial_launch import TrialLaunch, trial_submission
 from weir.state.cluster import Cluster
 from weir.state.events import WorkloadChanged, WorkloadSuspended
-from weir.store import HistoryEvent, RungResult, SweepRecord, TrialRecord
 from weir.store.errors import NameTaken, NoSuchWorkload, StoreFailed, WorkloadOver
+from weir.store.records import HistoryEvent, RungResult, SweepRecord, TrialRecord
 from weir.sweeps.halving import Promotion
 from weir.sweeps.outcome import outcome, result_words
 from weir.sweeps.restart_cost import restart_cost_s

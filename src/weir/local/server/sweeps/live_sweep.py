@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from weir.api.answers import Status, WorkloadRow
 from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server.trials.trial_launch import parked_reason
-from weir.store import RungResult, SweepRecord, TrialRecord
+from weir.store.records import RungResult, SweepRecord, TrialRecord
 from weir.sweeps.halving import BestResult, Halving, Promotion
 from weir.sweeps.parameters import SweepParameter, Values
 from weir.sweeps.past_trials import PastTrial

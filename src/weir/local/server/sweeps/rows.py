@@ -6,7 +6,7 @@ from weir.api.sweeps import RungValue, SweepDetail, SweepRow, TrialRow, TrialSta
 from weir.api.workload_list import WorkloadRow
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial, params_of
-from weir.store import SweepRecord
+from weir.store.records import SweepRecord
 
 HOUR_S = 3600.0
 

@@ -20,7 +20,7 @@ from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.trials.trial_launch import parked_reason
 from weir.state.events import WorkloadSuspended
-from weir.store import RungResult
+from weir.store.records import RungResult
 
 
 @dataclass(slots=True)

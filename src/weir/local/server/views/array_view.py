@@ -16,7 +16,7 @@ from weir.model.array_indices import read_indices
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.service.pending_reasons import explanation
 from weir.state.events import WorkloadChanged, WorkloadSuspended
-from weir.store import ArrayRecord
+from weir.store.records import ArrayRecord
 
 ArrayFact = CancelRequested | WorkloadSuspended | GateChanged | WorkloadChanged
 """Facts that may be about an array."""

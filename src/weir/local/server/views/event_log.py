@@ -15,9 +15,9 @@ from weir.local.server.views.workload_view import WorkloadView
 from weir.model.reasons import EvictionCause, EvictionRule, as_clause
 from weir.model.resources import span
 from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped
-from weir.store.event_history import STOPPING
-from weir.store.journal import TELL_OF_END
+from weir.store.history.events import STOPPING
 from weir.store.records import HistoryEvent
+from weir.store.workloads.journal import TELL_OF_END
 
 PODS_NAMED_MOST = 4
 _TOLD_OTHERWISE = frozenset(

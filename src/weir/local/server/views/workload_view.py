@@ -13,7 +13,7 @@ from weir.model.resources import end_clause
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.pending_reasons import explanation
 from weir.state.events import Placement, PodKey, WorkloadOutcome
-from weir.store import WorkloadFilter
+from weir.store.records import WorkloadFilter
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ to copy it here.
 import sqlalchemy as sa
 from alembic import op
 
-from weir.store.workload_sums import fill
+from weir.store.history.workload_sums import fill
 
 revision = "0005"
 down_revision = "0004"

@@ -8,7 +8,7 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-from weir.store.workload_sums import fill
+from weir.store.history.workload_sums import fill
 
 revision = "0018"
 down_revision = "0017"

@@ -9,7 +9,7 @@ from weir.local.server.access.account_mode import ADMIN_GROUP, AccountMode, Pool
 from weir.local.server.access.authorization import Person, Role
 from weir.local.server.access.unix_accounts import UnixAccount, UnixAccounts
 from weir.local.server.http.problem_details import RequestRefused
-from weir.store import TokenRecord
+from weir.store.records import TokenRecord
 
 TOKEN = TokenRecord(id=7, user="mia", role="member", projects=("vision",), created_s=0.0, expires_s=100.0)
 OPEN = PoolAccounts(mode=AccountMode.SHARED_ACCOUNT)

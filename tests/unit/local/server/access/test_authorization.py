@@ -6,7 +6,7 @@ from weir.local.server.access.authorization import Action, Person, Role, may, re
 from weir.local.server.changes.memberships import effective_roles, parse_subject
 from weir.local.server.http.problem_details import RequestRefused
 from weir.model.queues import Queue
-from weir.store import MembershipRecord
+from weir.store.records import MembershipRecord
 
 MINE, OTHERS = "mia", "ben"
 WHO = ("none", "viewer", "member", "lead", "admin")

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
 from weir.local import disk_reserve
-from weir.store import StoreFailed
+from weir.store.errors import StoreFailed
 
 FILLS = {
     "and waits": "cat /dev/zero; exec sleep 600",

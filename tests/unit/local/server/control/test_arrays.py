@@ -9,7 +9,7 @@ import pytest
 from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
 from weir.local.server.control.array_feed import PENDING_MAX
-from weir.store.arrays import ArrayTable
+from weir.store.workloads.arrays import ArrayTable
 
 SCRIPT = "echo $WEIR_ARRAY_INDEX/$WEIR_ARRAY_COUNT/$WEIR_ARRAY_MIN/$WEIR_ARRAY_MAX/$WEIR_ARRAY_STEP"
 

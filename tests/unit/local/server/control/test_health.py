@@ -20,7 +20,7 @@ from weir.local.server.control import health
 from weir.local.server.http.listening import listen
 from weir.service import control_thread
 from weir.service.shutdown_deadline import ShutdownDeadline
-from weir.store import StoreFailed
+from weir.store.errors import StoreFailed
 
 
 async def ready(pool: Standing) -> tuple[int, dict[str, Any]]:

@@ -31,7 +31,8 @@ from weir.notifications.webhook_targets import (
     resolve,
 )
 from weir.service.blocking_calls import BlockingCalls
-from weir.store import HistoryEvent, Store
+from weir.store.records import HistoryEvent
+from weir.store.store import Store
 
 NEVER_S = 10**6
 

@@ -19,7 +19,7 @@ from weir.model.notifications import Notification, OutboxMessage
 from weir.notifications.message_texts import slack_body, subject
 from weir.notifications.notification_settings import NotificationSettings
 from weir.notifications.quiet_hours import quiet_for_s
-from weir.store import HistoryEvent
+from weir.store.records import HistoryEvent
 
 PATH = "/api/v1/notifications"
 MAIL = {

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select, text
 from tests.unit.local.server.in_process_server import SMALL, Standing
 from tests.unit.local.server.sweep_cases import begin, let_go, until_over
 
-from weir.store.sweep_tables import sweep_results, sweep_trials, sweeps
+from weir.store.workloads.sweeps import sweep_results, sweep_trials, sweeps
 
 
 def counts(stands: Standing) -> list[int]:

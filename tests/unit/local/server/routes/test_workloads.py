@@ -12,7 +12,7 @@ from weir.local.output import read_on
 from weir.local.server.output import pod_logs
 from weir.model.policy import LifecyclePolicy, Policy
 from weir.state.runtime_history import name_prefix
-from weir.store import StoreFailed
+from weir.store.errors import StoreFailed
 
 
 async def test_a_job_runs_and_its_end_is_recorded(stands: Standing) -> None:

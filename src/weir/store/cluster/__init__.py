@@ -1,0 +1,1 @@
+"""The history of a cluster: the leader writes it, and every replica reads it."""

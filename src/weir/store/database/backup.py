@@ -1,0 +1,213 @@
+"""Backups of a pool's SQLite database: one consistent file, made with or without a running server.
+
+A copy of `weir.db` alone misses the content of `weir.db-wal` beside it; SQLite's own backup doesn't.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from weir.store.database.database import own
+from weir.store.database.dialects import address_of
+from weir.store.database.identity import PoolIdentity, mark_home, mark_of_home, numbered
+from weir.store.database.schema import HEAD
+from weir.store.errors import StoreFailed
+
+_PARTS = ("", "-wal", "-shm")
+"""Suffixes of the files that make up a database in use."""
+_POSTGRES = (
+    "The database is PostgreSQL, which has its own tools: `pg_dump --format=custom` makes a backup, "
+    "`pg_restore --clean` brings it back while the server is stopped."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupContents:
+    """Contents of a backup, in numbers."""
+
+    id: str
+    opened: int
+    workloads: int
+    live: int
+    tokens: int
+
+
+def backup(home: Path, url: str | None, file: Path) -> BackupContents:
+    """Write a backup of a pool's database to a file that isn't there yet, readable by its owner only.
+
+    Raises:
+        StoreFailed: there is no database, it can't be read, or the file exists already.
+    """
+    source = _file_of(address_of(url, home))
+    if not source.is_file():
+        raise StoreFailed(f"There is no database at {source}: name the pool's home with WEIR_HOME.")
+    if file.exists():
+        raise StoreFailed(f"{file} is there already: name another file, or delete that one.")
+    beside = file.with_name(f"{file.name}.new")
+    try:
+        with _copying(source, beside):
+            contents = inspect(beside)
+        os.link(beside, file)  # unlike a rename, this replaces nothing
+    except FileExistsError:
+        raise StoreFailed(f"{file} is there already: name another file, or delete that one.") from None
+    except (OSError, sqlite3.Error) as error:
+        raise _failed(f"{source} can't be backed up to {file}", error) from error
+    finally:
+        for part in _PARTS:
+            beside.with_name(beside.name + part).unlink(missing_ok=True)
+    return contents
+
+
+def restore(home: Path, url: str | None, file: Path) -> tuple[BackupContents, Path | None]:
+    """Replace a pool's database by a backup; the old database is kept beside it.
+
+    Numbers of workloads go on above the highest directory of the home. The second value is the file that
+    was replaced.
+
+    Raises:
+        StoreFailed: a server runs, the file is no sound backup, or it is a backup of another pool.
+    """
+    address = address_of(url, home)
+    target = _file_of(address)
+    if not file.is_file():
+        raise StoreFailed(f"There is no file {file}: name one that `weir backup` has written.")
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = own(home, address)
+    try:
+        return _restore(home, target, file)
+    except (OSError, sqlite3.Error) as error:
+        raise _failed(f"{file} can't be restored", error) from error
+    finally:
+        for each in files:
+            each.close()
+
+
+def _restore(home: Path, target: Path, file: Path) -> tuple[BackupContents, Path | None]:
+    homes = _mark(home)
+    beside = target.with_name(f"{target.name}.new")
+    with _copying(file, beside):
+        contents = inspect(beside)
+        if homes is not None and homes.opened and homes.id != contents.id:
+            raise StoreFailed(
+                f"{file} is a backup of pool {contents.id[:8]}, {home} is the home of pool {homes.id[:8]}: "
+                "name the home of that pool, or an empty directory, with WEIR_HOME."
+            )
+        opened = max(contents.opened, homes.opened if homes is not None else 0)
+        _go_on(beside, opened, numbered(home).highest)
+    replaced = _put_aside(target)
+    mark_home(home, PoolIdentity(contents.id, opened))
+    beside.rename(target)
+    return contents, replaced
+
+
+def _mark(home: Path) -> PoolIdentity | None:
+    """Return the identity of a home; one that can't be read is none, since it is written again."""
+    try:
+        return mark_of_home(home)
+    except StoreFailed:
+        return None
+
+
+def inspect(file: Path) -> BackupContents:
+    """Check a backup completely, and return its contents.
+
+    Raises:
+        StoreFailed: it isn't one, it is damaged, or it is of a newer version.
+    """
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+        try:
+            damage = connection.execute("PRAGMA integrity_check").fetchall()
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        except sqlite3.DatabaseError as error:
+            raise StoreFailed(f"It is not a valid database: {error}.") from None
+        if damage != [("ok",)]:
+            raise StoreFailed(f"It is damaged: {str(damage[0][0])[:200]}.")
+        if not {"alembic_version", "pool", "workloads", "tokens"} <= tables:
+            raise StoreFailed("It is not a backup of a pool: name a file that `weir backup` has written.")
+        (version,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        if version > HEAD:
+            raise StoreFailed("It was made by a newer version of Weir: use that version.")
+        mark = connection.execute("SELECT id, opened FROM pool").fetchone()
+        if mark is None:
+            raise StoreFailed("It carries no pool's id: name a file that `weir backup` has written.")
+        counts = (
+            "SELECT count(*) FROM workloads",
+            "SELECT count(*) FROM workloads WHERE state = 'live'",
+            "SELECT count(*) FROM tokens",
+        )
+        return BackupContents(mark[0], mark[1], *(connection.execute(each).fetchone()[0] for each in counts))
+
+
+@contextmanager
+def _copying(source: Path, beside: Path) -> Iterator[None]:
+    """Create a private, consistent copy of a database; delete it after a failure."""
+    for part in _PARTS:
+        beside.with_name(beside.name + part).unlink(missing_ok=True)
+    os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as read,
+            closing(sqlite3.connect(beside)) as written,
+        ):
+            read.backup(written)
+            written.execute("PRAGMA journal_mode = DELETE")  # a single file, without a WAL file beside it
+        _sync(beside)
+        yield
+        _sync(beside)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _go_on(file: Path, opened: int, highest: int) -> None:
+    """Raise the copy's count of openings to the home's, and its next number above all used ones."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE pool SET opened = ?, has_leftovers = 1", (opened,))
+        changed = connection.execute(
+            "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'workloads'", (highest,)
+        )
+        if not changed.rowcount:
+            connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('workloads', ?)", (highest,))
+
+
+def _put_aside(target: Path) -> Path | None:
+    """Keep the database that is replaced, with all its files; the last one to be replaced is kept."""
+    if not target.exists():
+        for part in _PARTS[1:]:  # left by a deleted database, and would be applied to the new one
+            target.with_name(target.name + part).unlink(missing_ok=True)
+        return None
+    replaced = target.with_name(f"{target.name}.replaced")
+    for part in _PARTS:
+        replaced.with_name(replaced.name + part).unlink(missing_ok=True)
+    for part in _PARTS:  # the database first: without it, no server starts meanwhile
+        with suppress(FileNotFoundError):
+            target.with_name(target.name + part).rename(replaced.with_name(replaced.name + part))
+    return replaced
+
+
+def _file_of(address: URL) -> Path:
+    if address.get_backend_name() == "postgresql":
+        raise StoreFailed(_POSTGRES)
+    if address.get_backend_name() != "sqlite" or not address.database:
+        raise StoreFailed("Only the SQLite database of a home is backed up here: leave the address out.")
+    return Path(address.database)
+
+
+def _sync(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _failed(what: str, error: Exception) -> StoreFailed:
+    if isinstance(error, StoreFailed):
+        return error
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StoreFailed(f"{what}: {reason}.")

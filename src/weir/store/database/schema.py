@@ -1,0 +1,44 @@
+"""Bringing the schema up to date when a database is opened."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from weir.store.errors import StoreFailed
+
+HEAD = "0019"
+"""Newest migration, checked first: Alembic is only imported if there is work to do."""
+
+
+def bring_up_to_date(connection: Connection) -> None:
+    """Run the missing migrations of a database, all in one transaction."""
+    with connection.begin():
+        if is_current(connection):
+            return
+        from alembic import command
+        from alembic.config import Config
+        from alembic.script import ScriptDirectory
+        from alembic.util import CommandError
+
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
+        config.attributes["connection"] = connection
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        found = _revision(connection)
+        if found is not None and found not in known:
+            raise StoreFailed("The database was made by a newer version of Weir: use that version.")
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise StoreFailed(f"The database can't be brought up to date: {error}.") from error
+
+
+def is_current(connection: Connection) -> bool:
+    """Return True if the schema is that of this version."""
+    return _revision(connection) == HEAD
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

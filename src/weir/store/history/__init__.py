@@ -1,0 +1,1 @@
+"""Past events, and sums over ended workloads."""

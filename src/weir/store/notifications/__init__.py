@@ -1,0 +1,1 @@
+"""Rules of notifications, and the outbox of their messages."""

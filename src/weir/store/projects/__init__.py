@@ -1,0 +1,1 @@
+"""The quota tree, with the members, tokens and templates of its projects."""

@@ -1,0 +1,112 @@
+"""The quota tree as it is written down."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, delete, select
+
+from weir.model.queues import Queue
+from weir.store.database.codec import QUEUE, packed
+from weir.store.database.database import Database
+from weir.store.database.dialects import put
+from weir.store.errors import NoSuchQueue, QueueInUse, QueueUnsound
+from weir.store.notifications.rules import delete_rules_of_project
+from weir.store.projects.memberships import add_membership, without_scope
+from weir.store.projects.templates import delete_templates_of_project
+from weir.store.projects.tokens import without_project
+from weir.store.records import MembershipRecord
+from weir.store.tables import NOT_OVER, queues, workloads
+
+
+def queues_of(connection: Connection) -> tuple[Queue, ...]:
+    """Return the whole tree, parents before children, older queues first."""
+    found = {queue.name: queue for queue in _written(connection)}
+    return tuple(
+        sorted(found.values(), key=lambda queue: (_depth(queue, found), queue.created_s, queue.name))
+    )
+
+
+def _written(connection: Connection) -> list[Queue]:
+    return [QUEUE.validate_json(text) for text in connection.execute(select(queues.c.spec)).scalars()]
+
+
+def _depth(queue: Queue, among: Mapping[str, Queue]) -> int:
+    depth, parent = 0, queue.parent
+    while parent is not None:
+        depth, parent = depth + 1, among[parent].parent
+    return depth
+
+
+class QueueTable:
+    """Stores the quota tree, and checks each change of it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> tuple[Queue, ...]:
+        """Return the whole tree."""
+        return self._database.read(queues_of)
+
+    def set(self, queue: Queue, member: MembershipRecord | None = None) -> tuple[Queue, ...]:
+        """Make one, or change it. `member` is added to it in the same transaction."""
+
+        def work(connection: Connection) -> tuple[Queue, ...]:
+            _check(connection, queue, {each.name: each for each in _written(connection)})
+            row = {
+                "name": queue.name,
+                "parent": queue.parent,
+                "is_project": queue.is_project,
+                "spec": packed(QUEUE, queue),
+            }
+            put(connection, queues, row)
+            if member is not None:
+                add_membership(connection, member)
+            return queues_of(connection)
+
+        return self._database.write(work).result()
+
+    def delete(self, name: str) -> tuple[Queue, ...]:
+        """Take one out."""
+
+        def work(connection: Connection) -> tuple[Queue, ...]:
+            found = {each.name: each for each in _written(connection)}
+            if name not in found:
+                raise NoSuchQueue(f"There is no project or department called {name}.")
+            _refuse_if_used(connection, found[name], found, "can't be deleted")
+            connection.execute(delete(queues).where(queues.c.name == name))
+            without_project(connection, name)
+            without_scope(connection, name)
+            delete_rules_of_project(connection, name)
+            delete_templates_of_project(connection, name)
+            return queues_of(connection)
+
+        return self._database.write(work).result()
+
+
+def _check(connection: Connection, queue: Queue, found: Mapping[str, Queue]) -> None:
+    before = found.get(queue.name)
+    if before is not None and before.is_project != queue.is_project:
+        kind = "project" if queue.is_project else "department"
+        _refuse_if_used(connection, before, found, f"can't become a {kind}")
+    parent = queue.parent
+    if parent is None:
+        return
+    if parent not in found:
+        raise QueueUnsound(f"There is no department {parent}: make it first.")
+    if found[parent].is_project:
+        raise QueueUnsound(f"{parent} is a project, which holds workloads and no other queues.")
+    above: str | None = parent
+    while above is not None:
+        if above == queue.name:
+            raise QueueUnsound(f"{queue.name} would be above itself.")
+        above = found[above].parent
+
+
+def _refuse_if_used(connection: Connection, queue: Queue, found: Mapping[str, Queue], what: str) -> None:
+    below = sorted(each.name for each in found.values() if each.parent == queue.name)
+    if below:
+        raise QueueInUse(f"{queue.name} {what}: {below[0]} is in it.")
+    of_project = workloads.c.project == queue.name
+    live = select(workloads.c.name).where(of_project, workloads.c.state.in_(NOT_OVER))
+    workload = connection.execute(live.limit(1)).scalar()
+    if workload is not None:
+        raise QueueInUse(f"{queue.name} {what}: its workload {workload} isn't over.")

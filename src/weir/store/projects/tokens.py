@@ -1,0 +1,199 @@
+"""Tokens. The store keeps only their hashes: a reader of the database can't use any.
+
+A token holds for existing projects: deleting one removes it from every token in the same transaction, so
+that a new project of that name begins without the rights of the old one.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+
+from weir.store.database.codec import record_of
+from weir.store.database.database import Database
+from weir.store.errors import NoSuchQueue, NoSuchToken
+from weir.store.records import TokenRecord, TokenRole
+from weir.store.tables import queues, tokens
+
+PREFIX = "weir_"
+"""Prefix by which people and scanners recognise a leaked token."""
+LENGTH_LEAST = 20
+USED_EVERY_S = 60.0
+"""Accuracy of a token's last use: further requests within this time change nothing."""
+_SET_USED = update(tokens).where(tokens.c.id == bindparam("of_id")).values(used_s=bindparam("at_s"))
+
+
+class TokenTable:
+    """Tokens in a database, all of them in memory: every request looks one up."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        rows = database.rows(select(tokens))
+        self._by_hash = {row.sha256: _of(row) for row in rows}
+        self._used: dict[int, float] = {}
+        self.changing = Lock()
+        """Lock of creating tokens and deleting projects: memory follows the order of the commits."""
+
+    def make(
+        self,
+        user: str,
+        role: TokenRole,
+        projects: Sequence[str] = (),
+        *,
+        text: str | None = None,
+        label: str = "",
+        expires_s: float | None = None,
+        now_s: float | None = None,
+    ) -> tuple[TokenRecord, str]:
+        """Make a token and return it with its text. The text is shown only now: the store keeps its SHA-256.
+
+        `text`: use this one (of 20 characters at least). Making the same one again changes its row.
+
+        Raises:
+            NoSuchQueue: a project isn't there.
+        """
+        text, hashed = _text(text)
+        values = {
+            "user": user,
+            "role": role,
+            "projects": json.dumps(list(projects)),
+            "created_s": time.time() if now_s is None else now_s,
+            "label": label,
+            "expires_s": expires_s,
+        }
+
+        def work(connection: Connection) -> Row[Any]:
+            _check_projects(connection, projects)
+            of_hash = tokens.c.sha256 == hashed
+            changed = connection.execute(update(tokens).where(of_hash).values(values))
+            if not changed.rowcount:
+                connection.execute(insert(tokens), {"sha256": hashed, **values})
+            return connection.execute(select(tokens).where(of_hash)).one()
+
+        with self.changing:
+            token = _of(self._database.write(work).result())
+            self._by_hash[hashed] = token
+        return token, text
+
+    def rotate(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRecord, str]:
+        """Replace the secret text and the expiry of a token; the old text stops working at once.
+
+        Raises NoSuchToken.
+        """
+        text, hashed = _text(None)
+        values = {"sha256": hashed, "created_s": now_s, "expires_s": expires_s, "used_s": None}
+
+        def work(connection: Connection) -> Row[Any]:
+            which = tokens.c.id == id_
+            if not connection.execute(update(tokens).where(which).values(values)).rowcount:
+                raise NoSuchToken(f"There is no token {id_}.")
+            return connection.execute(select(tokens).where(which)).one()
+
+        with self.changing:
+            token = _of(self._database.write(work).result())
+            self._forget(id_)
+            self._by_hash[hashed] = token
+        self._used.pop(id_, None)
+        return token, text
+
+    def of(self, text: str) -> TokenRecord | None:
+        """Return the token with this text, expired or not, from memory; None if there is none."""
+        return self._by_hash.get(_hash(text))
+
+    def with_hash(self, hashed: str) -> TokenRecord | None:
+        """Return the token whose text has this hash, expired or not, from memory."""
+        return self._by_hash.get(hashed)
+
+    def used(self, id_: int, at_s: float) -> None:
+        """Note that a token is used; `write_uses` writes it, at most once a minute for each token."""
+        if at_s - self._used.get(id_, 0.0) >= USED_EVERY_S:
+            self._used[id_] = at_s
+
+    def write_uses(self) -> None:
+        """Write down soon when tokens were last used."""
+        rows = self._by_hash.copy()
+        changed = {}
+        for hashed, token in rows.items():
+            at_s = self._used.get(token.id)
+            if at_s is not None and at_s != token.used_s:
+                changed[token.id] = at_s
+                if self._by_hash.get(hashed) is token:
+                    self._by_hash[hashed] = replace(token, used_s=at_s)
+        if changed:
+            values = [{"of_id": id_, "at_s": at_s} for id_, at_s in changed.items()]
+            self._database.write(lambda connection: _set_used(connection, values), durable=False)
+
+    def all(self) -> tuple[TokenRecord, ...]:
+        """Return all tokens, by number, with their last use."""
+        rows = sorted(self._by_hash.copy().values(), key=lambda token: token.id)
+        return tuple(replace(row, used_s=self._used.get(row.id, row.used_s)) for row in rows)
+
+    def delete(self, id_: int) -> None:
+        """Revoke a token. Raises NoSuchToken."""
+
+        def work(connection: Connection) -> None:
+            if connection.execute(select(tokens.c.id).where(tokens.c.id == id_)).first() is None:
+                raise NoSuchToken(f"There is no token {id_}.")
+            connection.execute(delete(tokens).where(tokens.c.id == id_))
+
+        with self.changing:
+            self._database.write(work).result()
+            self._forget(id_)
+
+    def project_deleted(self, project: str) -> tuple[TokenRecord, ...]:
+        """Remove a deleted project from the tokens in memory; return the affected tokens."""
+        changed = []
+        for hashed, token in self._by_hash.copy().items():
+            if project in token.projects:
+                rest = tuple(each for each in token.projects if each != project)
+                self._by_hash[hashed] = replace(token, projects=rest)
+                changed.append(token)
+        return tuple(sorted(changed, key=lambda token: token.id))
+
+    def _forget(self, id_: int) -> None:
+        for hashed, token in self._by_hash.copy().items():
+            if token.id == id_:
+                del self._by_hash[hashed]
+
+
+def without_project(connection: Connection, project: str) -> None:
+    """Take a project out of every token, in the transaction that deletes it."""
+    for id_, written in connection.execute(select(tokens.c.id, tokens.c.projects)).all():
+        projects = json.loads(written)
+        if project in projects:
+            rest = json.dumps([each for each in projects if each != project])
+            connection.execute(update(tokens).where(tokens.c.id == id_).values(projects=rest))
+
+
+def _check_projects(connection: Connection, projects: Sequence[str]) -> None:
+    """Refuse a project that was deleted meanwhile: a later project of its name would get the token."""
+    there = set(connection.execute(select(queues.c.name).where(queues.c.is_project)).scalars())
+    for project in projects:
+        if project not in there:
+            raise NoSuchQueue(f"There is no project {project}: make it, or name another.")
+
+
+def _set_used(connection: Connection, values: Sequence[Mapping[str, Any]]) -> None:
+    connection.execute(_SET_USED, list(values))
+
+
+def _text(text: str | None) -> tuple[str, str]:
+    """Return a token's text, a new one if none is given, and its hash."""
+    text = PREFIX + secrets.token_urlsafe(32) if text is None else text
+    if len(text) < LENGTH_LEAST:
+        raise ValueError(f"A token has at least {LENGTH_LEAST} characters.")
+    return text, _hash(text)
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _of(row: Row[Any]) -> TokenRecord:
+    return record_of(TokenRecord, row, projects=tuple(json.loads(row.projects)))

@@ -1,0 +1,1 @@
+"""Reports of usage and of a period, made of sums."""

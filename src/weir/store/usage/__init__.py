@@ -1,0 +1,1 @@
+"""Usage of devices, metered between changes and summed by minute, hour and day."""

@@ -1,0 +1,1 @@
+"""Workloads, arrays, sweeps and schedules, and the journal of the local backend."""
