@@ -17,36 +17,32 @@ from time import perf_counter
 from typing import Literal
 
 from bench.tables import show
+from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.control.port import EndWorkload, SaveProgress, WorkloadProgress
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import WorkloadOutcome
-from weir.store import (
-    HistoryEvent,
-    NewWorkload,
-    Store,
-    UsageSample,
-    UsageSamples,
-    WorkloadFilter,
-    WorkloadUsageSample,
-)
+from weir.store.records import HistoryEvent, UsageSample, UsageSamples, WorkloadFilter, WorkloadUsageSample
+from weir.store.store import Store
 
 Row = dict[str, object]
 
 NOW_S = 1_800_000_000.0
+ASKED: dict[str, object] = {"project": "project-0"}
 QUEUED = 10_000
 PROJECTS, USERS, NODES = 20, 3, 4
 YEAR_DAYS = 365
 KEYS: tuple[Literal["project", "user", "node"], ...] = ("project", "user", "node")
 
 
-def asked(name: str, at: int = 0) -> NewWorkload:
-    """A workload as a person sends it, with an environment of some size."""
+def submitted(name: str, at: int = 0) -> WorkloadRecord:
+    """Return a workload of one device, with an environment of some size."""
     group = PodGroup("0", Request(devices=1))
     workload = Workload(name, f"project-{at % PROJECTS}", (group,), 1, NOW_S + at, user=f"user-{at % 7}")
     environment = tuple((f"VARIABLE_{each}", "x" * 40) for each in range(20))
     command = ("python", "train.py", "--config", "large.yaml")
-    return NewWorkload(workload, command, environment, "/home/user", 30.0, 1.0, {"project": "project-0"})
+    launch = LaunchSpec(0, command, environment, "/home/user", 30.0)
+    return WorkloadRecord(workload, launch, NOW_S + at, devices=1.0)
 
 
 def rate(what: str, threads: int, count: int, do: Callable[[int], object]) -> Row:
@@ -71,9 +67,12 @@ def timed(what: str, do: Callable[[], object], goal_ms: float, times: int = 5) -
 def submissions(store: Store) -> list[Row]:
     """Submissions and whole lives."""
 
+    def submit(name: str, at: int) -> WorkloadRecord:
+        return store.workloads.submit(submitted(name, at), ASKED).result()
+
     def live(at: int) -> None:
         name = f"life-{at}"
-        kept = store.workloads.submit(asked(name, at)).result()
+        kept = submit(name, at)
         reported = [
             HistoryEvent(NOW_S, kind, f"{name} {kind}", kept.launch.uid, name)
             for kind in ("queued", "started")
@@ -83,8 +82,18 @@ def submissions(store: Store) -> list[Row]:
         store.journal.keep([EndWorkload(name, WorkloadOutcome.SUCCEEDED, NOW_S + at + 10)], {})
 
     return [
-        rate("submissions", 1, 1000, lambda at: store.workloads.submit(asked(f"one-{at}", at)).result()),
-        rate("submissions", 32, 5000, lambda at: store.workloads.submit(asked(f"many-{at}", at)).result()),
+        rate(
+            "submissions",
+            1,
+            1000,
+            lambda at: store.workloads.submit(submitted(f"one-{at}", at), ASKED).result(),
+        ),
+        rate(
+            "submissions",
+            32,
+            5000,
+            lambda at: store.workloads.submit(submitted(f"many-{at}", at), ASKED).result(),
+        ),
         rate("lives (submitted, settled, ended, three events)", 1, 300, live),
         rate("lives (submitted, settled, ended, three events)", 32, 3000, lambda at: live(at + 300)),
     ]
@@ -96,7 +105,7 @@ def lists(store: Store) -> list[Row]:
     with ThreadPoolExecutor(32) as pool:
         list(
             pool.map(
-                lambda at: store.workloads.submit(asked(f"queued-{at}", at)).result(),
+                lambda at: store.workloads.submit(submitted(f"queued-{at}", at), ASKED).result(),
                 range(max(0, QUEUED - queued)),
             )
         )
