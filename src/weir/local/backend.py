@@ -39,7 +39,7 @@ from weir.local.node_client import NodeLink, OwnNode
 from weir.local.own_processes import OwnProcesses
 from weir.local.pod_processes import PodProcesses, UsersProcesses
 from weir.local.pod_records import JobMessage
-from weir.local.recovery import exit_fact, recover
+from weir.local.recovery import recover
 from weir.local.running_pods import LocalWorkload, RunningPod
 from weir.local.start_requests import StartRequests
 from weir.local.start_spec import conclude_earlier_start, write_start_spec
@@ -352,7 +352,7 @@ class LocalBackend(NodeService):
         if self.home.start_name(directory) in self._running:
             return
         if (over := conclude_earlier_start(directory, at_s, self.processes)) is not None:
-            self.tell(exit_fact(effect.place.pod, effect.start, over, over.at_s, at_s))
+            self.tell(over.exited(effect.place.pod, effect.start, over.at_s, at_s))
 
     def _release_rank(self, local_workload: LocalWorkload, pod: PodKey, directory: str) -> None:
         """Release the gang rank of a pod that isn't started after all."""

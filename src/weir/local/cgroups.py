@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from weir.local.node.orders import Limits
-
 _TRIES = 20
 _WANTED = ("memory", "cpu", "pids")
 _GPU_MEMORY = "dmem"
@@ -29,6 +27,15 @@ enabled the controllers for the service and touches no group that isn't its own.
 
 Words = tuple[str, dict[str, str], str]
 """A stored group: its path, the contents of its files, and the controllers that its parent hands down."""
+
+
+class Limits(NamedTuple):
+    """Limits of a pod's control groups; 0: none."""
+
+    memory: int = 0  # bytes
+    cpu_milli: int = 0  # share when the processors are busy
+    pids: int = 0  # limit of processes and threads together
+    gpu_memory: int = 0  # bytes of each GPU, if the driver has limits
 
 
 class Cgroup:

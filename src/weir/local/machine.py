@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.local import cgroups
+from weir.local.cgroups import Limits
 from weir.local.containers.cdi import DeviceSpecifications
 from weir.local.devices import Device, Nvml, nvml_driver, virtual_gpus
 from weir.local.environment import VisibleDevices
-from weir.local.node.orders import Limits
 from weir.model.nodes import Node
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
 from weir.model.workloads import WHOLE_MILLI, Request

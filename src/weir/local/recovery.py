@@ -144,7 +144,7 @@ def _pod(
     found.facts.append(PodRunning(place, seen.start, at_s, seen.stopping))
     noted, complained = _notes(found, pod, seen.directory, start_times.span(spec))
     if over is not None:
-        return exit_fact(pod, seen.start, over, at_s, start_times.latest_s(spec))
+        return over.exited(pod, seen.start, at_s, start_times.latest_s(spec))
     gang_rank = GangRank(*spec.gang_rank)
     found.local_workload.restore_rank(pod, gang_rank, ports)
     run = RunningPod(
@@ -191,12 +191,6 @@ def _notes(
         if note.kind == SAVED:
             found.saved_s = max(note.at_s, found.saved_s or 0.0)
     return read.position, complained or read.unreadable is not None
-
-
-def exit_fact(pod: PodKey, start: int, over: StartOutcome, began_s: float, now_s: float) -> PodExited:
-    """Return the exit of a start, its time clamped between its beginning and now."""
-    at_s = max(began_s, min(over.at_s or now_s, now_s))
-    return over.exited(pod, start, at_s)
 
 
 def _unused_nomination(nomination: Nominated | None, started_s: dict[PodKey, float]) -> Nominated | None:

@@ -59,8 +59,9 @@ class StartOutcome:
             return False
         return self.code in (NOT_RUNNABLE, NOT_FOUND) or (self.out_of_memory and self.memory_limit > 0)
 
-    def exited(self, pod: PodKey, start: int, at_s: float) -> PodExited:
-        """Return the fact for control."""
+    def exited(self, pod: PodKey, start: int, began_s: float, now_s: float) -> PodExited:
+        """Return the exit for control, its time clamped between the beginning of the start and now."""
+        at_s = max(began_s, min(self.at_s or now_s, now_s))
         own_loss = self.how is PodExit.LOST
         return PodExited(pod, start, self.how, at_s, self.sentence, self.exit_code, self.final, own_loss)
 

@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from weir.control.clock import Clock
-from weir.control.port import (
-    PodExited,
-)
+from weir.control.port import PodExited
 from weir.local import pod_files
 from weir.local.fd_watcher import FdWatcher
 from weir.local.orphan_cleanup import conclude_start
 from weir.local.pod_processes import PodProcesses
 from weir.local.pod_records import parse_grace
-from weir.local.recovery import exit_fact
 from weir.local.running_pods import RunningPod
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StateDir
@@ -124,7 +121,7 @@ class SupervisorWatch:
         latest_s = self._start_times.latest_s(run)
         over = conclude_start(run.directory, run.groups, latest_s, self._processes)
         if over is not None:
-            self._concluded(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
+            self._concluded(run, over.exited(run.place.pod, run.start, run.at_s, latest_s))
             return None
         process = pod_files.open_supervisor(run.directory)
         if process is not None:

@@ -11,11 +11,11 @@ import pytest
 
 from weir.control.port import PodExit
 from weir.local import cgroups
+from weir.local.cgroups import Limits
 from weir.local.devices import Device, Nvml, nvml_driver, virtual_gpus
 from weir.local.environment import GangRank, PodIdentity, PortPool, VisibleDevices, environment
 from weir.local.gpu_sampling import BY_CPU, UtilizationSampler
 from weir.local.machine import this_machine
-from weir.local.node.orders import Limits
 from weir.local.state_dir import StartOutcome
 from weir.model.workloads import Request
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from weir.local.cgroups import Limits
+
 MESSAGE_MOST = 1 << 14
 _NAME = re.compile(r"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}", re.ASCII)
 _ACCOUNT = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}\$?)?", re.ASCII)
@@ -20,15 +22,6 @@ SIGNALS = frozenset((15, 9))
 
 class InvalidOrder(ValueError):
     """An order has the wrong form; the text names the mistake."""
-
-
-class Limits(NamedTuple):
-    """Limits of a pod's control groups; 0: none."""
-
-    memory: int = 0  # bytes
-    cpu_milli: int = 0  # share when the processors are busy
-    pids: int = 0  # limit of processes and threads together
-    gpu_memory: int = 0  # bytes of each GPU, if the driver has limits
 
 
 Rlimit = tuple[int, int, int]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir.local.cgroups import Limits
 from weir.local.node.orders import (
     GpuMemoryOrder,
     InvalidOrder,
     JoinOrder,
     KillOrder,
-    Limits,
     RemoveOrder,
     SignalOrder,
     StartOrder,
