@@ -23,7 +23,7 @@ from statistics import median
 
 from bench.pool import Client
 from bench.tables import show
-from weir.local.devices import nvml_driver
+from weir.local.machine.devices import nvml_driver
 
 Row = dict[str, object]
 PROGRAM = str(Path(__file__).parents[1] / "tools" / "cuda_program.py")

@@ -12,7 +12,7 @@ from tests.unit.local.harness import LIMIT_S, Memory, end_all, kill
 from weir.control.journal import Keepable, LaunchSpec, WorkloadRecord
 from weir.control.loop import Control
 from weir.local.backend import LocalBackend
-from weir.local.machine import this_machine
+from weir.local.machine.machine import this_machine
 from weir.model.policy import LifecyclePolicy, Policy
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import WorkloadOutcome

@@ -13,8 +13,8 @@ from tests.unit.local.harness import gone
 from tests.unit.local.hostile_files import FILES, away, random_file
 
 from weir.control.port import CancelRequested
-from weir.local import pod_files
-from weir.local.job_messages import SOCKET
+from weir.local.records import pod_files
+from weir.local.records.job_messages import SOCKET
 from weir.state.events import WorkloadOutcome
 
 from .pool import Pool

@@ -13,7 +13,10 @@ from tests.properties.budget import EFFORT
 from tests.unit.local.harness import kill, python, until
 from tools import prefork
 
-from weir.local import backend, node_client, pod_files, start_spec
+from weir.local import backend
+from weir.local.processes import node_client
+from weir.local.records import pod_files
+from weir.local.starts import spec
 from weir.state.events import PodKey, WorkloadOutcome
 
 from .pool import Pool, Written, slow_or_fast
@@ -171,7 +174,7 @@ def test_whenever_the_server_dies_every_job_ends_once(
         return or_dies
 
     pool = Pool(tmp_path / "home")
-    monkeypatch.setattr(start_spec, "make_directory", deadly(start_spec.make_directory))
+    monkeypatch.setattr(spec, "make_directory", deadly(spec.make_directory))
     monkeypatch.setattr(backend.pod_files, "write", deadly(backend.pod_files.write))
     monkeypatch.setattr(pool.journal, "keep", deadly(pool.journal.keep))
     monkeypatch.setattr(node_client.NodeClient, "start", deadly(node_client.NodeClient.start))

@@ -34,9 +34,9 @@ from weir.kubernetes.writes.operations import (
     WriteNotSent,
     stated,
 )
-from weir.local import pod_files
 from weir.local.backend import LocalBackend
-from weir.local.machine import this_machine
+from weir.local.machine.machine import this_machine
+from weir.local.records import pod_files
 from weir.model.policy import LifecyclePolicy, Policy
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.simulation.simulated_cluster import SimulatedCluster

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weir.local.devices import Nvml, nvml_driver
+from weir.local.machine.devices import Nvml, nvml_driver
 
 from .gpu_pool import GpuPool
 

@@ -1,6 +1,6 @@
 """States of work on a real GPU, and what becomes of idle work."""
 
-from weir.local.devices import Nvml
+from weir.local.machine.devices import Nvml
 
 from .gpu_pool import GpuPool, until
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from weir.local.devices import DeviceActivity, Nvml
+from weir.local.machine.devices import DeviceActivity, Nvml
 
 from .gpu_pool import PROGRAM, GpuPool, until
 

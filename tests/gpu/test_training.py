@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from weir.local.devices import Nvml
+from weir.local.machine.devices import Nvml
 
 from .gpu_pool import ROOT, GpuPool, until
 

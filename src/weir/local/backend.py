@@ -25,27 +25,28 @@ from weir.control.port import (
     StopPod,
 )
 from weir.control.start_gates import closed_gates
-from weir.local import job_files, pod_files
-from weir.local.environment import GangRank, PortPool
-from weir.local.fd_watcher import FdWatcher
-from weir.local.gpu_memory_limits import GpuMemoryLimits
-from weir.local.job_message_reader import JobMessageReader
-from weir.local.job_messages import WakeupSocket
-from weir.local.local_node import LocalNode, NodeService
-from weir.local.machine import Machine
+from weir.local.files import job_files
+from weir.local.machine.environment import GangRank, PortPool
+from weir.local.machine.local_node import LocalNode, NodeService
+from weir.local.machine.machine import Machine
 from weir.local.node.orders import RemoveOrder
-from weir.local.node.start_files import write_stop
-from weir.local.node_client import NodeLink, OwnNode
-from weir.local.own_processes import OwnProcesses
-from weir.local.pod_processes import PodProcesses, UsersProcesses
-from weir.local.pod_records import JobMessage
-from weir.local.recovery import recover
-from weir.local.running_pods import LocalWorkload, RunningPod
-from weir.local.start_requests import StartRequests
-from weir.local.start_spec import conclude_earlier_start, write_start_spec
-from weir.local.start_times import StartTimes
-from weir.local.state_dir import StateDir
-from weir.local.supervisor_watch import SupervisorWatch
+from weir.local.pods.gpu_memory_limits import GpuMemoryLimits
+from weir.local.pods.message_reader import JobMessageReader
+from weir.local.pods.recovery import recover
+from weir.local.pods.running_pods import LocalWorkload, RunningPod
+from weir.local.pods.start_times import StartTimes
+from weir.local.pods.supervisor_watch import SupervisorWatch
+from weir.local.processes.fd_watcher import FdWatcher
+from weir.local.processes.node_client import NodeLink, OwnNode
+from weir.local.processes.own_processes import OwnProcesses
+from weir.local.processes.pod_processes import PodProcesses, UsersProcesses
+from weir.local.records import pod_files
+from weir.local.records.job_messages import WakeupSocket
+from weir.local.records.pod_records import JobMessage
+from weir.local.records.start_files import write_stop
+from weir.local.records.state_dir import StateDir
+from weir.local.starts.requests import StartRequests
+from weir.local.starts.spec import conclude_earlier_start, write_start_spec
 from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadChanged, WorkloadSubmitted
 
 LOG_MOST = 1 << 30

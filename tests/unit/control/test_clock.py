@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weir.control.clock import Clock
-from weir.local import persistent_clock, pod_files
+from weir.local.records import persistent_clock, pod_files
 
 YEAR_S = 365.25 * 86400.0
 NOW_S = 1_700_000_000.0

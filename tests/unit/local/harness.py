@@ -23,10 +23,10 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
-from weir.local import pod_files
 from weir.local.backend import LocalBackend
-from weir.local.machine import Machine, this_machine
-from weir.local.pod_records import JobMessage
+from weir.local.machine.machine import Machine, this_machine
+from weir.local.records import pod_files
+from weir.local.records.pod_records import JobMessage
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import Placement, PodKey

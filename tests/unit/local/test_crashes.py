@@ -24,9 +24,10 @@ from weir.control.port import (
     StatusRecovered,
     WorkloadProgress,
 )
-from weir.local import pod_files, supervisor_watch
 from weir.local.backend import LocalBackend
-from weir.local.state_dir import StateDirInUse
+from weir.local.pods import supervisor_watch
+from weir.local.records import pod_files
+from weir.local.records.state_dir import StateDirInUse
 from weir.state.events import (
     Checkpointed,
     Nominated,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.local.gpu_sampling import UtilizationSampler
+from weir.local.usage.gpu_sampling import UtilizationSampler
 
 from .harness import Rig, python, until
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from weir.control.port import PodExit
-from weir.local import pod_files
+from weir.local.records import pod_files
 from weir.state.events import PodKey
 
 from .harness import Rig, gone, kill, python, until

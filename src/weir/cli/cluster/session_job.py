@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.cli.cluster.errors import wrong
-from weir.local.session_programs import MEMORY_DIRECTORY, VARIABLE, command_of
+from weir.local.starts.session_programs import MEMORY_DIRECTORY, VARIABLE, command_of
 
 KEEPS_RUNNING = ("sh", "-c", 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done')
 """Command of a session that people enter. As process 1 it handles SIGTERM itself, and ends."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weir.cli.demo.demo_pool import DemoFailed, DemoPool, end, example
 from weir.cli.demo.jobs import PARTS
-from weir.local.environment import INHERITED
+from weir.local.machine.environment import INHERITED
 
 DONE = "done after step"
 

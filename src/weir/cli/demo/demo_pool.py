@@ -22,11 +22,12 @@ import weir
 from weir.cli.demo.jobs import GPUS
 from weir.cli.help.extras import how_to_install
 from weir.client.api import Pool
-from weir.local import orphan_cleanup, pod_files, pod_records
-from weir.local.job_messages import read_messages
-from weir.local.own_processes import OwnProcesses
-from weir.local.pod_records import SAVED, TimeBounds
-from weir.local.state_dir import ended
+from weir.local.processes import orphan_cleanup
+from weir.local.processes.own_processes import OwnProcesses
+from weir.local.records import pod_files, pod_records
+from weir.local.records.job_messages import read_messages
+from weir.local.records.pod_records import SAVED, TimeBounds
+from weir.local.records.state_dir import ended
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

@@ -2,7 +2,7 @@
 
 from weir.cli.doctor.facts import ContainerFacts, GpuFacts, GroupFacts
 from weir.cli.doctor.findings import Verdict
-from weir.local.containers.cdi import HOW
+from weir.local.machine.cdi import HOW
 
 OVERLAY_KERNEL = (5, 13)
 

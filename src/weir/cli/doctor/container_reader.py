@@ -6,9 +6,9 @@ import shutil
 
 from weir.cli.doctor.facts import ContainerFacts
 from weir.local.containers import user_namespace
-from weir.local.containers.cdi import DeviceSpecifications
 from weir.local.containers.launch import PATH
 from weir.local.containers.podman import INIT_PROGRAMS
+from weir.local.machine.cdi import DeviceSpecifications
 
 _OVERFLOW_UID = 65534
 _SET_DUMPABLE = 4

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weir.kubernetes.node.memory_limits import MemoryLimits
     from weir.kubernetes.node.memory_windows import GpuMemory, MemoryWindows
     from weir.kubernetes.node.report_sender import ReportSender
-    from weir.local.devices import DeviceActivity, Nvml
+    from weir.local.machine.devices import DeviceActivity, Nvml
 
 _PORT = whole_number(1, 65_535)
 
@@ -161,7 +161,7 @@ def node(
     """
     from weir.kubernetes.node.agent import NodeAgent
     from weir.kubernetes.node.report_sender import ReportSender
-    from weir.local.devices import nvml_driver
+    from weir.local.machine.devices import nvml_driver
 
     nvml = nvml_driver()
     if nvml is None:

@@ -263,7 +263,7 @@ def database_url(url: str | None, file: Path | None) -> str | None:
 
 
 def _bytes(written: str) -> int:
-    from weir.local.output import MIN_OUTPUT_BYTES
+    from weir.local.supervisor.output import MIN_OUTPUT_BYTES
     from weir.model.resources import MEMORY, amount
 
     try:

@@ -19,7 +19,7 @@ from weir.cli.options.mistakes import CommandError
 if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadDetail
     from weir.client.api import Pool
-    from weir.local.pod_records import RunningRecord
+    from weir.local.records.pod_records import RunningRecord
 
 BEGUN_S_MAX, BEGUN_LOOK_S = 10.0, 0.02
 """Time for which the process of a pod that has just begun is awaited, and between two looks."""
@@ -69,8 +69,8 @@ def first_process(leader: EnteredLeader, *, awaited: bool = False) -> int:
     Raises:
         EntryRefused: it doesn't run.
     """
-    from weir.local import pod_files
     from weir.local.containers import enter as container
+    from weir.local.records import pod_files
 
     is_said = False
     while True:
@@ -115,9 +115,9 @@ def not_running(detail: "WorkloadDetail", pod: str | None) -> str:
 def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":
     """Return the record of the pod's supervisor."""
     from weir.client.address import home
-    from weir.local import pod_files
-    from weir.local.job_files import UnreadableFile
-    from weir.local.pod_records import parse_running
+    from weir.local.files.job_files import UnreadableFile
+    from weir.local.records import pod_files
+    from weir.local.records.pod_records import parse_running
 
     if not local:
         raise EntryRefused("the pool is on another machine: run this there")
@@ -142,7 +142,7 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
 
 def _seen(leader: int, leader_ticks: int | None) -> tuple[int, dict[str, str], str]:
     """Return the start, environment and directory of the pod's process, if its id still belongs to it."""
-    from weir.local import pod_files
+    from weir.local.records import pod_files
 
     at = Path("/proc") / str(leader)
     ticks = pod_files.started_ticks(leader)

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 from weir.cli.sessions.pod_entry import EntryRefused
 from weir.client.logins import directory as state_directory
-from weir.local import job_files
 from weir.local.containers.leftovers import SESSION
-from weir.local.tree_removal import remove_tree
+from weir.local.files import job_files
+from weir.local.files.tree_removal import remove_tree
 
 CLIENT_KEY, HOST_KEY, KNOWN_HOSTS, SSHD_CONFIG = "client_key", "host_key", "known_hosts", "sshd_config"
 FURTHER_KEYS = "authorized_keys"

@@ -9,7 +9,7 @@ import socket
 import time
 from contextlib import suppress
 
-from weir.local import pod_files
+from weir.local.records import pod_files
 
 
 def announce(kind: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from weir.local.containers import announcement
-from weir.local.pod_records import FETCHES
+from weir.local.records.pod_records import FETCHES
 
 STORE = ".local/share/weir/containers"
 """Directory of the store below the user's home."""

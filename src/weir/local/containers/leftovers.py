@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 
-from weir.local.tree_removal import remove_tree
+from weir.local.files.tree_removal import remove_tree
 
 DIRECTORY, SESSION = "container", "session"
 PID = "pid"

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-from weir.local import job_files
 from weir.local.containers import enter, user_namespace
+from weir.local.files import job_files
 
 NO_SSHD = 81
 """Exit code of an image without sshd."""

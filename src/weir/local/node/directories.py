@@ -8,9 +8,9 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
+from weir.local.files.tree_removal import empty
 from weir.local.node.accounts import Account, AccountRules, become
 from weir.local.node.forked import fork
-from weir.local.tree_removal import empty
 
 OWN, CHECKPOINTS = "jobs", "checkpoints"
 _PARENT_MODE = 0o751

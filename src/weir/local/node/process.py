@@ -18,9 +18,9 @@ from weir.local.node.accounts import Account, AccountRefused, find_account
 from weir.local.node.forked import fork
 from weir.local.node.gpu_memory import NotLimited
 from weir.local.node.orders import MESSAGE_MOST, InvalidOrder, NodeAnswer, Order, decode, encode_answer
-from weir.local.node.start_files import StartFiles
 from weir.local.node.starts import Site, limit_gpu_memory, run_start
-from weir.local.supervisor import SIGNALS
+from weir.local.records.start_files import StartFiles
+from weir.local.supervisor.supervisor import SIGNALS
 
 _FILES_MOST = len(StartFiles._fields)
 _KILLS_MOST = 20

@@ -7,18 +7,18 @@ import signal
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from weir.local import pod_files
 from weir.local.cgroups import Cgroup, Cgroups
 from weir.local.node.accounts import Account, AccountRules, become
 from weir.local.node.device_rules import MOUNTS, DeviceRules, deny
 from weir.local.node.directories import DirectoryRefused, UserDirectories, make_for
 from weir.local.node.forked import fork, wait_for
 from weir.local.node.gpu_memory import driver_library, limit_memory
-from weir.local.node.leader import Leader, prefer_to_end
 from weir.local.node.orders import Rlimit, StartOrder
 from weir.local.node.own_mounts import close_devices
-from weir.local.node.start_files import StartFiles
-from weir.local.supervisor import SIGNALS, not_started, supervise, write_exit
+from weir.local.records import pod_files
+from weir.local.records.start_files import StartFiles
+from weir.local.supervisor.leader import Leader, prefer_to_end
+from weir.local.supervisor.supervisor import SIGNALS, not_started, supervise, write_exit
 
 _SUBREAPER = 36
 _unsigned = (1 << 64).__rmod__

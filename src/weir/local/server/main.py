@@ -17,14 +17,15 @@ import uvicorn
 from structlog import get_logger
 
 from weir.dashboard.tls_listener import TlsListener
-from weir.local import persistent_clock
 from weir.local.backend import LocalBackend
-from weir.local.gpu_claim import GpuClaim
-from weir.local.gpu_sampling import UtilizationSampler
-from weir.local.machine import Machine, this_machine
+from weir.local.machine.gpu_claim import GpuClaim
+from weir.local.machine.machine import Machine, this_machine
 from weir.local.node.shared import SOCKETS_VARIABLE
-from weir.local.node_client import RootNode
-from weir.local.pod_records import UMASK
+from weir.local.processes.node_client import RootNode
+from weir.local.processes.stray_processes import end_stray_processes
+from weir.local.records import persistent_clock
+from weir.local.records.pod_records import UMASK
+from weir.local.records.state_dir import StateDirInUse
 from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
@@ -48,8 +49,7 @@ from weir.local.server.submissions.container_checks import ContainerChecks
 from weir.local.server.utilization import UtilizationTask
 from weir.local.server.views.event_stream import EventStream
 from weir.local.server.web_sessions.session_port import listen_for_sessions, session_proxy
-from weir.local.state_dir import StateDirInUse
-from weir.local.stray_processes import end_stray_processes
+from weir.local.usage.gpu_sampling import UtilizationSampler
 from weir.model.policy import Policy
 from weir.model.scenario import InvalidFile as FileRefused
 from weir.notifications.notification_settings import read_notification_settings

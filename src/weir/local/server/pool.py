@@ -17,9 +17,9 @@ from weir.api.submissions import Submission
 from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested
-from weir.local import persistent_clock
 from weir.local.backend import LocalBackend
-from weir.local.gpu_memory_limits import GpuMemoryLimits
+from weir.local.pods.gpu_memory_limits import GpuMemoryLimits
+from weir.local.records import persistent_clock
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.access.request_limiter import SuggestionQueue

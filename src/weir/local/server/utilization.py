@@ -15,10 +15,10 @@ from structlog import get_logger
 from weir.control.activity import ActivityReading
 from weir.control.metric_series import CPU, GPU, GPU_MEMORY, MEMORY
 from weir.control.port import ActivitySampled
-from weir.local.foreign_usage import ForeignProcess
-from weir.local.gpu_sampling import MachineReading, PodReading
 from weir.local.server.pool import PoolService
 from weir.local.server.views.activity import WorkloadActivities, device_activities
+from weir.local.usage.foreign_usage import ForeignProcess
+from weir.local.usage.gpu_sampling import MachineReading, PodReading
 from weir.model.resources import span
 from weir.service.queue_rows import DeviceUtilization
 from weir.store.records import HistoryEvent

@@ -9,7 +9,7 @@ from tests.unit.client.fake import Fake
 
 from weir.cli.main import main
 from weir.cli.output.outputs import as_json, as_yaml
-from weir.local.spawn_errors import not_found
+from weir.local.supervisor.spawn_errors import not_found
 
 ODD = "a\x1b]0;x\x07b\x9b31mc\x7fd\x85e\u202ef\u2028g\U000e0041h\ufeffi ä 漢 😀"
 

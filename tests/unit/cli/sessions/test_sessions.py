@@ -15,8 +15,8 @@ from tests.unit.client.fake import Fake, problem
 from weir.cli.main import main
 from weir.cli.sessions import commands, pipe, ssh_config, ssh_files
 from weir.cli.sessions.pod_entry import EnteredLeader, EntryRefused, first_process
-from weir.local import pod_files
 from weir.local.containers import enter
+from weir.local.records import pod_files
 
 TAR = ("--", "tar", "c", "a b")
 

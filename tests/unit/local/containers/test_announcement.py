@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from weir.local.containers import announcement
-from weir.local.environment import GangRank
-from weir.local.fd_watcher import FdWatcher
-from weir.local.job_message_reader import JobMessageReader
-from weir.local.pod_records import FETCHES, JobMessage, TimeBounds
-from weir.local.running_pods import RunningPod
+from weir.local.machine.environment import GangRank
+from weir.local.pods.message_reader import JobMessageReader
+from weir.local.pods.running_pods import RunningPod
+from weir.local.processes.fd_watcher import FdWatcher
+from weir.local.records.pod_records import FETCHES, JobMessage, TimeBounds
 from weir.state.events import Placement, PodKey
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from weir.api.submissions import Submission
 from weir.control.journal import ContainerLaunch
-from weir.local.containers.cdi import DevicesNotOffered, DeviceSpecifications
 from weir.local.containers.launch import is_reserved
-from weir.local.devices import Device, virtual_gpus
+from weir.local.machine.cdi import DevicesNotOffered, DeviceSpecifications
+from weir.local.machine.devices import Device, virtual_gpus
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.http.server_limits import ContainerRules
 from weir.local.server.submissions.container_checks import ContainerChecks, has_prefix, is_image

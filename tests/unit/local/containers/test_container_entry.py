@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from weir.local import job_files
 from weir.local.containers import enter, sshd, user_namespace
-from weir.local.job_files import UnreadableFile
+from weir.local.files import job_files
+from weir.local.files.job_files import UnreadableFile
 
 LIMIT_S = 180
 ENTER = """

@@ -15,7 +15,7 @@ from weir.local.node.forked import fork, wait_for
 from weir.local.node.orders import MESSAGE_MOST, GpuMemoryOrder
 from weir.local.node.process import NodeProcess
 from weir.local.node.starts import Site
-from weir.local.node_client import encode
+from weir.local.processes.node_client import encode
 
 
 def test_a_driver_that_hangs_gets_one_process_a_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from weir.local.node.orders import (
     StartOrder,
     decode,
 )
-from weir.local.node_client import encode
+from weir.local.processes.node_client import encode
 
 ORDERS = [
     StartOrder("1/2-0-0", "ann", (0, 3), Limits(1 << 30, 1500, 400, 1 << 30), ((7, 1024, -1),)),

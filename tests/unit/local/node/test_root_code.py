@@ -10,7 +10,7 @@ import weir.local
 from weir.local.node import __main__ as node_process
 
 NODE = Path(node_process.__file__).parent
-AS_USERS = {"gpu_files.py", "leader.py", "personal.py", "start_files.py"}
+AS_USERS = {"gpu_files.py", "personal.py"}
 """Files of the package that run once the rights of root are given up, in the server, or in a personal pool alone."""
 LINES_MAX = 1000
 LOADS = (

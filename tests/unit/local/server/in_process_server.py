@@ -13,7 +13,7 @@ from tests.unit.store.migrated import place_database
 
 from weir.control.clock import Clock
 from weir.local.backend import LocalBackend
-from weir.local.machine import this_machine
+from weir.local.machine.machine import this_machine
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
 from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app

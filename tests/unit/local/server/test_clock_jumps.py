@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from weir.control.clock import Clock
-from weir.local import persistent_clock
+from weir.local.records import persistent_clock
 from weir.model.policy import LifecyclePolicy, Policy
 
 from .in_process_server import Standing, standing

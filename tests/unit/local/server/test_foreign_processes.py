@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from weir.local import foreign_usage
-from weir.local.devices import Nvml
-from weir.local.gpu_sampling import UtilizationSampler
-from weir.local.machine import this_machine
+from weir.local.machine.devices import Nvml
+from weir.local.machine.machine import this_machine
 from weir.local.server.utilization import UtilizationTask
+from weir.local.usage import foreign_usage
+from weir.local.usage.gpu_sampling import UtilizationSampler
 
 from .in_process_server import Standing
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from weir.dashboard.live_frames import COLUMNS, workload_columns
-from weir.local.gpu_sampling import BY_NVML, DeviceReading, MachineReading, PodReading
-from weir.local.pod_counters import PodRates
-from weir.local.running_pods import RunningPod
+from weir.local.pods.running_pods import RunningPod
 from weir.local.server.utilization import UtilizationTask
+from weir.local.usage.gpu_sampling import BY_NVML, DeviceReading, MachineReading, PodReading
+from weir.local.usage.pod_counters import PodRates
 from weir.model.policy import DurationByType, LifecyclePolicy, Policy
 
 from .in_process_server import Standing, reconnect, standing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools import prefork
 
-from weir.local.state_dir import StateDir
+from weir.local.records.state_dir import StateDir
 from weir.store.database.backup import backup, restore
 
 from .server_process import UP, serving

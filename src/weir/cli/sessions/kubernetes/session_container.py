@@ -11,7 +11,7 @@ from weir.kubernetes.api.container_address import ContainerAddress
 from weir.kubernetes.api.errors import NotFound
 from weir.kubernetes.api.objects import ApiStruct
 from weir.kubernetes.api.paths import path_of
-from weir.local.session_programs import VARIABLE
+from weir.local.starts.session_programs import VARIABLE
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail

@@ -28,7 +28,7 @@ from weir.dashboard.web_sessions.exchange import HttpEnd, pass_on
 from weir.dashboard.web_sessions.page_origin import described_by, page_refusal
 from weir.dashboard.web_sessions.peer_user import peer_uid
 from weir.kubernetes.api.errors import ApiRefused
-from weir.local.session_programs import base_path, keeps_base_path
+from weir.local.starts.session_programs import base_path, keeps_base_path
 
 CODE_S = 60.0
 VIEW_S = 12 * 3600

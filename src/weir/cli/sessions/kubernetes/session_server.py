@@ -20,7 +20,7 @@ from weir.dashboard.web_sessions.own_address import LOOPBACK, own_address
 from weir.kubernetes.api.container_address import ContainerAddress
 from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.exec_stream import ExecClient
-from weir.local.session_programs import SOCKET_IN_CONTAINER
+from weir.local.starts.session_programs import SOCKET_IN_CONTAINER
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from structlog import get_logger
 
 from weir.control.port import CancelRequested
-from weir.local.disk_reserve import DiskReserve
+from weir.local.files.disk_reserve import DiskReserve
 from weir.local.server.state.pool_state import PoolState
 from weir.model.workloads import Workload
 from weir.store.errors import NoSuchWorkload, StoreFailed, WorkloadOver

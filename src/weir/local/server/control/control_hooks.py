@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from weir.api.answers import Answer, QueueRow
 from weir.control.loop import Control
 from weir.control.port import CancelRequested, Effect, EndWorkload, Fact
-from weir.local import persistent_clock
+from weir.local.records import persistent_clock
 from weir.local.server.changes.cancellations import Cancellations
 from weir.local.server.control.array_feed import ArrayFeed
 from weir.local.server.control.stored_evictions import stored_evictions

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from weir.local.disk_reserve import is_full
+from weir.local.files.disk_reserve import is_full
 from weir.model.resources import span
 
 PROBE_S_MOST = 5.0

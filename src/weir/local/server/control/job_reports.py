@@ -5,7 +5,7 @@ from collections.abc import Callable
 from structlog import get_logger
 
 from weir.control.port import IdleExcused
-from weir.local.pod_records import BUSY, FETCHES, RUNG, JobMessage
+from weir.local.records.pod_records import BUSY, FETCHES, RUNG, JobMessage
 from weir.local.server.home.series_store import REPORTED
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.trials.rung_recorder import RungRecorder

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from structlog import get_logger
 
-from weir.local.state_dir import StateDir
+from weir.local.records.state_dir import StateDir
 from weir.store.store import Store
 
 OUTPUT_KEPT_S = 30 * 86400.0

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
-from weir.local import secret_files
+from weir.local.files import secret_files
 from weir.notifications.receiver_address import NoAddress, ReceiverAddress
 
 FILE = "notifications/receivers.json"

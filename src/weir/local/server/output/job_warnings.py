@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from weir.local import job_files, pod_files, pod_records
-from weir.local.running_pods import RunningPod
+from weir.local.files import job_files
+from weir.local.pods.running_pods import RunningPod
+from weir.local.records import pod_files, pod_records
 from weir.local.server.output.pod_logs import submit_log_work
 from weir.model.plain_text import printable
 from weir.store.notifications.rules import topics_of

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from weir.local import pod_files
-from weir.local.output import read_on, size_of, tail_of
+from weir.local.records import pod_files
+from weir.local.records.state_dir import StateDir
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.output.log_positions import LogPosition, read_positions
-from weir.local.state_dir import StateDir
+from weir.local.supervisor.output import read_on, size_of, tail_of
 from weir.model.workloads import Workload
 
 BLOCK = 1 << 16

@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from weir.local.records.state_dir import StateDir
 from weir.local.server.output.log_positions import LogPosition, read_positions, write_positions
 from weir.local.server.output.pod_logs import (
     FOLLOW_S,
@@ -15,7 +16,6 @@ from weir.local.server.output.pod_logs import (
     in_log_thread,
     starts_by_pod,
 )
-from weir.local.state_dir import StateDir
 from weir.model.workloads import Workload
 
 EVENT_STREAM = "text/event-stream"

@@ -5,9 +5,9 @@ import os
 from time import monotonic, sleep
 
 from weir.api.pod_entry import EnteredProcess
-from weir.local import pod_files
-from weir.local.pod_records import RunningRecord, parse_running
-from weir.local.running_pods import RunningPod
+from weir.local.pods.running_pods import RunningPod
+from weir.local.records import pod_files
+from weir.local.records.pod_records import RunningRecord, parse_running
 from weir.local.server.access.authorization import Action, Person
 from weir.local.server.http.peers import PeerCredentials
 from weir.local.server.http.problem_details import RequestRefused

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import SecretPage, SecretRow
 from weir.api.submissions import SecretAsked
-from weir.local.secret_files import VALUE_BYTES_MOST
+from weir.local.files.secret_files import VALUE_BYTES_MOST
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import RequestRefused, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes

@@ -13,7 +13,7 @@ from weir.local.server.routes.common import ThePool, Who, json_response, problem
 from weir.local.server.state.workload_lookup import find_workload, live_name, unknown_workload
 from weir.local.server.web_sessions.program_socket import connect
 from weir.local.server.web_sessions.proxy import SessionProxy
-from weir.local.session_programs import kind_of
+from weir.local.starts.session_programs import kind_of
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 _TEXT_MAX = 253

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from weir.local.backend import LOG_MOST
-from weir.local.machine import PIDS_MOST
+from weir.local.machine.machine import PIDS_MOST
 from weir.local.server.access.account_mode import ADMIN_GROUP
 from weir.local.server.home.retention import RetentionSettings
 from weir.local.server.settings.gpu_prices import GpuPrices

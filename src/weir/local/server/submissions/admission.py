@@ -12,7 +12,7 @@ from weir.engine.refusals.node_refusals import NodeRefusals, amount_phrase, sent
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import FieldErrors
 from weir.local.server.state.pool_inventory import PoolInventory
-from weir.local.session_programs import VARIABLE
+from weir.local.starts.session_programs import VARIABLE
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy
 from weir.model.queues import Queue

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from weir.api.submissions import Submission
 from weir.control.journal import ContainerLaunch
-from weir.local.containers.cdi import HOW, DeviceSpecifications
 from weir.local.containers.images import ARCHIVES
 from weir.local.containers.launch import PATH, is_reserved
+from weir.local.machine.cdi import HOW, DeviceSpecifications
 from weir.local.server.http.problem_details import FieldErrors
 from weir.local.server.http.server_limits import ContainerRules
 

@@ -13,7 +13,7 @@ from weir.api.answers import SecretRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
 from weir.control.port import Fact, PodExit, PodExited
-from weir.local import secret_files
+from weir.local.files import secret_files
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState

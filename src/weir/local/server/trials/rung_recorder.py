@@ -15,7 +15,7 @@ from threading import Lock
 
 from weir.control.journal import WorkloadRecord
 from weir.control.port import CancelRequested, Fact, LifecycleRule, PodExit, PodExited
-from weir.local.pod_records import REPORTED, RUNG, SAVED, JobMessage
+from weir.local.records.pod_records import REPORTED, RUNG, SAVED, JobMessage
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.trials.trial_launch import parked_reason

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from weir.control.activity import ActivityReading, ActivityWindow
 from weir.control.idle_lifecycle import IDLE_WARNING, PROTECTION_LOST
 from weir.engine.plan import Plan
-from weir.local.gpu_sampling import MachineReading, PodReading
 from weir.local.server.views.interactions import Interactions
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.workload_view import WorkloadView
+from weir.local.usage.gpu_sampling import MachineReading, PodReading
 from weir.model.activity import ActivitySample, DeviceUse
 from weir.model.policy import LifecyclePolicy
 from weir.model.workloads import Workload, WorkloadType

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from weir.local import pod_files
+from weir.local.records import pod_files
 from weir.model.activity import Interaction
 
 _SESSION_AT, _TERMINAL_AT = 3, 4

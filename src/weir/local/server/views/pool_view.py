@@ -27,7 +27,7 @@ from weir.control.port import (
     StopPod,
 )
 from weir.engine.plan import Plan
-from weir.local.running_pods import RunningPod
+from weir.local.pods.running_pods import RunningPod
 from weir.local.server.views.array_view import ArrayViews
 from weir.local.server.views.live_rows import LiveRows
 from weir.local.server.views.reported_progress import NOTHING_REPORTED, Reported, with_progress

@@ -3,7 +3,7 @@
 import asyncio
 
 from weir.dashboard.web_sessions.page_origin import BrowserRequest, page_refusal
-from weir.local import pod_files
+from weir.local.records import pod_files
 from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import RequestRefused
@@ -11,7 +11,7 @@ from weir.local.server.pool import PoolService
 from weir.local.server.views.workload_view import WorkloadView
 from weir.local.server.web_sessions.sites import SessionSite
 from weir.local.server.web_sessions.views import SessionView, SessionViews
-from weir.local.session_programs import path_too_long
+from weir.local.starts.session_programs import path_too_long
 
 
 def check_origin(request: BrowserRequest, site: SessionSite) -> None:

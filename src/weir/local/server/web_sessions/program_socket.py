@@ -8,10 +8,10 @@ import os
 import socket
 import stat
 
-from weir.local import job_files
+from weir.local.files import job_files
 from weir.local.server.http.peers import peer_of_socket
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.session_programs import SOCKET
+from weir.local.starts.session_programs import SOCKET
 
 _FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -36,7 +36,7 @@ from weir.local.server.web_sessions.program_socket import connect
 from weir.local.server.web_sessions.session_hosts import SessionHosts
 from weir.local.server.web_sessions.sites import HostSite, LoopbackSite, SessionSite
 from weir.local.server.web_sessions.views import VIEW_S, SessionView
-from weir.local.session_programs import base_path, keeps_base_path
+from weir.local.starts.session_programs import base_path, keeps_base_path
 
 PERSON_CONNECTIONS_MAX = 128
 """Requests and streams of one person that are answered at a time."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.unit.local.server.in_process_server import Standing, reconnect, standing
 
-from weir.local import disk_reserve
+from weir.local.files import disk_reserve
 from weir.store.errors import StoreFailed
 
 FILLS = {

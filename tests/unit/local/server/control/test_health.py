@@ -15,7 +15,7 @@ import pytest
 from tests.unit.local.server.in_process_server import Standing, standing
 from tools import prefork
 
-from weir.local import fd_watcher
+from weir.local.processes import fd_watcher
 from weir.local.server.control import health
 from weir.local.server.http.listening import listen
 from weir.service import control_thread

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.unit.local.server.in_process_server import Standing
 
 from weir.control.metric_series import NAMES_MAX, POINTS_MAX, MetricSeries
-from weir.local.gpu_sampling import UtilizationSampler
 from weir.local.server.home.series_store import SeriesStore
 from weir.local.server.utilization import UtilizationTask
+from weir.local.usage.gpu_sampling import UtilizationSampler
 
 REPORTS = """
 import weir, time

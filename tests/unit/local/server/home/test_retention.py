@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.unit.store.fixtures import NOW_S, end, opened, submitted
 
+from weir.local.records.state_dir import StateDir
 from weir.local.server.home.retention import RetentionSettings, RetentionTask
-from weir.local.state_dir import StateDir
 
 DAY_S = 86400.0
 

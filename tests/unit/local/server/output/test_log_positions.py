@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from weir.local import pod_files
+from weir.local.records import pod_files
+from weir.local.records.state_dir import StateDir
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.server_limits import ServerLimits
 from weir.local.server.output.log_positions import LogPosition, read_positions, write_positions
 from weir.local.server.output.workload_logs import WorkloadLog
-from weir.local.state_dir import StateDir
 from weir.model.workloads import PodGroup, Request, Workload
 
 PODS = 3000

@@ -10,9 +10,9 @@ from tests.unit.local.hostile_files import FILES, away
 from tests.unit.local.server.in_process_server import SMALL, Standing
 
 from weir.control.port import UtilizationSampled
-from weir.local import pod_files
-from weir.local.output import read_on
+from weir.local.records import pod_files
 from weir.local.server.output import pod_logs
+from weir.local.supervisor.output import read_on
 
 GANG = [{"name": "worker", "count": 11, "gpus": 0, **SMALL}, {"name": "ps", "count": 1, "gpus": 0, **SMALL}]
 

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.local.server.in_process_server import Standing, standing
 
 from weir.control.journal import WorkloadRecord
-from weir.local.output import read_on
 from weir.local.server.output import pod_logs
+from weir.local.supervisor.output import read_on
 from weir.model.policy import LifecyclePolicy, Policy
 from weir.state.runtime_history import name_prefix
 from weir.store.errors import StoreFailed

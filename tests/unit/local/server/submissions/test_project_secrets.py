@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.unit.local.server.in_process_server import Standing
 
 from weir.api.submissions import Submission
-from weir.local.pod_files import signed
+from weir.local.records.pod_files import signed
 
 VALUE = "hunter2-of-the-secret-store"
 PRINTS = ["sh", "-c", 'test "$KEY" = "$EXPECTED" && echo it fits']

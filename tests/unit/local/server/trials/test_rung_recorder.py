@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weir.local.pod_records import RUNG, JobMessage
+from weir.local.records.pod_records import RUNG, JobMessage
 from weir.local.server.trials.rung_recorder import RungRecorder, WatchedTrial
 
 

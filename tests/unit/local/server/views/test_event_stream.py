@@ -154,8 +154,8 @@ async def test_metrics_name_quota_share_and_waits(stands: Standing) -> None:
 
 async def test_utilization_is_measured_and_streamed(stands: Standing) -> None:
     from weir.local.backend import LocalBackend
-    from weir.local.gpu_sampling import UtilizationSampler
     from weir.local.server.utilization import UtilizationTask
+    from weir.local.usage.gpu_sampling import UtilizationSampler
 
     backend = stands.pool.backend
     assert isinstance(backend, LocalBackend)

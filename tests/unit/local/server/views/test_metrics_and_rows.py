@@ -10,15 +10,15 @@ import pytest
 from tests.unit.local.server.in_process_server import Standing
 
 from weir.api.submissions import Submission
-from weir.local.foreign_usage import ForeignProcess
-from weir.local.gpu_sampling import DeviceReading as SeenDevice
-from weir.local.gpu_sampling import MachineReading
-from weir.local.machine import this_machine
+from weir.local.machine.machine import this_machine
 from weir.local.server import main
 from weir.local.server.access.authorization import Person
 from weir.local.server.state.pool_inventory import pool_inventory
 from weir.local.server.submissions.submission_checks import check_submission
 from weir.local.server.utilization import UtilizationTask
+from weir.local.usage.foreign_usage import ForeignProcess
+from weir.local.usage.gpu_sampling import DeviceReading as SeenDevice
+from weir.local.usage.gpu_sampling import MachineReading
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS

@@ -1,0 +1,1 @@
+"""This machine as a node: its GPUs, its limits, and the environment of its pods."""

@@ -1,0 +1,1 @@
+"""Running pods: their supervisors, their messages, and their recovery."""

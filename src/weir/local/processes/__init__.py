@@ -1,0 +1,1 @@
+"""Processes of pods, as the server acts on them: itself, or through the node process."""

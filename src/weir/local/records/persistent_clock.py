@@ -1,0 +1,71 @@
+"""Timeline over restarts of the server and of the machine: the file `clock.json` of a home.
+
+Within one boot of the machine the timeline follows the boot clock, whatever the wall clock was set to.
+After another boot only the wall clock can tell how long the machine was off, and it may be wrong. So the
+timeline never goes back and never advances by more than AWAY_S_MOST: a wrong clock can't make a history old
+enough to be deleted.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from weir.control.clock import Clock, boot_time
+from weir.local.records import pod_files
+from weir.local.records.pod_records import parse_object
+
+FILE = "clock.json"
+AWAY_S_MOST = 7 * 86400.0
+"""The longest time between two boots that counts."""
+
+
+def resume(
+    home: Path,
+    *,
+    least_s: float | None = None,
+    wall: Callable[[], float] = time.time,
+    boot: Callable[[], float] = boot_time,
+    jumped: Callable[[float], None] = lambda _: None,
+) -> Clock:
+    """Return the clock of a home, going on where the timeline was. `least_s` is a time it has passed."""
+    stored = _stored(home)
+    if stored is None:
+        starts_s = max(wall(), least_s or 0.0)
+        return Clock(starts_s=starts_s, until_s=least_s, wall=wall, boot=boot, jumped=jumped)
+    boot_id, boot_s, at_s, wall_s = stored
+    until_s = max(at_s, least_s or 0.0)
+    passed_s = boot() - boot_s
+    if boot_id == pod_files.boot() and passed_s >= 0:
+        return Clock(starts_s=max(until_s, at_s + passed_s), wall=wall, boot=boot, jumped=jumped)
+    away_s = min(max(0.0, wall() - wall_s), AWAY_S_MOST)
+    return Clock(starts_s=max(until_s, at_s + away_s), until_s=until_s, wall=wall, boot=boot, jumped=jumped)
+
+
+def keep(home: Path, clock: Clock, *, boot: Callable[[], float] = boot_time, synced: bool = False) -> bool:
+    """Write down where the timeline is; False if the disk doesn't take it, which a later call makes good."""
+    boot_s = boot()
+    at_s = clock.at_boot_time(boot_s)
+    record = {"boot": pod_files.boot(), "boot_s": boot_s, "at_s": at_s, "wall_s": clock.on_wall(at_s)}
+    with suppress(OSError):
+        pod_files.write(str(home), FILE, record, synced=synced)
+        return True
+    return False
+
+
+def _stored(home: Path) -> tuple[str, float, float, float] | None:
+    """Read the last values of `keep`; None if there is no valid file."""
+    try:
+        text = pod_files.read(str(home), FILE)
+    except OSError:
+        return None
+    record = parse_object(text) if isinstance(text, bytes) else None
+    if record is None:
+        return None
+    boot_id = record.get("boot")
+    numbers = [record.get(name) for name in ("boot_s", "at_s", "wall_s")]
+    known = [each for each in numbers if isinstance(each, float) and math.isfinite(each)]
+    if not isinstance(boot_id, str) or len(known) != len(numbers):
+        return None
+    return boot_id, known[0], known[1], known[2]

@@ -1,0 +1,1 @@
+"""The supervisor beside each pod, and the leader that becomes its command."""

@@ -1,0 +1,165 @@
+"""Leader of a pod: the process that becomes the submitted command.
+
+It enters the pod's control groups, takes the rights of the pod's user, and waits for its supervisor.
+Standard library only.
+"""
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+from weir.local.records import start_files
+from weir.local.records.pod_records import StartRecord, parse_start
+from weir.local.records.start_files import StartFiles
+from weir.local.supervisor import spawn_errors
+
+NOT_FOUND, NOT_RUNNABLE = 127, 126
+"""Exit codes of a shell for a missing command, and for one that isn't executable."""
+_OOM_ADJUST = b"500"
+"""Score of a job for the kernel: if memory ends, a job is ended before the pool is."""
+_SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
+_FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_REPORT_MOST, _TEXT_MOST = 1 << 16, 4000
+
+
+class NotStarted(Exception):
+    """The command could not be started. `code`: the exit code that a shell would have."""
+
+    def __init__(self, code: int, sentence: str, logged: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.logged = logged or sentence
+
+
+class Leader:
+    """A leader that was forked and waits until its supervisor lets it go, or is gone."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.pid = os.fork()
+        self._other = ours if self.pid else theirs
+        (theirs if self.pid else ours).close()
+
+    def go(self, log: int) -> None:
+        """Let it become its command, with this output.
+
+        Raises:
+            NotStarted: it couldn't.
+        """
+        with self._other, suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._other, [b"go"], [log])
+            if report := self._other.recv(_REPORT_MOST):
+                raise NotStarted(*json.loads(report))
+
+    def dismiss(self) -> None:
+        """Let it end without its command."""
+        self._other.close()
+
+    def wait(self, files: StartFiles, problem: str = "", *, gpu_memory_limited: bool = False) -> None:
+        """Wait in the leader itself until it may go, and become the command; report a problem instead.
+
+        `gpu_memory_limited`: the driver shows the command its share of a GPU as all there is.
+        """
+        try:
+            message, logs, _, _ = socket.recv_fds(self._other, 16, 1)
+            if message:
+                start = parse_start(start_files.read(files.spec))
+                assert isinstance(start, StartRecord)
+                if gpu_memory_limited:
+                    _forget_fraction(start.environment)
+                _become(start, files, logs[0], problem)
+        except NotStarted as failure:
+            report = [failure.code, str(failure)[:_TEXT_MOST], failure.logged[:_TEXT_MOST]]
+            self._other.send(json.dumps(report).encode())
+
+
+def prefer_to_end() -> None:
+    """Let the kernel end this process first when memory runs out. Needed before rights are given up."""
+    with suppress(OSError):
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, _OOM_ADJUST)
+        finally:
+            os.close(fd)
+
+
+def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> None:
+    """Become the command of a start.
+
+    Raises:
+        NotStarted: it couldn't be started.
+    """
+    if problem:
+        raise NotStarted(NOT_RUNNABLE, problem)
+    os.setpgid(0, 0)
+    for number in _SIGNALS:  # resets handlers of Python and of the server's parent
+        with suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    command, environment = start.command, {**start.environment, **_secrets(files)}
+    try:
+        os.chdir(start.directory)
+    except (OSError, ValueError) as failure:
+        problem = _problem(failure)
+        sentence = spawn_errors.bad_directory(problem)
+        raise NotStarted(NOT_RUNNABLE, sentence, f"the directory {start.directory}: {problem}") from None
+    program = _found(command, environment.get("PATH", os.defpath))
+    os.umask(start.umask)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    try:
+        os.execve(program, command, environment)  # noqa: S606 - that is what was submitted
+    except FileNotFoundError:
+        raise NotStarted(NOT_FOUND, spawn_errors.not_found(command)) from None
+    except (OSError, ValueError) as failure:
+        raise NotStarted(NOT_RUNNABLE, spawn_errors.not_runnable(command, _problem(failure))) from None
+
+
+def _forget_fraction(environment: dict[str, str]) -> None:
+    """Forget a fraction of memory that Weir set: it would be a fraction of the share."""
+    if environment.get(_FRACTION) == environment.get("WEIR_GPU_FRACTION"):
+        environment.pop(_FRACTION, None)
+
+
+def _secrets(files: StartFiles) -> dict[str, str]:
+    """Return the variables of secrets that the server passed on.
+
+    Raises:
+        NotStarted: one isn't set.
+    """
+    if files.secrets < 0:
+        return {}
+    passed: dict[str, dict[str, str] | str] = json.loads(start_files.read(files.secrets))
+    values = passed.get("values")
+    if not isinstance(values, dict):
+        raise NotStarted(NOT_RUNNABLE, str(passed["refused"]))
+    return values
+
+
+def _found(command: Sequence[str], path: str) -> str:
+    """Return the file a command means, by the path of the environment it is to have."""
+    program = command[0]
+    if "/" in program:
+        return program
+    there = False
+    for directory in path.split(os.pathsep):
+        candidate = f"{directory or '.'}/{program}"
+        if not os.path.isfile(candidate):
+            continue
+        if os.access(candidate, os.X_OK):
+            return candidate
+        there = True
+    if there:
+        raise NotStarted(NOT_RUNNABLE, spawn_errors.not_runnable(command, "permission denied"))
+    raise NotStarted(NOT_FOUND, spawn_errors.not_found(command))
+
+
+def _problem(failure: OSError | ValueError) -> str:
+    reason = failure.strerror if isinstance(failure, OSError) else None
+    text = reason or str(failure)
+    return text[:1].lower() + text[1:]

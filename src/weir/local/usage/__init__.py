@@ -1,0 +1,1 @@
+"""Usage of devices and of the machine, by pods and by processes outside the pool."""
