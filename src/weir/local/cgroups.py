@@ -255,7 +255,7 @@ def _handed_down(base: str) -> str:
 
 
 def set_file(path: str, value: str) -> None:
-    """Write a value into a file of a control group.
+    """Write a value into a file of the kernel, such as one of a control group.
 
     Raises:
         OSError: the kernel refuses it.

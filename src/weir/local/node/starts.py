@@ -5,9 +5,10 @@ import os
 import resource
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from weir.local.cgroups import Cgroup, Cgroups
+from weir.local.cgroups import Cgroup, Cgroups, set_file
 from weir.local.node.accounts import Account, AccountRules, become
 from weir.local.node.device_rules import MOUNTS, DeviceRules, deny
 from weir.local.node.directories import DirectoryRefused, UserDirectories, make_for
@@ -17,10 +18,15 @@ from weir.local.node.orders import Rlimit, StartOrder
 from weir.local.node.own_mounts import close_devices
 from weir.local.records import pod_files
 from weir.local.records.start_files import StartFiles
-from weir.local.supervisor.leader import Leader, prefer_to_end
+from weir.local.supervisor.leader import Leader
 from weir.local.supervisor.supervisor import SIGNALS, not_started, supervise, write_exit
 
 _SUBREAPER = 36
+_OOM_ADJUST = "500"
+"""Score of a job for the kernel: if memory ends, a job is ended before the pool is.
+
+It is set before rights are given up.
+"""
 _unsigned = (1 << 64).__rmod__
 """Unlimited is -1, and more than any limit."""
 _DRIVER_S = 20
@@ -68,7 +74,8 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
     leader = Leader()
     problem = ""
     if leader.pid == 0:
-        prefer_to_end()
+        with suppress(OSError):
+            set_file("/proc/self/oom_score_adj", _OOM_ADJUST)
         _set_rlimits(order.rlimits)
         joined = [group.join() for group in groups]
         problem = "" if all(joined) or account is None else "A control group of it can't be used."

@@ -18,8 +18,6 @@ from weir.local.supervisor import spawn_errors
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit codes of a shell for a missing command, and for one that isn't executable."""
-_OOM_ADJUST = b"500"
-"""Score of a job for the kernel: if memory ends, a job is ended before the pool is."""
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _REPORT_MOST, _TEXT_MOST = 1 << 16, 4000
@@ -74,16 +72,6 @@ class Leader:
         except NotStarted as failure:
             report = [failure.code, str(failure)[:_TEXT_MOST], failure.logged[:_TEXT_MOST]]
             self._other.send(json.dumps(report).encode())
-
-
-def prefer_to_end() -> None:
-    """Let the kernel end this process first when memory runs out. Needed before rights are given up."""
-    with suppress(OSError):
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(fd, _OOM_ADJUST)
-        finally:
-            os.close(fd)
 
 
 def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> None:
