@@ -1,7 +1,7 @@
 """Gates that keep workloads from their first start: set at the submission and after a restart.
 
 A backend opens them: on one machine `weir.local.server.submissions.start_conditions`, on a cluster
-`weir.kubernetes.state.start_conditions`. So nothing starts between the two.
+`weir.kubernetes.state.workloads.start_conditions`. So nothing starts between the two.
 """
 
 from collections.abc import Sequence

@@ -25,10 +25,10 @@ from weir.kubernetes.effect_writes import (
     workload_of_fact,
 )
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.node_usage import PodUsage
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.gangs.services import note_allocation
+from weir.kubernetes.state.nodes.usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
-from weir.kubernetes.state.services import note_allocation
 from weir.kubernetes.writes.claim_writes import release_write
 from weir.kubernetes.writes.node_taints import NodeTaints
 from weir.kubernetes.writes.operations import (

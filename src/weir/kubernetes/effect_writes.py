@@ -21,13 +21,13 @@ from weir.control.port import (
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.owner_restarts import OwnerRestarts
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gang_facts import forget_facts
-from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.node_usage import PodUsage
-from weir.kubernetes.state.owner_state import maker_of
-from weir.kubernetes.state.pod_allocation import GPUS_KEY, MEMORY_KEY, START_KEY
-from weir.kubernetes.state.scheduling_groups import is_native
-from weir.kubernetes.state.stated_owner import statement
+from weir.kubernetes.state.gangs.facts import forget_facts
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.gangs.owner_state import maker_of
+from weir.kubernetes.state.nodes.usage import PodUsage
+from weir.kubernetes.state.owners.scheduling_groups import is_native
+from weir.kubernetes.state.owners.stated import statement
+from weir.kubernetes.translate.bound_pods import GPUS_KEY, MEMORY_KEY, START_KEY
 from weir.kubernetes.translate.gpu_sharing import is_share
 from weir.kubernetes.writes.claim_writes import allocation_write
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.owner_state import maker_of
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.gangs.owner_state import maker_of
 from weir.kubernetes.translate.owner_suspensions import suspended_by
 from weir.kubernetes.writes.operations import (
     Outcome,

@@ -22,7 +22,7 @@ from tests.kubernetes.week.table import COMMON, MAKE_WORK, SITUATIONS
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 
-from weir.kubernetes.state.pod_tracker import EMPTY_S
+from weir.kubernetes.state.pods.tracker import EMPTY_S
 
 PATIENCE_S = {GANG_PART: 120.0, LEFT_BEHIND: EMPTY_S + 120.0}
 """Time that a violation may last; the others have `Pace.patience_s`.

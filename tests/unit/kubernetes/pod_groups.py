@@ -10,7 +10,7 @@ from weir.kubernetes.api.objects import (
     PodWorkloadReference,
     SchedulingGroupObject,
 )
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 
 from .small_world import BEGAN, WatchProgress, node, pod, project
 

@@ -16,7 +16,7 @@ from weir.kubernetes.crd.objects import (
     WorkloadSpec,
     WorkloadStatus,
 )
-from weir.kubernetes.state.allocations import annotated, life_of
+from weir.kubernetes.state.workloads.allocations import annotated, life_of
 from weir.kubernetes.writes.operations import Bind, WriteDone
 from weir.state.events import Checkpointed
 

@@ -14,7 +14,7 @@ from tests.unit.kubernetes.test_resource_claims import (
 
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import PodClaimStatus
-from weir.kubernetes.state.resource_claims import CLAIM_DOUBT_S, IDLE_S
+from weir.kubernetes.state.claims.resource_claims import CLAIM_DOUBT_S, IDLE_S
 from weir.kubernetes.writes.operations import PatchObject, WriteDone, WriteNotSent, WriteRefused
 
 

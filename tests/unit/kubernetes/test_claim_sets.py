@@ -10,8 +10,8 @@ from weir.kubernetes.claims.allocator import STEPS_MOST
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, parse_claim
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.selector_results import SelectorResults
-from weir.kubernetes.state.claim_inventory import ClaimInventory
-from weir.kubernetes.state.claim_sets import FURTHER_STEPS_MOST, USUAL_STEPS, ClaimSets
+from weir.kubernetes.state.claims.inventory import ClaimInventory
+from weir.kubernetes.state.claims.sets import FURTHER_STEPS_MOST, USUAL_STEPS, ClaimSets
 from weir.model.nodes import Node
 
 DRIVER = "gpu.example.com"

@@ -19,7 +19,7 @@ from tests.unit.kubernetes.test_resource_claims import (
 
 from weir.kubernetes.api.objects import KubePod, SchedulingGate
 from weir.kubernetes.api.resource_objects import ResourceClaim
-from weir.kubernetes.state.claim_users import ClaimUsers
+from weir.kubernetes.state.claims.users import ClaimUsers
 from weir.kubernetes.writes.operations import Bind, WriteDone, WriteRefused
 
 

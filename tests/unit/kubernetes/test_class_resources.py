@@ -12,7 +12,7 @@ from weir.kubernetes.admission.class_resources import ClassResources
 from weir.kubernetes.admission.webhook_configuration import is_gpu
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.resource_objects import DeviceClass
-from weir.kubernetes.state.node_usage import foreign_usage
+from weir.kubernetes.state.nodes.usage import foreign_usage
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
 
 

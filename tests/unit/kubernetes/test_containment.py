@@ -7,8 +7,8 @@ import pytest
 
 from weir.control.lifecycle import WorkloadLifecycle
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet, ObjectUnreadable
-from weir.kubernetes.state import gang_facts
-from weir.kubernetes.state.pod_resolver import PodResolver
+from weir.kubernetes.state.gangs import facts as gang_facts
+from weir.kubernetes.state.pods.resolver import PodResolver
 from weir.kubernetes.writes.operations import Bind, EmitEvent
 
 from .small_world import node, pod, project

@@ -7,7 +7,7 @@ from tests.unit.kubernetes.test_backend import Scene
 from tests.unit.kubernetes.test_left_objects import read, written
 
 from weir.kubernetes.api.changes import ObjectRemoved
-from weir.kubernetes.state import scheduling_groups
+from weir.kubernetes.state.owners import scheduling_groups
 from weir.kubernetes.writes.operations import Evict, UpsertWorkload
 
 from .pod_groups import gang_of, group, member

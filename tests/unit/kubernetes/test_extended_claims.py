@@ -22,7 +22,7 @@ from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import KubePod, PodExtendedClaimStatus, PodResourceClaim, PodStatus
 from weir.kubernetes.api.resource_objects import DeviceClass, ResourceClaim, ResourceSlice
 from weir.kubernetes.claims.extended_resources import special_name
-from weir.kubernetes.state.resource_claims import CLAIM_DOUBT_S, IDLE_S
+from weir.kubernetes.state.claims.resource_claims import CLAIM_DOUBT_S, IDLE_S
 from weir.kubernetes.writes.operations import AllocateClaim, Bind, PatchObject, WriteDone, WriteRefused
 from weir.model.workloads import WHOLE_MILLI
 

@@ -7,10 +7,9 @@ from typing import Any, cast
 import pytest
 
 from weir.kubernetes.api.objects import KubePod, OwnerReference
-from weir.kubernetes.state.gang_workload import workload_of
-from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.object_names import NAME_MOST, object_name
-from weir.kubernetes.state.pod_info import GangKey
+from weir.kubernetes.state.gangs.gang import Gang
+from weir.kubernetes.state.gangs.workload import workload_of
+from weir.kubernetes.state.owners.pod_info import NAME_MOST, GangKey, object_name
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses import StatusWriter
 

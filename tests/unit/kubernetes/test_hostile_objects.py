@@ -15,7 +15,7 @@ from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, Object
 from weir.kubernetes.api.decoding import UndecodedObject, read_object
 from weir.kubernetes.api.objects import OwnerReference
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
-from weir.kubernetes.state.owners import Owners
+from weir.kubernetes.state.owners.index import Owners
 from weir.kubernetes.writes.operations import Bind, WriteDone
 
 from .small_world import KINDS, job, node, pod, project

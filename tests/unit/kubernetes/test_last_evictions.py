@@ -3,7 +3,7 @@
 from tests.unit.kubernetes.small_world import WatchProgress, job, node, pod, project
 
 from weir.kubernetes.crd.objects import LastEviction
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.writes.last_evictions import LastEvictions
 from weir.model.reasons import EvictionCause, EvictionRule
 

@@ -1,7 +1,7 @@
 """Nodes, less what others hold of them."""
 
-from weir.kubernetes.state.node_states import NodeStates, node_of
-from weir.kubernetes.state.node_usage import ForeignUsage, PodUsage
+from weir.kubernetes.state.nodes.states import NodeStates, node_of
+from weir.kubernetes.state.nodes.usage import ForeignUsage, PodUsage
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.requests import ADDRESSES_MOST, DEVICES_LABEL, PLENTY
 from weir.model.nodes import Node

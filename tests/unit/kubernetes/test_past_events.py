@@ -13,8 +13,8 @@ from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import PAST_EVENTS_MAX, OwnerFields, WorkloadObject, WorkloadSpec
 from weir.kubernetes.notifications.rule_state import RuleState
 from weir.kubernetes.notifications.workload_events import events_of
-from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.pod_info import GangKey
+from weir.kubernetes.state.gangs.gang import Gang
+from weir.kubernetes.state.owners.pod_info import GangKey
 from weir.kubernetes.writes.operations import stated
 from weir.kubernetes.writes.stated_events import PastEvents
 from weir.model.reasons import EvictionCause, EvictionRule

@@ -6,8 +6,8 @@ from tests.unit.kubernetes.written import claim, storage_class, volume
 from weir.kubernetes.api.decoding import read_object
 from weir.kubernetes.api.objects import ClaimVolume, KubePod, Metadata, Volume
 from weir.kubernetes.api.volume_objects import CsiCount, CsiDriver, CsiNode, CsiNodeSpec
-from weir.kubernetes.state.owners import not_served
-from weir.kubernetes.state.pod_resolver import SPARE, PodResolver
+from weir.kubernetes.state.owners.index import not_served
+from weir.kubernetes.state.pods.resolver import SPARE, PodResolver
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.requests import CLUSTER_LABEL
 from weir.model.workloads import PodAffinityRule

@@ -7,7 +7,7 @@ import pytest
 
 from weir.api.answers import Explanation
 from weir.control.port import GateChanged
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.translate.scheduling_groups import (
     MIN_COUNT_MOST,
     policies_of_workload,

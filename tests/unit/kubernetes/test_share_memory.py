@@ -15,7 +15,7 @@ from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
 from weir.kubernetes.process.served_pods import shares_of
 from weir.kubernetes.process.share_memory_relief import ShareMemoryController
 from weir.kubernetes.process.share_memory_watch import EVERY_S, ShareMemoryWatch
-from weir.kubernetes.state.share_memory import SLACK, NodeMemory
+from weir.kubernetes.state.pods.share_memory import SLACK, NodeMemory
 from weir.kubernetes.translate.gpu_sharing import GPU_MEMORY_LIMITS
 from weir.kubernetes.usage.node_reports import STALE_S
 from weir.kubernetes.writes.share_memory import memory_conditions, memory_isolation

@@ -7,7 +7,7 @@ import pytest
 from weir.control.port import Gate
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.translate.annotation_values import NAMES_MOST, parse_names
 from weir.kubernetes.translate.annotations import read_one
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from time import perf_counter
 
 from structlog import get_logger
@@ -27,7 +26,7 @@ from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.process.scheduling_counters import SchedulingCounters
 from weir.kubernetes.process.share_memory_relief import ShareMemoryController
 from weir.kubernetes.query.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
-from weir.kubernetes.state.suspension import refusal_of
+from weir.kubernetes.state.gangs.owner_state import suspension_refusal
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.model.reasons import Reason, ReasonCode, as_clause
@@ -116,12 +115,18 @@ class ClusterControlHooks:
             decide=self._shares.decide,
             must_decide=self._shares.is_needed,
             isolates_faults=True,
-            suspension_refusal=lambda name: self.backend.read(partial(refusal_of, name=name)),
+            suspension_refusal=self._suspension_refusal,
         )
         if self._learned is not None:
             self._control.cluster.usage, self._control.cluster.runtimes = self._learned
             self._learned = None
         return self._control
+
+    def _suspension_refusal(self, name: str) -> str:
+        """Return why Weir can't suspend the workload of this name, as a clause; empty if it can."""
+        return self.backend.read(
+            lambda state: suspension_refusal(state.registry.named.get(name), state.resolver.owners)
+        )
 
     def before_step(self, now_s: float) -> None:
         """Prepare for a step. The first one creates everything, and hardly any garbage."""

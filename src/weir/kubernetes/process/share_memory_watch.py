@@ -8,7 +8,7 @@ from typing import Any
 from structlog import get_logger
 
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
-from weir.kubernetes.state.share_memory import NodeMemory
+from weir.kubernetes.state.pods.share_memory import NodeMemory
 from weir.kubernetes.usage.node_reports import STALE_S
 
 RESOURCE = "nodememory"

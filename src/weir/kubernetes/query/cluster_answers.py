@@ -31,7 +31,7 @@ from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.rows import activity_row, pod_row
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.state.gangs.gang import TrackedPod
 from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.usage.cluster_use import ClusterUse, MeasuredUse
 from weir.model.policy import Policy

@@ -20,7 +20,7 @@ from weir.control.activity import ActivityReading
 from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.crd.objects import COOPERATIVE, ENFORCED, UNLIMITED, IdleStatus, WorkloadObject
 from weir.kubernetes.query.objects import EventView
-from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.state.gangs.gang import TrackedPod
 from weir.model.resources import quantity, seconds
 from weir.model.workloads import DEFAULT_PRIORITY, WorkloadType
 

@@ -16,24 +16,24 @@ from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubeNode, Metadata, Namespace
 from weir.kubernetes.crd.objects import WRITTEN_KEY, QuotaObject, WorkloadObject
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
-from weir.kubernetes.state.budgets import Budgets
-from weir.kubernetes.state.gang_facts import forget_facts, new_facts
-from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.gangs.facts import forget_facts, new_facts
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.gangs.job_report import reported_times
+from weir.kubernetes.state.gangs.owner_state import see_owner
 from weir.kubernetes.state.intake import Intake
-from weir.kubernetes.state.job_report import reported_times
-from weir.kubernetes.state.node_reading import differ
-from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.overcommit import OvercommittedNodes
-from weir.kubernetes.state.owner_state import see_owner
-from weir.kubernetes.state.pod_orders import PodOrders
-from weir.kubernetes.state.pod_resolver import PodResolver
-from weir.kubernetes.state.pod_tracker import EMPTY_S, PodTracker
-from weir.kubernetes.state.quota_objects import QuotaObjects
-from weir.kubernetes.state.share_memory import NodeMemory, ShareMemory
-from weir.kubernetes.state.stale_pods import StalePods
-from weir.kubernetes.state.start_conditions import StartConditionGates
+from weir.kubernetes.state.nodes.overcommit import OvercommittedNodes
+from weir.kubernetes.state.nodes.reading import differ
+from weir.kubernetes.state.nodes.states import NodeStates
+from weir.kubernetes.state.pods.orders import PodOrders
+from weir.kubernetes.state.pods.resolver import PodResolver
+from weir.kubernetes.state.pods.share_memory import NodeMemory, ShareMemory
+from weir.kubernetes.state.pods.stale import StalePods
+from weir.kubernetes.state.pods.tracker import EMPTY_S, PodTracker
+from weir.kubernetes.state.queues.quota_objects import QuotaObjects
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
-from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.kubernetes.state.workloads.budgets import Budgets
+from weir.kubernetes.state.workloads.registry import WorkloadRegistry
+from weir.kubernetes.state.workloads.start_conditions import StartConditionGates
 from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import limits_memory

@@ -6,8 +6,8 @@ from typing import Any
 
 from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable
 from weir.kubernetes.api.objects import KubePod
-from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.pod_resolver import PodResolver
+from weir.kubernetes.state.nodes.states import NodeStates
+from weir.kubernetes.state.pods.resolver import PodResolver
 from weir.kubernetes.state.unreadable import UnreadableObjects, held_roughly, node_in, rough
 
 _SAY_SO_THEMSELVES = ("pods", "nodes")

@@ -1,9 +1,12 @@
 """Mappings that drop a key with its last member."""
 
-from typing import Any
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-def keep(those: dict[Any, Any], key: Any, value: Any) -> None:
+def keep(those: dict[K, V], key: K, value: V | None) -> None:
     """Set the value of a key; None removes it."""
     if value is None:
         those.pop(key, None)
@@ -11,7 +14,7 @@ def keep(those: dict[Any, Any], key: Any, value: Any) -> None:
         those[key] = value
 
 
-def drop(those: dict[Any, set[str]], key: Any, member: str) -> None:
+def drop(those: dict[K, set[V]], key: K, member: V) -> None:
     """Remove a member of a set, and the set with its last member."""
     members = those.get(key)
     if members is not None:

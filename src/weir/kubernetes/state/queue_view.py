@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.owner_state import owner_is_gone
+from weir.kubernetes.state.gangs.owner_state import owner_is_gone
 
 REFUSED_MAX = 1_000
 Key = tuple[str, str]

@@ -13,7 +13,7 @@ from structlog import get_logger
 
 from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.objects import PodSpec
-from weir.kubernetes.state.node_usage import ForeignUsage
+from weir.kubernetes.state.nodes.usage import ForeignUsage
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.quantities import exact
 from weir.kubernetes.translate.requests import DEVICES_MOST

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule
+from weir.model.resources import CLAIMS_PREFIX
+from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +25,10 @@ class ClaimConstraints:
 NO_CLAIMS = ClaimConstraints()
 CLAIMED_DEVICES = "resource.k8s.io/claims"
 """Kind of the devices of nodes whose GPUs are allocated by claims, in place of a resource's name."""
+UNREAD_NEED = f"{CLAIMS_PREFIX}that is allocated already #", 1
+"""Need of a running pod whose claims, or their class, are gone: its GPUs are in use all the same."""
+
+
+def claim_needs(request: Request) -> list[tuple[str, int]]:
+    """Return the copies of claims that a request needs, as resources."""
+    return [(name, amount) for name, amount in request.further if name.startswith(CLAIMS_PREFIX)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import TrackedPod
+from weir.kubernetes.state.gangs.gang import TrackedPod
 from weir.kubernetes.translate.gpu_sharing import is_share
 from weir.model.workloads import WorkloadType
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from weir.kubernetes.state.share_memory import NodeMemory
+from weir.kubernetes.state.pods.share_memory import NodeMemory
 from weir.kubernetes.usage.held_pods import DeviceHolder
 from weir.kubernetes.usage.pod_metrics import DeviceMetrics, MetricsReading, PodMetrics
 

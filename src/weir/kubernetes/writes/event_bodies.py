@@ -2,7 +2,7 @@
 
 from weir.control.port import StopPod
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObject
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject
 

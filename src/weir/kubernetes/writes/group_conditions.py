@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weir.api.answers import Explanation
 from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.translate.scheduling_groups import POD_GROUP
 from weir.kubernetes.writes.operations import ApplyObject, Write
 from weir.kubernetes.writes.status_values import cut

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.crd.objects import LastEviction
-from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.status_values import Words, cut
 from weir.model.reasons import EvictionCause
 from weir.model.workloads import WHOLE_MILLI

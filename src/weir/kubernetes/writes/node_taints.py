@@ -1,8 +1,8 @@
 """The taint of nodes for shares of GPUs: added after the label, removed after the last share."""
 
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.shared_node import taints_with
+from weir.kubernetes.state.nodes.shared import taints_with
+from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.operations import PatchObject
 
 AGAIN_S = 15.0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from weir.engine.overcommit import OvercommittedNode
-from weir.kubernetes.state.overcommit import OvercommitChange
+from weir.kubernetes.state.nodes.overcommit import OvercommitChange
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject
 from weir.kubernetes.writes.status_values import Words, trouble_conditions
 

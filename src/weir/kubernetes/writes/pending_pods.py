@@ -12,7 +12,7 @@ from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.state.gangs import Gang, TrackedPod
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
 from weir.kubernetes.translate.gates import GATED
 from weir.kubernetes.writes.condition_reasons import UNSCHEDULABLE, condition_reason
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write

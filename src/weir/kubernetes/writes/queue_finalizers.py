@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from weir.kubernetes.api.objects import FinalizedMetadata
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION, GROUP
-from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.quota_objects import Key, QuotaObjects
-from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.kubernetes.state.gangs.gang import Gang
+from weir.kubernetes.state.queues.quota_objects import Key, QuotaObjects
+from weir.kubernetes.state.workloads.registry import WorkloadRegistry
 from weir.kubernetes.writes.operations import PatchObject
 
 FINALIZER = f"{GROUP}/in-use"

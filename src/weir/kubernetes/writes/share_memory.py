@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from weir.kubernetes.crd.objects import COOPERATIVE, ENFORCED, UNLIMITED
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.share_memory import ShareExcess
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.pods.share_memory import ShareExcess
 from weir.kubernetes.translate.annotations import PREFIX, SHARE_VARIABLES
 from weir.kubernetes.translate.gpu_sharing import is_privileged, is_share, limits_memory
 from weir.kubernetes.writes.status_values import Words, trouble_conditions

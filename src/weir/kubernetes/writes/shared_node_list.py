@@ -7,7 +7,7 @@ takes half a second where some hundred nodes are set aside.
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.shared_nodes_spec import KIND, NAME, NODES_MAX, PLURAL
-from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.operations import ApplyObject
 
 AGAIN_S = 60.0

@@ -10,7 +10,7 @@ from weir.api.answers import Explanation
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.scheduler_settings import SharedNodeRules
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, is_share
 from weir.kubernetes.writes.operations import PatchObject
 

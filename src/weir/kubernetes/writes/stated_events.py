@@ -13,7 +13,7 @@ from weir.control.port import LifecycleRule
 from weir.kubernetes.api.object_numbers import moment, seconds_of
 from weir.kubernetes.crd.notification_objects import SENTENCE_MAX
 from weir.kubernetes.crd.objects import PAST_EVENTS_MAX, IdleStatus, WorkloadObject, WorkloadStatus
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.writes.status_values import Words
 from weir.model.plain_text import printable
 from weir.model.reasons import EvictionCause, EvictionRule, as_clause

@@ -9,10 +9,9 @@ from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.state.gang_workload import closed_gate, first_waiting, is_restarting
-from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.owner_state import maker_of
-from weir.kubernetes.state.pod_allocation import AllocationOrigin
+from weir.kubernetes.state.gangs.gang import AllocationOrigin, Gang, TrackedPod
+from weir.kubernetes.state.gangs.owner_state import maker_of
+from weir.kubernetes.state.gangs.workload import closed_gate, first_waiting, is_restarting
 from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words

@@ -9,8 +9,8 @@ import msgspec
 from weir.api.answers import Explanation
 from weir.control.port import NOT_IDLE, IdleProgress, WorkloadProgress
 from weir.kubernetes.api.object_numbers import moment
-from weir.kubernetes.state.gangs import Gang
-from weir.kubernetes.state.idle_state import IdleState
+from weir.kubernetes.state.gangs.gang import Gang
+from weir.kubernetes.state.gangs.idle_state import IdleState
 from weir.state.events import Nominated
 
 Words = dict[str, Any]

@@ -14,7 +14,7 @@ from weir.api.answers import Explanation
 from weir.control.port import StopPod
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.state.unreadable import QUARANTINED
 from weir.kubernetes.translate.gates import REFUSED
 from weir.kubernetes.writes.condition_reasons import WORKLOAD_ENDED

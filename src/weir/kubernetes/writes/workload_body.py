@@ -16,11 +16,11 @@ from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
-from weir.kubernetes.state.gang_requests import absent_requests, counts_without_replaced, groups_in_use
-from weir.kubernetes.state.gang_workload import workload_of
-from weir.kubernetes.state.gangs import Gang, TrackedPod
-from weir.kubernetes.state.node_states import NodeStates
-from weir.kubernetes.state.owner_state import maker_is_gone, owner_is_gone
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.gangs.owner_state import maker_is_gone, owner_is_gone
+from weir.kubernetes.state.gangs.requests import absent_requests, counts_without_replaced, groups_in_use
+from weir.kubernetes.state.gangs.workload import workload_of
+from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.operations import UpsertWorkload
 from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods

@@ -20,7 +20,7 @@ from weir.kubernetes.crd.notification_objects import (
 from weir.kubernetes.notifications.rule_state import MESSAGE_SIZE_MAX, TRIED_MAX, RuleState
 from weir.kubernetes.notifications.workload_events import events_of
 from weir.kubernetes.query.workload_index import WorkloadIndexEntry
-from weir.kubernetes.state.object_names import NAME_MOST
+from weir.kubernetes.state.owners.pod_info import NAME_MOST
 from weir.kubernetes.writes.stated_events import StatedEvent
 from weir.model.notifications import OutboxMessage
 

@@ -22,7 +22,7 @@ from weir.kubernetes.query.message_route import RATE, MessageRoute, ReportSource
 from weir.kubernetes.query.refusals import QueryRefused
 from weir.kubernetes.query.report_writer import EVERY_S, PendingReport, ReportWriter
 from weir.kubernetes.query.workload_index import WorkloadIndex
-from weir.kubernetes.state.job_report import NO_REPORT, ReportedTimes, reported_times
+from weir.kubernetes.state.gangs.job_report import NO_REPORT, ReportedTimes, reported_times
 
 NAME, UID = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
 NOW_S = 1_767_225_600.0

@@ -1,0 +1,109 @@
+"""Claims that Weir makes itself, for extended resources that device classes provide.
+
+Each pod has one at most, of a name that follows from the pod. A Weir that starts after a crash finds the
+claim that the one before it made, and uses it or makes it again.
+"""
+
+from dataclasses import replace
+
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.resource_objects import ResourceClaim
+from weir.kubernetes.claims.claim_requests import ClaimError
+from weir.kubernetes.claims.extended_resources import (
+    ExtendedResources,
+    SpecialClaim,
+    extended_resources,
+    provided,
+    special_name,
+)
+from weir.kubernetes.claims.gpu_count import further_classes
+from weir.kubernetes.claims.gpu_shares import GpuShare, ShareAmounts, is_shared, share_amounts
+from weir.kubernetes.claims.selector_results import SelectorResults
+from weir.kubernetes.state.claims.inventory import ClaimInventory
+from weir.kubernetes.translate.annotations import read_one
+from weir.kubernetes.translate.device_resources import DeviceResources
+from weir.model.nodes import Node
+
+
+class ExtendedClaims:
+    """Finds the extended resources of pods that device classes provide, and the claims for them."""
+
+    def __init__(self, inventory: ClaimInventory, devices: DeviceResources, results: SelectorResults) -> None:
+        self._inventory = inventory
+        self._results = results
+        self._devices = devices
+        self._class_of: dict[str, str] = {}  # by resource
+        self._further: frozenset[str] = frozenset()
+        self._read_changes = 0
+        self._has_changed = False
+
+    def take_changed(self) -> bool:
+        """Return True if classes provide other resources than at the last call."""
+        self._read()
+        changed, self._has_changed = self._has_changed, False
+        return changed
+
+    def _read(self) -> None:
+        if self._read_changes != self._inventory.class_changes:
+            self._read_changes = self._inventory.class_changes
+            found = provided(self._inventory.classes)
+            self._has_changed = self._has_changed or found != self._class_of
+            self._class_of = found
+            self._further = further_classes(self._inventory.classes, self._devices)
+
+    @property
+    def further_classes(self) -> frozenset[str]:
+        """Return the classes that count as GPUs because their extended resource is one of devices."""
+        self._read()
+        return self._further
+
+    def of(self, pod: KubePod) -> ExtendedResources | None:
+        """Return the extended resources of a pod that classes provide; None without any."""
+        self._read()
+        found = extended_resources(pod.spec, self._class_of, self._devices) if self._class_of else None
+        share = None if found is None else self._share(pod, found)
+        return found if found is None or share is None else replace(found, share=share)
+
+    def _share(self, pod: KubePod, found: ExtendedResources) -> GpuShare | None:
+        """Return the share that a pod asks for; None if its devices are whole."""
+        if len(found.classes) != 1 or not is_shared(self._inventory.classes[found.classes[0][1]]):
+            return None
+        annotations, _ = read_one(pod.metadata)
+        if not annotations.fraction_milli:
+            return None
+        return GpuShare(annotations.fraction_milli, annotations.devices or 1)
+
+    def amounts_on(self, node: Node, found: ExtendedResources) -> ShareAmounts:
+        """Return the amounts of a share on a node; none without a share.
+
+        Raises:
+            ClaimError: the class can't be used.
+        """
+        if found.share is None:
+            return ()
+        (request,) = found.claim_requests(found.names, self._inventory.classes).requests
+        return share_amounts(found.share, request, self._inventory.pools(node), self._results)
+
+    def name(self, pod: KubePod) -> str:
+        """Return the name of a pod's claim, whether it is made yet or not; empty if the pod needs none."""
+        is_named = pod.status.extended_resource_claim_status is not None
+        return special_name(pod) if is_named or self.of(pod) is not None else ""
+
+    def seen(self, pod: KubePod) -> ResourceClaim | None:
+        """Return a pod's claim if there is one."""
+        return self._inventory.claims.get((pod.metadata.namespace, self.name(pod)))
+
+    def is_claimed(self, pod: KubePod) -> bool:
+        """Return True if a pod has a claim for its extended resources, or its status names one."""
+        return pod.status.extended_resource_claim_status is not None or self.seen(pod) is not None
+
+    def needed_on(self, node: Node, pod: KubePod) -> SpecialClaim | None:
+        """Return the claim that a pod needs on a node; None if device plugins have all it asks for."""
+        found = self.of(pod)
+        names = () if found is None else found.claimed_on(node)
+        if found is None or not names:
+            return None
+        try:
+            return found.special_claim(pod, special_name(pod), names, self.amounts_on(node, found))
+        except ClaimError:
+            return found.special_claim(pod, special_name(pod), names)  # choosing its devices says why

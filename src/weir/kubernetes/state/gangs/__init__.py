@@ -1,0 +1,1 @@
+"""Workloads as their pods form them, and the facts of them for control."""

@@ -1,0 +1,151 @@
+"""State of the owner of a workload: ended, with more pods to come, or open to a suspension.
+
+A workload without pods isn't over: the Job controller pauses after evictions, quotas of other systems refuse
+pods, controllers restart. The owner knows: its deletion, its conditions, and how many pods it wants.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from weir.kubernetes.state.gangs.gang import Gang
+from weir.kubernetes.state.owners.index import Owners
+from weir.kubernetes.state.owners.pod_info import GangKey
+from weir.kubernetes.state.owners.scheduling_groups import SchedulingGroups
+from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, OwnerTemplate, WorkloadKinds
+from weir.state.events import WorkloadOutcome
+
+Body = Mapping[str, Any]
+_DEPTH_MAX = 8
+"""Levels of owners that are followed downwards."""
+_JOB = ("batch/v1", "Job")
+_LEAVES_JOBS_ALONE = "CronJob"
+
+NEVER_WAS_S = -1.0
+"""In place of the time since when a workload has no pods: they were those of another workload."""
+
+
+class OwnerState(NamedTuple):
+    """State of a workload's owner, from the fields in the table of kinds."""
+
+    exists: bool
+    over: WorkloadOutcome | None = None
+    suspended: bool = False
+    restarts: bool = False  # True: Weir has suspended it, and will resume it
+    expects_pods: bool = False  # True: its controller will create pods of this workload
+
+
+def owner_state(
+    key: GangKey, body: Body | None, kinds: WorkloadKinds, below: Callable[[str], Iterable[Body]]
+) -> OwnerState | None:
+    """Return the state of a workload's owner; None if it doesn't say if pods will come.
+
+    `below` returns the known objects that an object controls, by its uid.
+    """
+    if body is None:
+        return OwnerState(exists=False)
+    wants = kinds.wants(body)
+    if wants is None:
+        return None
+    if wants.gang == BY_OWNER and not wants.below:
+        comes = bool(wants.pods)
+    elif wants.gang == BY_POD:
+        comes = False
+    else:
+        under = list(_descendants(key.uid, below))
+        if wants.gang != BY_OWNER:
+            under = [each for each in under if each["metadata"].get("labels", {}).get(wants.gang) == key.gang]
+            if not under and wants.over is None:
+                return None
+        comes = any(_makes_pods(kinds.wants(each)) for each in under)
+    return OwnerState(True, wants.over, wants.suspended, wants.restarts, comes)
+
+
+def _makes_pods(wants: OwnerTemplate | None) -> bool:
+    return wants is not None and wants.pods > 0 and wants.over is None
+
+
+def _descendants(uid: str, below: Callable[[str], Iterable[Body]]) -> list[Body]:
+    """Return the objects under an owner, level by level."""
+    found: list[Body] = []
+    level = [uid]
+    for _ in range(_DEPTH_MAX):
+        bodies = [body for each in level for body in below(each)]
+        if not bodies:
+            break
+        found += bodies
+        level = [str(body["metadata"].get("uid", "")) for body in bodies]
+    return found
+
+
+def maker_of(gang: Gang) -> GangKey:
+    """Return the object that makes its pods: its owner, unless its pods name a pod group."""
+    key, native = gang.key, None if gang.head is None else gang.head.derived.native
+    if native is None or native.maker is None:
+        return key
+    maker = native.maker
+    return GangKey(key.namespace, maker.api_version, maker.kind, maker.name, maker.uid)
+
+
+def suspension_refusal(gang: Gang | None, owners: Owners) -> str:
+    """Return why Weir can't suspend a workload, as a clause; empty if it can. None: it is gone.
+
+    Weir suspends a Job, and its controller deletes the pods. The suspension is a field of the Job, so a
+    restart of Weir loses nothing.
+    """
+    if gang is None:
+        return "it is gone"
+    if gang.idle.refusal:
+        return gang.idle.refusal
+    maker = maker_of(gang)
+    if (maker.api_version, maker.kind) != _JOB:
+        return f"it can suspend Jobs, and no {maker.kind}"
+    above = owners.controller(maker.uid)
+    if above is not None and above.kind != _LEAVES_JOBS_ALONE:
+        return f"its Job belongs to {above.kind} {above.name}"
+    return ""
+
+
+def owner_is_gone(gang: Gang, owners: Owners, groups: SchedulingGroups) -> bool:
+    """Return True if the owner of a workload, or its pod group, was deleted: its object goes with it."""
+    return groups.is_gone(gang.key.uid) or _is_gone(gang.key, owners)
+
+
+def maker_is_gone(gang: Gang, owners: Owners) -> bool:
+    """Return True if the object that made its pods was deleted: its words can't be read any more."""
+    return _is_gone(maker_of(gang), owners)
+
+
+def _is_gone(key: GangKey, owners: Owners) -> bool:
+    is_watched = key.kind != "Pod" and owners.is_watched(key.api_version, key.kind)
+    return is_watched and owners.body(key.namespace, key.uid) is None
+
+
+def see_owner(
+    gang: Gang, owners: Owners, groups: SchedulingGroups, *, is_late: bool, has_object: bool
+) -> None:
+    """Find out whether a workload without pods is over.
+
+    While the kind of its owner can't be read, its `Workload` says so: it is deleted with the owner.
+    """
+    if gang.empty_since_s == NEVER_WAS_S:
+        gang.left = True
+        return
+    key, is_gone = maker_of(gang), groups.is_gone(gang.key.uid)
+    is_unread = owners.is_unread(key.api_version, key.kind)
+    state, body = None, owners.body(key.namespace, key.uid)
+    if key.kind != "Pod" and (body is not None or owners.is_watched(key.api_version, key.kind)):
+        state = owner_state(key, body, owners.kinds, owners.below)
+    if state is None:
+        suspended = gang.head is not None and gang.head.derived.suspended
+        waits = has_object if is_unread else suspended
+        gang.left = gang.newer or is_gone or key.kind == "Pod" or (is_late and not waits)
+        return
+    if gang.head is not None and state.exists:
+        derived = replace(
+            gang.head.derived, over=state.over, suspended=state.suspended, restarts=state.restarts
+        )
+        gang.head = replace(gang.head, derived=derived)
+    waits = state.exists and (state.expects_pods or state.suspended) and (has_object or not is_unread)
+    gang.left = gang.newer or is_gone or not state.exists or (is_late and not waits)
+    gang.awaits = gang.backoff.sentence(body, gang.needed) if state.expects_pods else ""

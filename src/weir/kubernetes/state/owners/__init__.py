@@ -1,0 +1,1 @@
+"""Owners of pods and pod groups: they decide the workload of each pod."""

@@ -1,0 +1,222 @@
+"""Pods that other schedulers place, as members of the workloads that Weir schedules.
+
+A gang has such members if they were made while the webhook was away, or if people send them to another
+scheduler. A member on a node counts as present: the rest of its gang doesn't wait for it. Such a pod may also
+own pods of Weir, as the leader of a group or a driver does.
+
+Objects arrive in any order. So a pod is only noted here; its owners are looked up when its namespace has a
+workload.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
+from weir.kubernetes.state.keyed_members import drop
+from weir.kubernetes.state.owners.chain import Body
+from weir.kubernetes.state.owners.index import Owners, pod_body
+from weir.kubernetes.state.owners.pod_info import GangKey
+from weir.kubernetes.translate.kinds import GangMinimum
+from weir.kubernetes.translate.scheduling_groups import GroupReference, reference_of
+
+_NEVER_OWNERS = ("DaemonSet", "Node")
+"""Owners with pods on every node, which own nothing else and are in no gang."""
+_LABELS_KEPT_MAX = 50_000
+"""Distinct sets of labels that are shared between pods."""
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPod:
+    """Pod of another scheduler, with the fields that count."""
+
+    name: str
+    uid: str
+    owner: OwnerReference | None
+    labels: Labels  # only the labels that the table of kinds reads for roles and gangs
+    scheduler: str
+    phase: str
+    is_bound: bool
+    is_deleting: bool
+    group: GroupReference | None = None  # pod group of the pod
+
+    @property
+    def is_placed(self) -> bool:
+        """Return True if it is on a node and not over."""
+        return self.is_bound and self.phase in ("Pending", "Running")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMembers:
+    """Counts the members of one workload that other schedulers place."""
+
+    placed: Mapping[str, int] = field(default_factory=dict)  # by role
+    running: int = 0
+    pending: int = 0
+    succeeded: Mapping[str, int] = field(default_factory=dict)  # by role
+    next_pending: tuple[str, str] | None = None  # the first pending pod, and its scheduler
+
+    @property
+    def count(self) -> int:
+        """Return the number of members that haven't ended."""
+        return sum(self.placed.values()) + self.pending
+
+    def left_of(self, needed: GangMinimum) -> GangMinimum:
+        """Return the pods that the gang needs besides the placed ones."""
+        if not self.placed:
+            return needed
+        minima = {role: max(0, least - self.placed.get(role, 0)) for role, least in needed.minima.items()}
+        least = needed.min_pods - sum(self.placed.values())
+        return GangMinimum(max(least, sum(minima.values())), minima)
+
+
+NO_MEMBERS = ForeignMembers()
+
+
+class ForeignPods:
+    """Pods of other schedulers that may be members of workloads or owners of pods."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+        self._telling = owners.kinds.role_labels
+        self._pods: dict[str, ForeignPod] = {}
+        self._labels: dict[Labels, Labels] = {}
+        self._in: dict[str, int] = {}  # number of owned pods by namespace
+        self._grouped: dict[tuple[str, str, str, str], set[str]] = {}  # pods by their pod group
+        self._touched_groups: set[tuple[str, GroupReference]] = set()
+        self._unsettled: dict[str, set[str]] = {}  # pods whose owners have to be looked up, by namespace
+
+    def see(self, key: str, pod: KubePod) -> bool:
+        """Note a pod that is there, new or changed. Return True if anything of it is new."""
+        owner = pod.metadata.controller
+        if owner is not None and owner.kind in _NEVER_OWNERS:
+            return False
+        known = owner is not None and self._owners.kinds.knows(owner.api_version, owner.kind)
+        meta, before = pod.metadata, self._pods.get(key)
+        found = ForeignPod(
+            meta.name,
+            meta.uid,
+            self._owners.shared(owner) if owner is not None and known else None,
+            self._labels_of(meta.labels),
+            pod.spec.scheduler_name,
+            pod.status.phase,
+            bool(pod.spec.node_name),
+            meta.deletion_timestamp is not None,
+            reference_of(pod.spec),
+        )
+        if found == before:
+            return False
+        if before is not None and (before.uid, before.owner) != (found.uid, found.owner):
+            self.forget(key)
+            before = None
+        self._pods[key] = found
+        if found.group is not None:
+            self._grouped.setdefault(_gang_of(meta.namespace, found.group), set()).add(key)
+            self._touched_groups.add((meta.namespace, found.group))
+        if found.owner is not None:
+            namespace = meta.namespace
+            if before is None:
+                self._in[namespace] = self._in.get(namespace, 0) + 1
+            self._unsettled.setdefault(namespace, set()).add(key)
+        return True
+
+    def forget(self, key: str) -> str:
+        """Forget a pod; return its uid, or nothing if it wasn't known."""
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return ""
+        namespace = key.partition("/")[0]
+        if pod.group is not None:
+            drop(self._grouped, _gang_of(namespace, pod.group), key)
+            self._touched_groups.add((namespace, pod.group))
+        if pod.owner is not None:
+            self._in[namespace] -= 1
+            if not self._in[namespace]:
+                del self._in[namespace]
+            drop(self._unsettled, namespace, key)
+            self._owners.leave(key)
+        return pod.uid
+
+    def look_again(self, keys: Iterable[str]) -> None:
+        """Read the owners of these pods again."""
+        for key in keys:
+            if key in self._pods:
+                self._unsettled.setdefault(key.partition("/")[0], set()).add(key)
+
+    def settle(self, namespaces: Iterable[str]) -> set[str]:
+        """Look up the owners of pods in these namespaces; return the uids of all of them."""
+        touched: set[str] = set()
+        for namespace in self._unsettled.keys() & set(namespaces):
+            for key in self._unsettled.pop(namespace):
+                touched.update(self._owners.above(key, namespace, self._pods[key].owner).uids)
+        return touched
+
+    def body(self, key: str, uid: str) -> Body | None:
+        """Return a pod with this name and uid as an object of the API, as far as it is kept."""
+        pod = self._pods.get(key)
+        return None if pod is None or pod.uid != uid else pod_body(_metadata(key, pod), pod.phase)
+
+    def members(self, namespace: str, uid: str, gang: str) -> ForeignMembers:
+        """Return the members of a workload by its topmost owner, and which gang of it."""
+        if namespace not in self._in:
+            return NO_MEMBERS
+        found: list[tuple[str, ForeignPod]] = []
+        for key in self._owners.pods_below(uid):
+            pod = self._pods.get(key)
+            if pod is None or key.partition("/")[0] != namespace:
+                continue
+            chain = self._owners.above(key, namespace, pod.owner)
+            derived = chain.derived(_as_pod(key, pod), self._owners.kinds)
+            if derived.owner.uid == uid and derived.gang == gang:
+                found.append((derived.role, pod))
+        return _members(found)
+
+    def take_groups(self) -> set[tuple[str, GroupReference]]:
+        """Return the pod groups whose pods have changed since."""
+        touched, self._touched_groups = self._touched_groups, set()
+        return touched
+
+    def members_of_group(self, gang: GangKey) -> ForeignMembers:
+        """Return the members of a workload that is a pod group."""
+        keys = self._grouped.get((gang.namespace, gang.kind, gang.name, gang.gang))
+        return _members(("", self._pods[key]) for key in sorted(keys)) if keys else NO_MEMBERS
+
+    def _labels_of(self, labels: Mapping[str, str]) -> Labels:
+        telling = self._telling
+        kept = tuple([(name, labels[name]) for name in telling if name in labels]) if labels else ()
+        if not kept:
+            return ()
+        if len(self._labels) > _LABELS_KEPT_MAX:
+            self._labels.clear()
+        return self._labels.setdefault(kept, kept)
+
+
+def _gang_of(namespace: str, named: GroupReference) -> tuple[str, str, str, str]:
+    return namespace, named.kind, named.name, named.gang
+
+
+def _members(pods: Iterable[tuple[str, ForeignPod]]) -> ForeignMembers:
+    """Return these pods, each with its role, as members of one workload."""
+    placed: dict[str, int] = {}
+    succeeded: dict[str, int] = {}
+    running = 0
+    pending: list[tuple[str, str]] = []
+    for role, pod in pods:
+        if pod.is_placed:
+            placed[role] = placed.get(role, 0) + 1
+            running += pod.phase == "Running"
+        elif pod.phase == "Succeeded":
+            succeeded[role] = succeeded.get(role, 0) + 1
+        elif pod.phase == "Pending" and not pod.is_deleting:
+            pending.append((pod.name, pod.scheduler))
+    return ForeignMembers(placed, running, len(pending), succeeded, min(pending, default=None))
+
+
+def _metadata(key: str, pod: ForeignPod) -> Metadata:
+    references = [] if pod.owner is None else [pod.owner]
+    namespace = key.partition("/")[0]
+    return Metadata(pod.name, pod.uid, namespace, labels=dict(pod.labels), owner_references=references)
+
+
+def _as_pod(key: str, pod: ForeignPod) -> KubePod:
+    return KubePod(_metadata(key, pod), PodSpec(), PodStatus(pod.phase))

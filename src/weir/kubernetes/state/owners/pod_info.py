@@ -1,0 +1,71 @@
+"""A pod as it was read from its spec, its owners and its namespace, and the key of its workload."""
+
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+
+from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.kinds import DerivedWorkload
+from weir.kubernetes.translate.requests import PodRequest
+from weir.model.workloads import Request
+
+NAME_MOST = 200
+"""Characters of the name of a `Workload` object."""
+_IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class GangKey:
+    """Identity of a workload: its owner, in any version of the API, and which of its gangs."""
+
+    namespace: str
+    api_version: str = field(compare=False)
+    kind: str
+    name: str
+    uid: str
+    gang: str = ""
+
+
+def object_name(key: GangKey) -> str:
+    """Return the name of its `Workload` object: the kind and name of its owner, cut if too long.
+
+    A pod may name an owner that doesn't exist, with any text for a kind and a name.
+    """
+    name = f"{key.kind.lower()}-{key.name}" + (f"-{key.gang.lower()}" if key.gang else "")
+    if len(name) <= NAME_MOST and _IS_NAME.fullmatch(name):
+        return name
+    readable = name if _IS_NAME.fullmatch(name) else _NEVER_IN_NAMES.sub("-", name.lower())
+    return f"{readable[: NAME_MOST - 9].strip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip(
+        "-"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """Workload, request and constraints of one pod."""
+
+    gang: GangKey
+    derived: DerivedWorkload
+    annotations: Annotations
+    pod_request: PodRequest
+    priority: int | None  # value of its priority class; None: default of its type
+    submitted_s: float
+    orphan: bool = False  # True: its owner doesn't exist
+    wait: str = ""  # sentence: why it can't be placed yet
+    wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
+    is_guess: bool = False  # True: the devices of its allocated claims are unknown at the moment
+
+    @property
+    def request(self) -> Request:
+        """Request of the pod."""
+        return self.pod_request.request
+
+
+def with_devices(info: PodInfo, devices: int, share_milli: int, gpu_memory: int) -> PodInfo:
+    """Return a reading that requests these devices instead of those that are written on the pod."""
+    request = info.request
+    if (request.devices, request.share_milli, request.gpu_memory) == (devices, share_milli, gpu_memory):
+        return info
+    bound = replace(request, devices=devices, share_milli=share_milli, gpu_memory=gpu_memory)
+    return replace(info, pod_request=replace(info.pod_request, request=bound))

@@ -1,0 +1,1 @@
+"""Pods that Weir schedules: read with the objects around them, tracked, started and stopped."""

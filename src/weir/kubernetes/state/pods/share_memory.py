@@ -1,0 +1,183 @@
+"""Memory of GPUs that shares use, as the agents of the nodes report it, and the pods that use too much.
+
+A report counts for the pods of its own node alone, so an agent that lies harms only them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from weir.kubernetes.state.gangs.gang import TrackedPod
+from weir.kubernetes.state.nodes.states import NodeStates
+from weir.kubernetes.state.pods.resolver import PodResolver
+from weir.kubernetes.state.pods.tracker import PodTracker
+from weir.kubernetes.translate.bound_pods import MEMORY_KEY
+from weir.kubernetes.translate.gpu_sharing import is_share
+
+SLACK = 512 << 20
+"""Bytes above its share that a pod may use of a device: the driver's own part of each process counts, too."""
+_GIB = 1 << 30
+
+
+class NodeMemory(NamedTuple):
+    """Devices of a node whose memory is watched, and the bytes in use by uid of a pod and device.
+
+    `at_s`: when the report came, by a clock that never jumps. `limited`: uids of the pods whose shares the
+    driver limits.
+    """
+
+    watched: frozenset[int]
+    used: Mapping[tuple[str, int], int]
+    at_s: float = 0.0
+    limited: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ShareExcess:
+    """A pod that uses more memory of a device than its share. `used`: the most since `since_s`.
+
+    `endangers`: another pod has a share of the device. `first_s` and `last_s`: when the reports came that
+    said so. A pod that nothing was heard of since may have freed the memory.
+    """
+
+    pod: str
+    uid: str
+    node: str
+    device: int
+    used: int
+    limit: int
+    endangers: bool
+    since_s: float
+    first_s: float = field(default=0.0, compare=False)
+    last_s: float = field(default=0.0, compare=False)
+
+    @property
+    def lasted_s(self) -> float:
+        """Return the time between the first report and the last."""
+        return self.last_s - self.first_s
+
+    @property
+    def sentence(self) -> str:
+        """Return the problem as a sentence for people."""
+        return (
+            f"Pod {self.pod.partition('/')[2]} uses {self.used / _GIB:.1f} GiB of GPU {self.device} of node "
+            f"{self.node}, and its share is {self.limit / _GIB:.1f} GiB"
+        )
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """Return the numbers of the sentence, for programs."""
+        return {"node": self.node, "device": self.device, "used": self.used, "share": self.limit}
+
+
+class ShareMemory:
+    """Memory of shares by node. Unwatched memory is unknown."""
+
+    def __init__(self, pods: PodTracker, node_states: NodeStates, resolver: PodResolver) -> None:
+        self._pods = pods
+        self._node_states = node_states
+        self._resolver = resolver
+        self._watched: dict[str, frozenset[int]] = {}
+        self._limited: dict[str, frozenset[str]] = {}
+        self._excesses: dict[str, dict[str, ShareExcess]] = {}  # by node and pod
+        self._fresh: dict[str, ShareExcess] = {}  # excesses that aren't reported yet
+        self.is_settled = False
+        """False while agents may exist that haven't reported yet to this process."""
+
+    def see(self, node: str, memory: NodeMemory | None) -> bool:
+        """Process the memory of a node; None: it is unknown. Return True if something of it is new."""
+        protected_before, before = self._protected(node), self._excesses.get(node, {})
+        for known in (self._watched, self._limited, self._excesses):
+            known.pop(node, None)
+        now: dict[str, ShareExcess] = {}
+        if memory is not None and node in self._node_states.shared:
+            self._watched[node], self._limited[node] = memory.watched, memory.limited
+            now = {each.pod: each for each in self._found(node, memory, before)}
+        if now:
+            self._excesses[node] = now
+        for pod in before.keys() - now.keys():
+            self._fresh.pop(pod, None)
+        self._fresh.update(
+            (pod, each) for pod, each in now.items() if pod not in before or before[pod].uid != each.uid
+        )
+        return now != before or self._protected(node) != protected_before
+
+    def _protected(self, node: str) -> tuple[frozenset[int], frozenset[str]]:
+        """Return the devices of a node that are watched, and the pods that are limited."""
+        return self._watched.get(node, frozenset()), self._limited.get(node, frozenset())
+
+    def shares_on(self, node: str) -> list[TrackedPod]:
+        """Return the pods with shares that are bound to a node."""
+        pods = [each for each in map(self._pods.by_key.get, self._node_states.ours_on(node)) if each]
+        return [each for each in pods if _is_bound_share(each)]
+
+    def _found(
+        self, node: str, memory: NodeMemory, before: Mapping[str, ShareExcess]
+    ) -> Iterator[ShareExcess]:
+        shares = self.shares_on(node)
+        of_uids = {each.uid: each for each in shares}
+        largest: dict[str, tuple[int, int]] = {}
+        for (uid, device), used in memory.used.items():
+            tracked = of_uids.get(uid)
+            limit = 0 if tracked is None else self.limit(tracked)
+            if tracked is None or not limit or device not in memory.watched:
+                continue
+            excess = used - (limit if device in tracked.devices else 0)
+            if excess > SLACK and excess > largest.get(uid, (0, 0))[0]:
+                largest[uid] = excess, device
+        for uid, (_, device) in largest.items():
+            tracked = of_uids[uid]
+            others = any(device in each.devices for each in shares if each is not tracked)
+            limit = self.limit(tracked) if device in tracked.devices else 0
+            used, since_s = memory.used[uid, device], self._pods.now_s
+            excess_now = ShareExcess(
+                tracked.key, uid, node, device, used, limit, others, since_s, memory.at_s, memory.at_s
+            )
+            yield _continued(before.get(tracked.key), excess_now)
+
+    def limit(self, tracked: TrackedPod) -> int:
+        """Return the bytes that a pod may use of each of its devices; 0 if they aren't known."""
+        text = self._resolver.annotations(tracked.key).get(MEMORY_KEY, "")
+        return int(text) if text.isascii() and text.isdigit() else 0
+
+    def is_watched(self, tracked: TrackedPod) -> bool:
+        """Return True if a pod's use of its devices' memory is known, and its limit."""
+        return self.limit(tracked) > 0 and self._watched.get(tracked.node, frozenset()) >= set(
+            tracked.devices
+        )
+
+    def is_limited(self, tracked: TrackedPod) -> bool:
+        """Return True if the driver limits a pod's share, as the agent of its node has read back."""
+        return tracked.uid in self._limited.get(tracked.node, frozenset())
+
+    def of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
+        """Return the excesses of these pods."""
+        found = ((self._excesses.get(each.node, {}).get(each.key), each.uid) for each in pods)
+        return [each for each, uid in found if each is not None and each.uid == uid]
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Return True if there is any excess."""
+        return bool(self._excesses)
+
+    def all(self) -> list[ShareExcess]:
+        """Return all excesses."""
+        return [each for on_node in self._excesses.values() for each in on_node.values()]
+
+    def take_fresh(self) -> list[ShareExcess]:
+        """Return the excesses of which people haven't heard."""
+        fresh, self._fresh = list(self._fresh.values()), {}
+        return fresh
+
+
+def _is_bound_share(tracked: TrackedPod) -> bool:
+    info = tracked.info
+    return tracked.bound and not tracked.over and info is not None and is_share(info.request)
+
+
+def _continued(before: ShareExcess | None, now: ShareExcess) -> ShareExcess:
+    """Return an excess with its begin and its highest use: fewer changes are fewer writes."""
+    if before is None or (before.uid, before.device) != (now.uid, now.device):
+        return now
+    used = max(before.used, now.used)
+    return replace(now, used=used, since_s=before.since_s, first_s=before.first_s)

@@ -1,0 +1,1 @@
+"""Departments and projects in effect, and the non-preemptible work against their quotas."""

@@ -1,0 +1,1 @@
+"""Workloads by name: their objects, allocations, budgets, and conditions for their start."""

@@ -1,0 +1,39 @@
+"""Workloads that have no pods when Weir starts, as their objects remember them.
+
+The Job controller pauses after evictions and failures. A Weir that starts meanwhile sees no pod of it.
+Its owner lives and its object says what it is, so that it keeps its project, its status and its reason.
+"""
+
+from weir.kubernetes.api.object_numbers import seconds_of
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.state.owners.pod_info import GangKey, PodInfo, object_name
+from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.kinds import DerivedWorkload, OwnerIdentity
+from weir.kubernetes.translate.requests import PodRequest
+from weir.model.workloads import Request, WorkloadType
+
+PODS_MOST = 1_000_000
+_OVER = ("Succeeded", "Failed", "Stopped")
+
+
+def adopted(name: str, thing: WorkloadObject) -> PodInfo | None:
+    """Return a workload from its object; None if pods define it, or no pods will come."""
+    spec, owner = thing.spec, thing.spec.owner
+    ended = not thing.written or thing.status.phase in _OVER
+    if ended or not owner.uid or not owner.kind or owner.kind == "Pod":
+        return None
+    namespace, _, bare = name.rpartition("/")
+    key = GangKey(namespace, owner.api_version, owner.kind, owner.name, owner.uid, owner.gang)
+    if object_name(key) != bare:
+        return None  # not in Weir's form
+    type_ = WorkloadType(spec.type) if spec.type in set(WorkloadType) else WorkloadType.TRAIN
+    whose = OwnerIdentity(owner.api_version, owner.kind, owner.name, owner.uid)
+    pods = min(max(1, spec.min_pods), PODS_MOST)
+    return PodInfo(
+        key,
+        DerivedWorkload(whose, owner.gang, "", type_, pods),
+        Annotations(project=spec.project or None, type=type_, preemptible=spec.preemptible),
+        PodRequest(Request(cpu_milli=0, memory=0)),
+        spec.priority,
+        seconds_of(thing.status.submitted_at),
+    )

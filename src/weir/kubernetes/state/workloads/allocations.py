@@ -1,0 +1,261 @@
+"""The one place where the allocation of a bound pod becomes trusted.
+
+A user may write any annotation on a pod, but only Weir writes the status of a Workload. So the status
+decides. Where it doesn't know the pod yet, the place of other parts of the device that its resource claim
+names counts, then the annotation that came with the binding. Where none of these can be used, the lowest free
+devices are inferred. Each of them is held against the pod's request, the devices of its node and the
+allocations of all other pods, before anything else in Weir sees it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from weir.control.port import NOT_IDLE, IdleProgress, WorkloadProgress
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.crd.objects import AllocationStatus, IdleStatus, LifecycleStatus
+from weir.kubernetes.state.gangs.gang import AllocationOrigin, Gang, PodAllocation, TrackedPod
+from weir.kubernetes.state.nodes.states import NodeStates
+from weir.kubernetes.state.nodes.usage import PodUsage
+from weir.kubernetes.translate.bound_pods import GPUS_KEY, START_KEY
+from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST, DEVICES_MOST
+from weir.model.workloads import WHOLE_MILLI
+
+START_MOST = 1 << 31
+"""Largest start number that is read from an annotation; the next ones are still far from overflow."""
+COUNT_MOST = 1 << 53
+"""Largest count that is read from a status: every JSON parser keeps it exactly."""
+SECONDS_MOST = 1e11
+"""Longest time in seconds that is read from a status, some three thousand years."""
+_TEXT_MOST = 8 * DEVICES_MOST
+_DIGITS_MOST = 10
+
+
+# Reading recorded allocations
+
+
+def annotated(pod: KubePod) -> PodAllocation | None:
+    """Return the allocation in a pod's annotations, None if it is malformed."""
+    written = pod.metadata.annotations
+    devices = _indices(written.get(GPUS_KEY, ""))
+    start = _number(written.get(START_KEY, ""))
+    if devices is None or start is None or not 1 <= start <= START_MOST:
+        return None
+    return PodAllocation(pod.spec.node_name, devices, start)
+
+
+def recorded(allocation: AllocationStatus) -> PodAllocation | None:
+    """Return the allocation in a Workload's status, None if it is malformed."""
+    if len(allocation.devices) > DEVICES_MOST or not all(0 <= at < DEVICES_MOST for at in allocation.devices):
+        return None
+    start = allocation.start if 1 <= allocation.start <= COUNT_MOST else 0
+    return PodAllocation(allocation.node, tuple(sorted(allocation.devices)), start)
+
+
+def is_sound(allocation: AllocationStatus) -> bool:
+    """Return True if a record has devices and a valid part of them."""
+    if recorded(allocation) is None or not allocation.devices:
+        return False
+    by_share = 0 < allocation.share <= WHOLE_MILLI and not allocation.memory
+    return by_share or (0 < allocation.memory <= DEVICE_MEMORY_MOST and not allocation.share)
+
+
+def life_of(status: LifecycleStatus) -> WorkloadProgress:
+    """Return the progress that a Workload's status records, every number within its range."""
+    retry_s = status.retry_at_seconds
+    return WorkloadProgress(
+        starts=_count(status.starts),
+        settled=_count(status.settled),
+        failures=_count(status.failures),
+        ran_s=_seconds(status.ran_seconds),
+        retry_at_s=None if retry_s is None else _seconds(retry_s),
+        restarts=_count(status.restarts),
+        idle=NOT_IDLE if status.idle is None else _idle_of(status.idle),
+    )
+
+
+def _idle_of(idle: IdleStatus) -> IdleProgress:
+    until_s = idle.excused_until_seconds
+    return IdleProgress(
+        idle_s=_seconds(idle.idle_seconds),
+        notices=_count(idle.notices),
+        noticed_s=_seconds(idle.noticed_seconds),
+        unprotected=idle.unprotected,
+        is_idle=idle.is_idle,
+        excused_until_s=None if until_s is None else _seconds(until_s),
+        run=_count(idle.run),
+    )
+
+
+def _indices(text: str) -> tuple[int, ...] | None:
+    if not text:
+        return ()
+    if len(text) > _TEXT_MOST:
+        return None
+    read = [_number(part) for part in text.split(",")]
+    found = tuple(sorted(at for at in read if at is not None and at < DEVICES_MOST))
+    return found if len(found) == len(read) else None
+
+
+def _number(text: str) -> int | None:
+    if not text or len(text) > _DIGITS_MOST or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text)
+
+
+def _count(value: int) -> int:
+    return value if 0 <= value <= COUNT_MOST else 0
+
+
+def _seconds(value: float) -> float:
+    return value if 0.0 <= value <= SECONDS_MOST else 0.0
+
+
+# Choosing the valid allocation
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRecords:
+    """The allocations in the status of one Workload, by the uid of the pod."""
+
+    owner: str
+    by_pod: Mapping[str, AllocationStatus]
+
+    def of(self, owner: str) -> Mapping[str, AllocationStatus]:
+        """Return them if the Workload is of this owner: another one may have had its name."""
+        return self.by_pod if owner == self.owner else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A bound pod without a settled allocation."""
+
+    tracked: TrackedPod
+    starts: set[int]  # start numbers of the other pods of its workload
+    kept: AllocationStatus | None
+
+
+Beside = Callable[[TrackedPod], Iterable[TrackedPod]]
+"""Finds the other pods whose claims hold the device of a pod's claim."""
+_Source = Callable[[_Open], PodAllocation | None]
+
+
+def settle(
+    gangs: Iterable[Gang],
+    node_states: NodeStates,
+    records: Mapping[str, AllocationRecords],
+    beside: Beside,
+) -> None:
+    """Give every bound pod of these workloads its devices and its start number.
+
+    All records come before all annotations, and those before all that is inferred, so that no claim
+    takes a device that Weir gave to another pod.
+    """
+    left = [
+        each
+        for gang in gangs
+        for each in _open_of(gang, _records_of(gang, records))
+        if node_states.node(each.tracked.node) is not None
+    ]
+    left.sort(key=lambda each: (each.tracked.created_s, each.tracked.key))
+    for each in left:
+        node_states.ours(each.tracked.key, None)
+    sources: Sequence[tuple[_Source, AllocationOrigin | None]] = (
+        (_from_status, None),
+        (_from_memory, None),
+        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
+        (_from_annotation, AllocationOrigin.ANNOTATION),
+        # A second time, for pods whose annotated start number is taken
+        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
+    )
+    for source, origin in sources:
+        left = [each for each in left if not _takes(each, source(each), origin, node_states)]
+    for each in left:
+        _infer(each.tracked, node_states)
+
+
+def _open_of(gang: Gang, allocations: Mapping[str, AllocationStatus]) -> Iterator[_Open]:
+    """Return the bound pods of a workload that aren't settled."""
+    left = [tracked for tracked in gang.pods() if tracked.bound and not tracked.settled]
+    if left:
+        starts = {tracked.start for tracked in gang.pods() if tracked.settled}
+        yield from (_Open(tracked, starts, allocations.get(tracked.uid)) for tracked in left)
+
+
+def _records_of(gang: Gang, records: Mapping[str, AllocationRecords]) -> Mapping[str, AllocationStatus]:
+    found = records.get(gang.name)
+    return {} if found is None else found.of(gang.key.uid)
+
+
+def _from_status(each: _Open) -> PodAllocation | None:
+    return None if each.kept is None else recorded(each.kept)
+
+
+def _from_memory(each: _Open) -> PodAllocation | None:
+    tracked = each.tracked
+    return PodAllocation(tracked.node, tracked.devices, tracked.start) if tracked.origin is not None else None
+
+
+def _from_annotation(each: _Open) -> PodAllocation | None:
+    return each.tracked.claimed
+
+
+def _from_others(each: _Open, beside: Beside) -> PodAllocation | None:
+    """Return an allocation beside the other parts of its device, so that it doesn't use a second one."""
+    tracked, written = each.tracked, each.tracked.claimed
+    if written is None or not _is_part(tracked):
+        return None
+    for other in beside(tracked):
+        if other.settled and other.node == tracked.node and _is_part(other):
+            return PodAllocation(tracked.node, other.devices, written.start)
+    return None
+
+
+def _is_part(tracked: TrackedPod) -> bool:
+    request = None if tracked.info is None else tracked.info.request
+    return request is not None and request.devices == 1 and request.share_milli < WHOLE_MILLI
+
+
+def _takes(
+    each: _Open, found: PodAllocation | None, origin: AllocationOrigin | None, node_states: NodeStates
+) -> bool:
+    """Settle a pod with this allocation if all of it is valid."""
+    tracked = each.tracked
+    assert tracked.info is not None
+    if found is None or found.node != tracked.node:
+        return False
+    place = PodUsage(tracked.node, tracked.info.request, found.devices)
+    if not node_states.fits(place, recorded=origin is None):
+        return False
+    if origin is None:
+        by_weir = tracked.origin is AllocationOrigin.WEIR or (
+            each.kept is not None and not each.kept.self_bound
+        )
+        origin = AllocationOrigin.WEIR if by_weir else tracked.origin or AllocationOrigin.POD
+    start = 0 if found.start in each.starts else found.start
+    each.starts.add(start)
+    is_recorded = found == _from_status(each)
+    _settle(tracked, found.devices, start, origin, node_states, is_recorded=is_recorded)
+    return True
+
+
+def _infer(tracked: TrackedPod, node_states: NodeStates) -> None:
+    """Settle a pod on the lowest free devices; on a node that is too full some are shared until it isn't."""
+    assert tracked.info is not None
+    request = tracked.info.request
+    devices = node_states.free_devices(tracked.node, request)
+    _settle(tracked, devices, 0, AllocationOrigin.POD, node_states, is_recorded=False)
+
+
+def _settle(
+    tracked: TrackedPod,
+    devices: tuple[int, ...],
+    start: int,
+    origin: AllocationOrigin,
+    node_states: NodeStates,
+    *,
+    is_recorded: bool,
+) -> None:
+    assert tracked.info is not None
+    tracked.devices, tracked.start, tracked.origin, tracked.settled = devices, start, origin, True
+    tracked.guessed = tracked.info.is_guess and not is_recorded
+    node_states.ours(tracked.key, PodUsage(tracked.node, tracked.info.request, devices))

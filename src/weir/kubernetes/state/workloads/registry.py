@@ -1,0 +1,381 @@
+"""Registry of workloads: the owner of each name, the project of each workload, and the record of its object.
+
+Two owners of one name follow one another, and the pods of the first may outlive it. Names go to one of them
+at a time; what the other's pods still hold counts as what others hold.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from weir.control.port import EndWorkload, LifecycleCause, LifecycleRule
+from weir.kubernetes.api.object_numbers import seconds_of
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.state.gangs.gang import AllocationOrigin, Gang, TrackedPod
+from weir.kubernetes.state.gangs.job_report import reported_times
+from weir.kubernetes.state.gangs.workload import wants_more
+from weir.kubernetes.state.nodes.states import NodeStates
+from weir.kubernetes.state.nodes.usage import ForeignUsage, PodUsage, amounts_of
+from weir.kubernetes.state.owners.pod_info import GangKey, PodInfo, object_name, with_devices
+from weir.kubernetes.state.queues.non_preemptible_usage import NonPreemptibleUsage
+from weir.kubernetes.state.queues.quota_objects import QuotaObjects
+from weir.kubernetes.state.workloads.adoption import adopted
+from weir.kubernetes.state.workloads.allocations import AllocationRecords, Beside, is_sound, life_of, settle
+from weir.kubernetes.translate.claim_constraints import UNREAD_NEED, claim_needs
+from weir.kubernetes.translate.requests import has_unstated
+from weir.model.resources import CLAIMS_PREFIX
+from weir.model.workloads import Request
+from weir.state.events import Nominated, Placement, PodKey, WorkloadOutcome
+
+_PHASES = {
+    "Succeeded": WorkloadOutcome.SUCCEEDED,
+    "Failed": WorkloadOutcome.FAILED,
+    "Stopped": WorkloadOutcome.STOPPED,
+}
+_VERDICTS = frozenset(rule.value for rule in LifecycleRule)
+
+
+def outcome_of_phase(phase: str) -> WorkloadOutcome | None:
+    """Return the outcome that the phase of a Workload stands for; None if it isn't over."""
+    return _PHASES.get(phase)
+
+
+class WorkloadRegistry:
+    """Workloads by name. `dirty` ones have changes for control, `changed` ones changes for people."""
+
+    def __init__(self, quota_objects: QuotaObjects, node_states: NodeStates, beside: Beside) -> None:
+        self._quota_objects = quota_objects
+        self._node_states = node_states
+        self._beside = beside
+        self.gangs: dict[GangKey, Gang] = {}
+        self.named: dict[str, Gang] = {}  # gangs that own their name
+        self.dirty: dict[Gang, None] = {}
+        self.changed: dict[Gang, None] = {}
+        self.objects: dict[str, WorkloadObject] = {}  # existing `Workload` objects
+        self.projects: Counter[str] = Counter()  # number of workloads in control, by project
+        self.users: dict[str, dict[Gang, None]] = {}  # workloads that haven't ended, by project
+        self.uses_version = 0
+        self.changes = 0  # number of changes of workloads and deletions of objects
+        self._records: dict[str, AllocationRecords] = {}  # allocations in the objects
+        self._namesakes: dict[str, list[Gang]] = {}
+        self._by_owner: dict[str, list[Gang]] = {}
+        self.namespaces: Counter[str] = Counter()  # number of workloads by namespace
+        self._fixed = NonPreemptibleUsage()
+
+    def see(self, name: str, thing: WorkloadObject | None) -> None:
+        """Process a new or changed `Workload` object; None: it was deleted."""
+        if thing is None:
+            self.changes += 1
+            self.objects.pop(name, None)
+            self._records.pop(name, None)
+        else:
+            self.objects[name] = thing
+            self._records[name] = AllocationRecords(
+                thing.spec.owner.uid, {each.uid: each for each in thing.status.allocations}
+            )
+
+    def of(self, info: PodInfo) -> Gang:
+        """Return the workload of a resolved pod; create it if needed."""
+        gang = self.gangs.get(info.gang)
+        return self._made(info) if gang is None else gang
+
+    def _made(self, info: PodInfo) -> Gang:
+        gang = self.gangs[info.gang] = Gang(info.gang)
+        gang.head = info
+        self._namesakes.setdefault(gang.name, []).append(gang)
+        self._by_owner.setdefault(gang.key.uid, []).append(gang)
+        self.namespaces[gang.key.namespace] += 1
+        if gang.name not in self.named:
+            self.named[gang.name] = gang
+            self.recollect(gang)
+        return gang
+
+    def adopt(self) -> list[Gang]:
+        """Adopt workloads from objects if they have no pods, or only ended ones; return them."""
+        taken = []
+        for name, thing in self.objects.items():
+            gang = self.named.get(name)
+            info = adopted(name, thing) if gang is None or not gang.count else None
+            if info is None or (gang is not None and gang.key != info.gang):
+                continue
+            gang = gang or self._made(info)
+            gang.adopted = True
+            gang.whole = gang.needed = info.derived.min_pods
+            taken.append(gang)
+        return taken
+
+    def owned_by(self, uids: Iterable[str]) -> Iterator[Gang]:
+        """Return the workloads of these owners."""
+        for uid in uids:
+            yield from self._by_owner.get(uid, ())
+
+    def recollect(self, gang: Gang) -> None:
+        """Take over the record of its object."""
+        thing = self.objects.get(gang.name)
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return
+        gang.job_report = reported_times(thing, gang.key.uid)
+        status, why = thing.status.life, thing.status.reason
+        gang.short_since_s = seconds_of(thing.status.short_since) if thing.status.short_since else 0.0
+        gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)
+        if (pause := thing.status.pause) is not None:
+            gang.backoff.resume(pause.lost, pause.stopped, seconds_of(pause.at))
+        life = None if status is None else life_of(status)
+        if life is not None and life.starts >= gang.life.starts:
+            gang.remember(life)
+        gang.idle.warning, gang.idle.suspended_for = thing.status.idle_warning, thing.status.suspended_for
+        if status is not None and status.idle is not None:
+            gang.idle.extended_until_s = max(gang.idle.extended_until_s, status.idle.extended_until_seconds)
+        if why is not None and why.why in _VERDICTS:
+            gang.verdict = _PHASES.get(thing.status.phase)
+            if gang.verdict is not None and gang.ending is None:
+                cause = LifecycleCause(LifecycleRule(why.why), why.sentence)
+                at_s, ran_s = seconds_of(thing.status.ended_at), gang.life.ran_s
+                gang.ending = EndWorkload(gang.name, gang.verdict, at_s, why.sentence, ran_s, cause=cause)
+
+    def choose_project(self, gang: Gang) -> None:
+        """Choose the project of a workload, or record why there is none."""
+        wanted = self._choose_project(gang)
+        gang.priority_most = self._quota_objects.max_priority(gang.project)
+        gang.gpu_quota_milli = self._quota_objects.gpu_quota_milli(gang.project)
+        uses = gang.uses if gang.quarantined else gang.project or wanted
+        goes_on = gang.is_over() is None or any(tracked.holds for tracked in gang.pods())
+        self._use(gang, uses if goes_on else None)
+
+    def _use(self, gang: Gang, project: str | None) -> None:
+        if project == gang.uses:
+            return
+        if gang.uses is not None:
+            users = self.users[gang.uses]
+            del users[gang]
+            if not users:
+                del self.users[gang.uses]
+        if project is not None:
+            self.users.setdefault(project, {})[gang] = None
+        gang.uses = project
+        self.uses_version += 1
+
+    def _choose_project(self, gang: Gang) -> str | None:
+        """Choose, and return the project that it names, or that its namespace has.
+
+        Running work keeps its project. Elastic work may never end, so a pod that it doesn't need to go on
+        takes all of it along: a workload counts for one project, and new pods need the quota of the new one.
+        """
+        head = gang.head
+        if head is None:
+            return None
+        if gang.quarantined:
+            gang.project, gang.refusal, gang.topology = None, gang.quarantined, None
+            return None
+        project, refusal = self._quota_objects.project_of(gang.key.namespace, head.annotations)
+        wanted = project
+        missing = self._quota_objects.topology_missing(head.annotations)
+        gang.topology = None if missing else head.annotations.topology
+        if missing:
+            project, refusal = None, missing
+        holds = any(tracked.holds for tracked in gang.pods())
+        if gang.project is None and holds:
+            gang.project = self._started_for(gang, project)
+        moves = holds and gang.project not in (None, project) and wants_more(gang)
+        if project is not None and (moves or not holds) and (closing := self._quota_objects.closing(project)):
+            project, refusal = None, closing
+        gang.refusal = refusal
+        if not holds and gang.reported is not None and project not in (None, gang.project):
+            gang.project = None  # removed from control first, then added with the new project
+            self.dirty[gang] = None
+        elif not holds:
+            gang.project = project
+        elif moves and project is not None:
+            gang.project, gang.granted = project, False  # its running pods are judged by the new quota
+        return wanted
+
+    def _started_for(self, gang: Gang, project: str | None) -> str | None:
+        """Return the project that its running pods count for, as its object records it, or else this one.
+
+        Its namespace may be another project's since. A project that no place is recorded with may be older.
+        """
+        thing = self.objects.get(gang.name)
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return project
+        recorded = {each.uid for each in thing.status.allocations}
+        if project is not None and not any(each.holds and each.uid in recorded for each in gang.pods()):
+            return project
+        return self._quota_objects.project_left(thing.spec.project) or project
+
+    def give_name(self, gang: Gang) -> None:
+        """Give a shared name to the workload with an existing owner, else the newest; the others end."""
+        alike = self._namesakes.get(gang.name, ())
+        if self.named.get(gang.name) is gang and len(alike) == 1:
+            return
+        best = max(alike, key=_claim_to_name, default=None)
+        for each in alike:
+            if each.newer != (each is not best):
+                each.newer = each is not best
+                self.dirty[each] = None
+        if best is not None and self.named.get(gang.name) is not best:
+            self.named[gang.name] = best
+            self.recollect(best)
+
+    def settle(self, gangs: Sequence[Gang]) -> None:
+        """Settle the devices of these workloads' bound pods, and charge them."""
+        known = [gang for gang in gangs if _is_known(gang)]
+        settle(known, self._node_states, self._records, self._beside)
+        for gang in gangs:
+            self._charge(gang)
+        queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
+        self._fixed.judge(gangs, queues, self._node_states)
+
+    def judge_protected(self, gangs: Sequence[Gang]) -> None:
+        """Find the workloads that hold usage over quota which their budgets would keep for good."""
+        if gangs:
+            queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
+            self._fixed.judge_protected(gangs, queues, self._node_states)
+
+    def as_bound(self, tracked: TrackedPod, info: PodInfo) -> PodInfo:
+        """Return a pod's reading with the devices it was bound with: annotations may say otherwise since.
+
+        An inferred pod has those that are read now. While its claims are unknown, a record is better.
+        """
+        is_inferred = tracked.guessed or tracked.origin is AllocationOrigin.POD
+        if not tracked.bound or (is_inferred and not info.is_guess):
+            return info
+        if tracked.guessed and info.request.devices:
+            return info
+        before = tracked.info
+        if tracked.settled and before is not None:
+            was = before.request
+            info = _without_new_resources(info, was)
+            return with_devices(info, was.devices, was.share_milli, was.gpu_memory)
+        records = self._records.get(f"{info.gang.namespace}/{object_name(info.gang)}")
+        allocation = None if records is None else records.of(info.gang.uid).get(tracked.uid)
+        if (
+            allocation is None
+            or (allocation.self_bound and not info.is_guess)
+            or allocation.node != tracked.node
+            or not is_sound(allocation)
+        ):
+            return info
+        return with_devices(info, len(allocation.devices), allocation.share, allocation.memory)
+
+    def unsettle(self, gang: Gang) -> None:
+        """Read all records again, because another Weir may have decided since."""
+        for tracked in gang.pods():
+            if tracked.bound:
+                tracked.settled = False
+
+    def _charge(self, gang: Gang) -> None:
+        """Charge the pods' devices to the workload if control hears of it, else to the node as another's."""
+        known = _is_known(gang)
+        for tracked in gang.pods():
+            assert tracked.info is not None
+            request = tracked.info.request
+            if not tracked.holds:
+                self._node_states.ours(tracked.key, None)
+            elif known:
+                self._node_states.ours(tracked.key, PodUsage(tracked.node, request, tracked.devices))
+            else:
+                amounts = tuple(sorted(amounts_of(request)))
+                self._node_states.foreign(
+                    tracked.key, ForeignUsage(tracked.node, amounts, request.devices, request.marks)
+                )
+
+    def forget(self, gang: Gang) -> None:
+        """Remove a gang from every index."""
+        if self.gangs.pop(gang.key, None) is None:
+            return
+        self._fixed.forget(gang)
+        owned, namespace = self._by_owner[gang.key.uid], gang.key.namespace
+        owned.remove(gang)
+        if not owned:
+            del self._by_owner[gang.key.uid]
+        self.namespaces[namespace] -= 1
+        if not self.namespaces[namespace]:
+            del self.namespaces[namespace]
+        self._use(gang, None)
+        alike = self._namesakes[gang.name]
+        alike.remove(gang)
+        if self.named[gang.name] is gang:
+            del self.named[gang.name]
+        if alike:
+            self.dirty[alike[0]] = None
+        else:
+            del self._namesakes[gang.name]
+
+    def count_project(self, gang: Gang) -> None:
+        """Keep the count of reported workloads by project up to date."""
+        project = None if gang.reported is None else gang.reported.project
+        if project != gang.counted:
+            if gang.counted is not None:
+                self.projects[gang.counted] -= 1
+                if not self.projects[gang.counted]:
+                    del self.projects[gang.counted]
+            if project is not None:
+                self.projects[project] += 1
+            gang.counted = project
+
+    def stored_nomination(
+        self, gang: Gang, now_s: float, stopping: Callable[[str], bool]
+    ) -> Nominated | None:
+        """Return the nomination in its object, if its pods still wait and the nodes are or become free.
+
+        The nomination may have been written before the evictions it needs were ordered.
+        """
+        thing = self.objects.get(gang.name)
+        nomination = (
+            None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.nomination
+        )
+        if nomination is None or not nomination.places:
+            return None
+        waiting = {tracked.name: tracked for tracked in gang.pods() if not tracked.holds}
+        places = []
+        by_node: dict[str, list[PodUsage]] = {}
+        for each in nomination.places:
+            tracked = waiting.get(each.pod)
+            if tracked is None or tracked.info is None:
+                return None
+            devices = tuple(each.devices)
+            places.append(Placement(PodKey(gang.name, tracked.group, tracked.index), each.node, devices))
+            by_node.setdefault(each.node, []).append(PodUsage(each.node, tracked.info.request, devices))
+        if not all(self._node_states.is_being_freed(those, stopping) for those in by_node.values()):
+            return None
+        return Nominated(gang.name, tuple(places), now_s, tuple(nomination.freed_by))
+
+    def is_nominated(self, gang: Gang) -> bool:
+        """Return True if its object holds a nomination."""
+        thing = self.objects.get(gang.name)
+        return gang.nomination is not None or (thing is not None and thing.status.nomination is not None)
+
+    def forget_nomination(self, gang: Gang) -> None:
+        """Clear the nomination of its stored object at once: each of its starts reads it."""
+        thing = self.objects.get(gang.name)
+        if thing is not None:
+            thing.status.nomination = None
+
+
+def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:
+    """Return a reading of a bound pod without the resources that nodes state only since it was bound.
+
+    Its claims need what they needed then, also while their class is gone.
+    """
+    request, had = info.request, dict(was.further)
+    needs = dict(claim_needs(was))
+    had_unread, is_known = UNREAD_NEED[0] in needs, bool(needs) and UNREAD_NEED[0] not in needs
+    further = [
+        (name, amount)
+        for name, amount in request.further
+        if (had_unread if name.startswith(CLAIMS_PREFIX) else name in had or has_unstated(name) is not None)
+    ]
+    found = tuple(sorted((*further, *needs.items()) if is_known else further))
+    if found == request.further:
+        return info
+    return replace(info, pod_request=replace(info.pod_request, request=replace(request, further=found)))
+
+
+def _is_known(gang: Gang) -> bool:
+    """Return True if control hears of a workload, or will."""
+    return gang.project is not None and not gang.newer
+
+
+def _claim_to_name(gang: Gang) -> tuple[bool, float, str]:
+    head = gang.head
+    return head is not None and not head.orphan, head.submitted_s if head else 0.0, gang.key.uid
