@@ -116,7 +116,7 @@ package: $(READY) web
 
 properties: $(READY)
 	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/unit/scenario_io/test_properties.py \
-	  tests/unit/kubernetes/test_any_order.py
+	  tests/unit/kubernetes/state/test_any_order.py
 
 soak: $(READY)
 	$(PY) -m tests.simulation.simulate --from $(SEED)

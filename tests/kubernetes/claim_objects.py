@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.kubernetes.random_claims import API
+from tests.unit.kubernetes.claims.random_claims import API
 from tools.controlplane.api import Object
 from tools.controlplane.binaries import RELEASE
 from tools.controlplane.work import pod

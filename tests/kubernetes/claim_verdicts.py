@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.kubernetes.random_claims import ClaimCase, classes, read_case, slice_index
+from tests.unit.kubernetes.claims.random_claims import ClaimCase, classes, read_case, slice_index
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane

@@ -6,7 +6,7 @@ from typing import Any
 from tests.kubernetes.claim_objects import TAINT_RULES_API
 from tests.kubernetes.group_plane import GROUPS_API
 from tests.kubernetes.hostile_values import DEVICES, LABELS, QUANTITIES
-from tests.unit.kubernetes.random_claims import API, SELECTORS
+from tests.unit.kubernetes.claims.random_claims import API, SELECTORS
 
 Object = dict[str, Any]
 CLASSES = ("gpu.nvidia.com", "gpu", "nothing")

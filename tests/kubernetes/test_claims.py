@@ -11,7 +11,7 @@ import pytest
 from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, template
 from tests.kubernetes.claim_verdicts import RESOURCES, compare
 from tests.kubernetes.constraints import scheduling
-from tests.unit.kubernetes.random_claims import random_case
+from tests.unit.kubernetes.claims.random_claims import random_case
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node

@@ -20,7 +20,7 @@ from tests.kubernetes.claim_objects import (
 )
 from tests.kubernetes.claim_verdicts import compare
 from tests.kubernetes.constraints import scheduling
-from tests.unit.kubernetes.random_claims import add_taint_rules, random_case
+from tests.unit.kubernetes.claims.random_claims import add_taint_rules, random_case
 from tools.controlplane.api import Object, collection
 from tools.controlplane.binaries import Binaries
 from tools.controlplane.cluster import Cluster

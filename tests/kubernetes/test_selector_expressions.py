@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 
 import pytest
-from tests.unit.kubernetes.random_claims import API
-from tests.unit.kubernetes.selector_expressions import ERRORS, REFUSED, VALUES, shown
+from tests.unit.kubernetes.claims.cel.selector_expressions import ERRORS, REFUSED, VALUES, shown
+from tests.unit.kubernetes.claims.random_claims import API
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_policies

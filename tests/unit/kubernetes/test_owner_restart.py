@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.unit.kubernetes.deliveries import deliver
+from tests.unit.kubernetes.state.owners.pod_groups import gang_of, group
 
 from weir.control.loop import Control
 from weir.kubernetes.api.changes import ObjectRemoved
@@ -27,7 +28,6 @@ from weir.kubernetes.writes.operations import (
 from weir.model.policy import Policy
 from weir.state.jobs import Phase
 
-from .pod_groups import gang_of, group
 from .small_world import KINDS, job, maker, node, pod, project, reference
 
 NAME = "team/mpijob-mpi"

@@ -4,7 +4,7 @@ from tests.kubernetes.claim_objects import GPU, claimed, gpu_slice, template
 from tests.kubernetes.week.environment import CLAIMED, CLAIMED_GPUS, Environment
 from tests.kubernetes.week.objects import job, pod
 from tests.kubernetes.week.pods import TEMPLATE_OF_GPUS
-from tests.unit.kubernetes.random_claims import API
+from tests.unit.kubernetes.claims.random_claims import API
 from tools.controlplane.api import ApiError, Object
 
 RESOURCES = f"/apis/{API}"
