@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from weir.kubernetes.claims.capacity import consumed_amounts, fits
-from weir.kubernetes.claims.cel_evaluator import StepMeter
-from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.cel.evaluator import StepMeter
+from weir.kubernetes.claims.cel.values import CelError
 from weir.kubernetes.claims.claim_requests import DEVICES_MOST, ClaimRequests, ExactDevices
 from weir.kubernetes.claims.constraints import AttributeConstraint
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage

@@ -11,8 +11,8 @@ from weir.kubernetes.api.resource_objects import (
     ExactRequest,
     ResourceClaim,
 )
-from weir.kubernetes.claims.cel_evaluator import Selector, selector
-from weir.kubernetes.claims.cel_literals import CelSyntaxError
+from weir.kubernetes.claims.cel.evaluator import Selector, selector
+from weir.kubernetes.claims.cel.literals import CelSyntaxError
 from weir.kubernetes.claims.constraints import AttributeConstraint
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.translate.quantities import exact, shown

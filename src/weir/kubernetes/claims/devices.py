@@ -7,8 +7,8 @@ from typing import Any
 
 from weir.kubernetes.api.objects import NodeSelector
 from weir.kubernetes.api.resource_objects import AttributeValue, CapacityValue, ResourceSlice, SliceDevice
-from weir.kubernetes.claims.cel_quantities import quantity_of
-from weir.kubernetes.claims.cel_values import DefaultMap, semver_of
+from weir.kubernetes.claims.cel.quantities import quantity_of
+from weir.kubernetes.claims.cel.values import DefaultMap, semver_of
 from weir.kubernetes.translate.quantities import exact
 
 DeviceKey = tuple[str, str, str]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from weir.kubernetes.claims.allocator import STEPS_MOST, ChosenDevice, ClaimRefusal, allocate
-from weir.kubernetes.claims.cel_evaluator import StepMeter
+from weir.kubernetes.claims.cel.evaluator import StepMeter
 from weir.kubernetes.claims.claim_requests import ClaimRequests, ExactDevices
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice

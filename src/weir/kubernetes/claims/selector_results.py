@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from weir.kubernetes.claims.cel_evaluator import Selector, StepMeter
-from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.cel.evaluator import Selector, StepMeter
+from weir.kubernetes.claims.cel.values import CelError
 from weir.kubernetes.claims.claim_requests import ExactDevices
 from weir.kubernetes.claims.devices import PoolDevice
 

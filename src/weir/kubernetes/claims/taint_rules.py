@@ -14,9 +14,9 @@ from weir.kubernetes.api.resource_objects import (
     DeviceTaintRule,
     DeviceTaintSelector,
 )
-from weir.kubernetes.claims.cel_evaluator import StepMeter, selector
-from weir.kubernetes.claims.cel_literals import CelSyntaxError
-from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.cel.evaluator import StepMeter, selector
+from weir.kubernetes.claims.cel.literals import CelSyntaxError
+from weir.kubernetes.claims.cel.values import CelError
 from weir.kubernetes.claims.devices import BLOCKING_EFFECTS, PoolDevice
 from weir.kubernetes.claims.pools import ParsedSlice
 

@@ -9,8 +9,8 @@ from tests.unit.kubernetes.claims.random_claims import CLASSES, ClaimCase, ReadC
 
 from weir.kubernetes.api.resource_objects import AllocatedDevice, DeviceClass, ResourceClaim, ResourceSlice
 from weir.kubernetes.claims.allocator import ClaimRefusal, allocate
-from weir.kubernetes.claims.cel_evaluator import selector
-from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.cel.evaluator import selector
+from weir.kubernetes.claims.cel.values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimError, ExactDevices, parse_claim
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice

@@ -14,8 +14,8 @@ import msgspec
 from weir.kubernetes.api.resource_objects import DeviceClass
 from weir.kubernetes.claims.allocation_status import new_allocations
 from weir.kubernetes.claims.allocator import STEPS_MOST, ClaimRefusal, allocate
-from weir.kubernetes.claims.cel_evaluator import StepMeter
-from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.cel.evaluator import StepMeter
+from weir.kubernetes.claims.cel.values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, ExactDevices
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import PoolDevice

@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from weir.kubernetes.claims import (
-    cel_addresses,
-    cel_conversions,
-    cel_formatting,
-    cel_lists,
-    cel_named_formats,
-    cel_patterns,
-    cel_quantities,
-    cel_strings,
-    cel_times,
-    cel_urls,
+from weir.kubernetes.claims.cel import (
+    addresses,
+    conversions,
+    formatting,
+    lists,
+    named_formats,
+    patterns,
+    quantities,
+    strings,
+    times,
+    urls,
 )
-from weir.kubernetes.claims.cel_lists import is_zero
-from weir.kubernetes.claims.cel_overloads import ANY, Overload, Overloads, called, merged, succeeds
-from weir.kubernetes.claims.cel_values import (
+from weir.kubernetes.claims.cel.lists import is_zero
+from weir.kubernetes.claims.cel.overloads import ANY, Overload, Overloads, called, merged, succeeds
+from weir.kubernetes.claims.cel.values import (
     CelError,
     Charge,
     OptionalValue,
@@ -85,28 +85,28 @@ _METHODS: Overloads = {
 }
 FUNCTIONS = merged(
     _FUNCTIONS,
-    cel_addresses.FUNCTIONS,
-    cel_conversions.FUNCTIONS,
-    cel_lists.FUNCTIONS,
-    cel_named_formats.FUNCTIONS,
-    cel_patterns.FUNCTIONS,
-    cel_quantities.FUNCTIONS,
-    cel_strings.FUNCTIONS,
-    cel_times.FUNCTIONS,
-    cel_urls.FUNCTIONS,
+    addresses.FUNCTIONS,
+    conversions.FUNCTIONS,
+    lists.FUNCTIONS,
+    named_formats.FUNCTIONS,
+    patterns.FUNCTIONS,
+    quantities.FUNCTIONS,
+    strings.FUNCTIONS,
+    times.FUNCTIONS,
+    urls.FUNCTIONS,
 )
 METHODS = merged(
     _METHODS,
-    cel_addresses.METHODS,
-    cel_conversions.METHODS,
-    cel_formatting.METHODS,
-    cel_lists.METHODS,
-    cel_named_formats.METHODS,
-    cel_patterns.METHODS,
-    cel_quantities.METHODS,
-    cel_strings.METHODS,
-    cel_times.METHODS,
-    cel_urls.METHODS,
+    addresses.METHODS,
+    conversions.METHODS,
+    formatting.METHODS,
+    lists.METHODS,
+    named_formats.METHODS,
+    patterns.METHODS,
+    quantities.METHODS,
+    strings.METHODS,
+    times.METHODS,
+    urls.METHODS,
 )
 CHOICES = ("or", "orValue")
 """Methods of an optional value that evaluate their argument only if the value is missing."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from weir.kubernetes.claims.cel_literals import Unsigned
-from weir.kubernetes.claims.cel_overloads import ANY, Overload, Overloads
-from weir.kubernetes.claims.cel_times import duration_text, timestamp_text
-from weir.kubernetes.claims.cel_values import CelError, Duration, Timestamp, TypeValue, type_name, whole
+from weir.kubernetes.claims.cel.literals import Unsigned
+from weir.kubernetes.claims.cel.overloads import ANY, Overload, Overloads
+from weir.kubernetes.claims.cel.times import duration_text, timestamp_text
+from weir.kubernetes.claims.cel.values import CelError, Duration, Timestamp, TypeValue, type_name, whole
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
 _DIGITS = r"[0-9]+(?:_[0-9]+)*"

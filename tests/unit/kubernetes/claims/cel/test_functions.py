@@ -6,10 +6,10 @@ The values are those of the API server, which tests/kubernetes/test_selector_exp
 import pytest
 from tests.unit.kubernetes.claims.cel.selector_expressions import ERRORS, REFUSED, VALUES, shown
 
-from weir.kubernetes.claims.cel_evaluator import STEPS_MOST, Selector, StepMeter
-from weir.kubernetes.claims.cel_functions import FUNCTION_NAMES, METHOD_NAMES
-from weir.kubernetes.claims.cel_literals import CelSyntaxError
-from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.cel.evaluator import STEPS_MOST, Selector, StepMeter
+from weir.kubernetes.claims.cel.functions import FUNCTION_NAMES, METHOD_NAMES
+from weir.kubernetes.claims.cel.literals import CelSyntaxError
+from weir.kubernetes.claims.cel.values import CelError
 
 
 def literal(text: str) -> str:

@@ -8,8 +8,8 @@ evaluation. Users write these expressions, and one of them must not stop the sch
 from dataclasses import dataclass
 from typing import Any
 
-from weir.kubernetes.claims.cel_literals import CelSyntaxError, literal, tokens_of
-from weir.kubernetes.claims.cel_values import TYPES
+from weir.kubernetes.claims.cel.literals import CelSyntaxError, literal, tokens_of
+from weir.kubernetes.claims.cel.values import TYPES
 
 DEPTH_MOST = 100
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))

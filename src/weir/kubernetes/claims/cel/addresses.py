@@ -2,8 +2,8 @@
 
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads, succeeds
-from weir.kubernetes.claims.cel_values import CelError, Cidr
+from weir.kubernetes.claims.cel.overloads import Overload, Overloads, succeeds
+from weir.kubernetes.claims.cel.values import CelError, Cidr
 
 Address = IPv4Address | IPv6Address
 _TEXT_MOST = 64

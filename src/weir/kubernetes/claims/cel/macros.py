@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from weir.kubernetes.claims.cel_lists import sorted_by
-from weir.kubernetes.claims.cel_overloads import expect_size
-from weir.kubernetes.claims.cel_syntax import Expr
-from weir.kubernetes.claims.cel_values import CelError, has_key, type_name
+from weir.kubernetes.claims.cel.lists import sorted_by
+from weir.kubernetes.claims.cel.overloads import expect_size
+from weir.kubernetes.claims.cel.syntax import Expr
+from weir.kubernetes.claims.cel.values import CelError, has_key, type_name
 
 Scope = Mapping[str, Any]
 

@@ -7,9 +7,9 @@ nearly every text; so the parts are split here, and it only decodes and encodes 
 import re
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from weir.kubernetes.claims.cel_addresses import any_ipv6_of
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads, succeeds
-from weir.kubernetes.claims.cel_values import CelError, Charge, Url
+from weir.kubernetes.claims.cel.addresses import any_ipv6_of
+from weir.kubernetes.claims.cel.overloads import Overload, Overloads, succeeds
+from weir.kubernetes.claims.cel.values import CelError, Charge, Url
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -4,8 +4,8 @@ import math
 import re
 from fractions import Fraction
 
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads, succeeds
-from weir.kubernetes.claims.cel_values import CelError, Quantity, whole
+from weir.kubernetes.claims.cel.overloads import Overload, Overloads, succeeds
+from weir.kubernetes.claims.cel.values import CelError, Quantity, whole
 from weir.kubernetes.translate.quantities import exact
 
 _WRITTEN = re.compile(r"[+-]?0*(?P<digits>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>[A-Za-z]?i?[-+0-9]*)")

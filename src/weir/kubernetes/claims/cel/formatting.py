@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weir.kubernetes.claims.cel_conversions import DOUBLE_STEPS, bytes_of, to_text
-from weir.kubernetes.claims.cel_literals import Unsigned
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads, charge_size, expect_size
-from weir.kubernetes.claims.cel_strings import quoted
-from weir.kubernetes.claims.cel_times import duration_text, timestamp_text
-from weir.kubernetes.claims.cel_values import CelError, Charge, Duration, Timestamp, TypeValue, type_name
+from weir.kubernetes.claims.cel.conversions import DOUBLE_STEPS, bytes_of, to_text
+from weir.kubernetes.claims.cel.literals import Unsigned
+from weir.kubernetes.claims.cel.overloads import Overload, Overloads, charge_size, expect_size
+from weir.kubernetes.claims.cel.strings import quoted
+from weir.kubernetes.claims.cel.times import duration_text, timestamp_text
+from weir.kubernetes.claims.cel.values import CelError, Charge, Duration, Timestamp, TypeValue, type_name
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]{1,6}))?([sdfebxXo]))")
 _PRECISION = 6

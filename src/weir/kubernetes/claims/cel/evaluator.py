@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from weir.kubernetes.claims.cel_functions import (
+from weir.kubernetes.claims.cel.functions import (
     CHOICES,
     FUNCTION_NAMES,
     METHOD_NAMES,
     call_function,
     call_method,
 )
-from weir.kubernetes.claims.cel_literals import CelSyntaxError
-from weir.kubernetes.claims.cel_macros import Scope, any_or_all, expanded
-from weir.kubernetes.claims.cel_operators import computed, entry, has_entry, negated, optional_entry
-from weir.kubernetes.claims.cel_syntax import Expr, parse
-from weir.kubernetes.claims.cel_values import (
+from weir.kubernetes.claims.cel.literals import CelSyntaxError
+from weir.kubernetes.claims.cel.macros import Scope, any_or_all, expanded
+from weir.kubernetes.claims.cel.operators import computed, entry, has_entry, negated, optional_entry
+from weir.kubernetes.claims.cel.syntax import Expr, parse
+from weir.kubernetes.claims.cel.values import (
     TYPES,
     CelError,
     OptionalValue,

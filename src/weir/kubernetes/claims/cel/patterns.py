@@ -9,8 +9,8 @@ from typing import Any
 
 import re2
 
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads
-from weir.kubernetes.claims.cel_values import CelError, Charge
+from weir.kubernetes.claims.cel.overloads import Overload, Overloads
+from weir.kubernetes.claims.cel.values import CelError, Charge
 
 PATTERN_MOST = 1000
 _MEMORY_MOST = 1 << 19

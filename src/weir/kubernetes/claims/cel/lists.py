@@ -5,10 +5,10 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
-from weir.kubernetes.claims.cel_literals import Unsigned
-from weir.kubernetes.claims.cel_overloads import ANY, Overload, Overloads, expect_size
-from weir.kubernetes.claims.cel_times import added
-from weir.kubernetes.claims.cel_values import (
+from weir.kubernetes.claims.cel.literals import Unsigned
+from weir.kubernetes.claims.cel.overloads import ANY, Overload, Overloads, expect_size
+from weir.kubernetes.claims.cel.times import added
+from weir.kubernetes.claims.cel.values import (
     CelError,
     Charge,
     Duration,

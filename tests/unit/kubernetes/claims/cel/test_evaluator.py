@@ -4,11 +4,11 @@ import contextlib
 
 import pytest
 
-from weir.kubernetes.claims.cel_evaluator import STEPS_MOST, Selector, StepMeter, selector
-from weir.kubernetes.claims.cel_functions import FUNCTION_NAMES, METHOD_NAMES
-from weir.kubernetes.claims.cel_literals import CelSyntaxError
-from weir.kubernetes.claims.cel_quantities import quantity_of
-from weir.kubernetes.claims.cel_values import CelError, DefaultMap, semver_of
+from weir.kubernetes.claims.cel.evaluator import STEPS_MOST, Selector, StepMeter, selector
+from weir.kubernetes.claims.cel.functions import FUNCTION_NAMES, METHOD_NAMES
+from weir.kubernetes.claims.cel.literals import CelSyntaxError
+from weir.kubernetes.claims.cel.quantities import quantity_of
+from weir.kubernetes.claims.cel.values import CelError, DefaultMap, semver_of
 
 GPU = "gpu.example.com"
 DEVICE = {

@@ -9,7 +9,7 @@ from functools import total_ordering
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from weir.kubernetes.claims.cel_literals import Unsigned
+from weir.kubernetes.claims.cel.literals import Unsigned
 
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"

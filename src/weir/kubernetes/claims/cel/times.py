@@ -7,8 +7,8 @@ from decimal import Decimal
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads
-from weir.kubernetes.claims.cel_values import CelError, Duration, Timestamp
+from weir.kubernetes.claims.cel.overloads import Overload, Overloads
+from weir.kubernetes.claims.cel.values import CelError, Duration, Timestamp
 
 _SECOND = 1_000_000_000
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": _SECOND}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any
 
-from weir.kubernetes.claims.cel_literals import Unsigned
-from weir.kubernetes.claims.cel_values import CelError, Charge, type_name
+from weir.kubernetes.claims.cel.literals import Unsigned
+from weir.kubernetes.claims.cel.values import CelError, Charge, type_name
 
 SIZE_MOST = 100_000
 """Characters, bytes or items of a value that an expression builds."""

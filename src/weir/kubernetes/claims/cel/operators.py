@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weir.kubernetes.claims.cel_literals import Unsigned
-from weir.kubernetes.claims.cel_overloads import TEXT_PER_STEP, expect_size
-from weir.kubernetes.claims.cel_times import added, subtracted
-from weir.kubernetes.claims.cel_values import (
+from weir.kubernetes.claims.cel.literals import Unsigned
+from weir.kubernetes.claims.cel.overloads import TEXT_PER_STEP, expect_size
+from weir.kubernetes.claims.cel.times import added, subtracted
+from weir.kubernetes.claims.cel.values import (
     CelError,
     Charge,
     DefaultMap,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from weir.kubernetes.claims.cel_overloads import SIZE_MOST, Kind, Overload, Overloads, expect_size
-from weir.kubernetes.claims.cel_values import CelError
+from weir.kubernetes.claims.cel.overloads import SIZE_MOST, Kind, Overload, Overloads, expect_size
+from weir.kubernetes.claims.cel.values import CelError
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}

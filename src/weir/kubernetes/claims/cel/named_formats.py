@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from datetime import date
 
-from weir.kubernetes.claims.cel_overloads import Overload, Overloads
-from weir.kubernetes.claims.cel_urls import is_url
-from weir.kubernetes.claims.cel_values import NamedFormat, OptionalValue
+from weir.kubernetes.claims.cel.overloads import Overload, Overloads
+from weir.kubernetes.claims.cel.urls import is_url
+from weir.kubernetes.claims.cel.values import NamedFormat, OptionalValue
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
