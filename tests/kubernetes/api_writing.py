@@ -12,7 +12,7 @@ from tools.controlplane.work import pod
 from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.credentials import Kubeconfig
 from weir.kubernetes.api.leader_election import AlwaysLeader, Leadership
-from weir.kubernetes.writes.api_writer import ApiWriter, Pace
+from weir.kubernetes.writes.delivery.api_writer import ApiWriter, Pace
 from weir.kubernetes.writes.operations import (
     Bind,
     Evict,

@@ -9,7 +9,7 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.writes.api_writer import Pace
+from weir.kubernetes.writes.delivery.api_writer import Pace
 from weir.kubernetes.writes.operations import (
     Bind,
     Evict,

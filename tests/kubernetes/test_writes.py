@@ -13,7 +13,7 @@ from tools.controlplane.work import pod
 
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.writes.api_writer import Pace
+from weir.kubernetes.writes.delivery.api_writer import Pace
 from weir.kubernetes.writes.operations import (
     Bind,
     EmitEvent,

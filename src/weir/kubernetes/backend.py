@@ -29,8 +29,9 @@ from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
 from weir.kubernetes.state.gangs.services import note_allocation
 from weir.kubernetes.state.nodes.usage import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
-from weir.kubernetes.writes.claim_writes import release_write
-from weir.kubernetes.writes.node_taints import NodeTaints
+from weir.kubernetes.writes.nodes.shared_node_list import SharedNodeList
+from weir.kubernetes.writes.nodes.shared_nodes import SharedNodes
+from weir.kubernetes.writes.nodes.taints import NodeTaints
 from weir.kubernetes.writes.operations import (
     Bind,
     EmitEvent,
@@ -42,12 +43,11 @@ from weir.kubernetes.writes.operations import (
     WriteRefused,
     is_of_leaving,
 )
-from weir.kubernetes.writes.overcommit import overcommit_event, stuck_event
+from weir.kubernetes.writes.pods.claim_writes import release_write
 from weir.kubernetes.writes.queue_finalizers import QueueFinalizers, leaving_messages
-from weir.kubernetes.writes.shared_node_list import SharedNodeList
-from weir.kubernetes.writes.shared_nodes import SharedNodes
-from weir.kubernetes.writes.statuses import StatusWriter
-from weir.kubernetes.writes.unreadable_writes import unreadable_writes
+from weir.kubernetes.writes.statuses.overcommit import overcommit_event, stuck_event
+from weir.kubernetes.writes.statuses.statuses import StatusWriter
+from weir.kubernetes.writes.statuses.unreadable import unreadable_writes
 from weir.model.policy import BudgetPolicy
 from weir.state.events import PodKey
 

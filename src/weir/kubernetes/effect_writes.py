@@ -29,9 +29,6 @@ from weir.kubernetes.state.owners.scheduling_groups import is_native
 from weir.kubernetes.state.owners.stated import statement
 from weir.kubernetes.translate.bound_pods import GPUS_KEY, MEMORY_KEY, START_KEY
 from weir.kubernetes.translate.gpu_sharing import is_share
-from weir.kubernetes.writes.claim_writes import allocation_write
-from weir.kubernetes.writes.event_bodies import preempted, regarding_pod
-from weir.kubernetes.writes.final_conditions import ended
 from weir.kubernetes.writes.operations import (
     AllocateClaim,
     Bind,
@@ -47,10 +44,13 @@ from weir.kubernetes.writes.operations import (
     WriteRefused,
     WriteUnknown,
 )
-from weir.kubernetes.writes.status_fields import nominations
-from weir.kubernetes.writes.status_values import nomination_status
-from weir.kubernetes.writes.statuses import StatusWriter
-from weir.kubernetes.writes.volume_binding import preparations
+from weir.kubernetes.writes.pods.claim_writes import allocation_write
+from weir.kubernetes.writes.pods.final_conditions import ended
+from weir.kubernetes.writes.pods.volume_binding import preparations
+from weir.kubernetes.writes.statuses.event_bodies import preempted, regarding_pod
+from weir.kubernetes.writes.statuses.fields import nominations
+from weir.kubernetes.writes.statuses.statuses import StatusWriter
+from weir.kubernetes.writes.statuses.values import nomination_status
 from weir.model.reasons import EvictionCause
 from weir.state.events import (
     Nominated,

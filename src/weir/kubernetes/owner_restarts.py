@@ -15,7 +15,7 @@ from weir.kubernetes.writes.operations import (
     WriteRefused,
     WriteUnknown,
 )
-from weir.kubernetes.writes.statuses import StatusWriter
+from weir.kubernetes.writes.statuses.statuses import StatusWriter
 
 AGAIN_S = 30.0
 """Interval at which the resumption of an owner is repeated until its object shows it."""

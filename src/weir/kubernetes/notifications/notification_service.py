@@ -18,7 +18,7 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.notifications.notification_term import NotificationTerm
 from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
-from weir.kubernetes.writes.stated_events import ENDS
+from weir.kubernetes.writes.statuses.stated_events import ENDS
 
 if TYPE_CHECKING:  # without settings, nothing that sends is imported
     from weir.notifications.notification_settings import NotificationSettings

@@ -13,7 +13,7 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.notification_objects import PLURAL
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.notifications.rule_state import RuleState
-from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
+from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard, NotLeading
 
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0
 """Time after a failure: the first one, and at most. A status that is refused waits for the longest time."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from weir.kubernetes.api.object_numbers import workload_identity
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.writes.stated_events import StatedEvent, stated_events
+from weir.kubernetes.writes.statuses.stated_events import StatedEvent, stated_events
 
 _ID_BYTES = 5
 

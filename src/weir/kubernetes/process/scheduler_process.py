@@ -42,9 +42,9 @@ from weir.kubernetes.sweeps import trial_costs
 from weir.kubernetes.sweeps.sweep_controller import ClusterSweepController
 from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
-from weir.kubernetes.writes.api_writer import ApiWriter
-from weir.kubernetes.writes.namespace_end import NamespaceEnds
+from weir.kubernetes.writes.delivery.api_writer import ApiWriter
 from weir.kubernetes.writes.operations import EmitEvent, Write
+from weir.kubernetes.writes.pods.namespace_end import NamespaceEnds
 from weir.model.resources import span
 from weir.service.control_thread import ControlThread
 from weir.service.shutdown_deadline import ShutdownDeadline

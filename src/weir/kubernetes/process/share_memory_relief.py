@@ -11,7 +11,7 @@ from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.pods.share_memory import ShareExcess
-from weir.kubernetes.writes.share_memory import MEMORY_EXCEEDED
+from weir.kubernetes.writes.statuses.share_memory import MEMORY_EXCEEDED
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionCause, EvictionRule
 from weir.state.cluster import Cluster

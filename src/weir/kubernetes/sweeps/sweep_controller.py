@@ -29,7 +29,7 @@ from weir.kubernetes.sweeps.sweep_pass import JOBS, SweepPass, SweepWaits
 from weir.kubernetes.sweeps.termination_results import TrialRunView
 from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL
-from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
+from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard, NotLeading
 
 PASS_S = 0.25
 """Passes over one sweep are no closer to one another."""

@@ -31,7 +31,7 @@ from weir.kubernetes.sweeps.progress import SweepProgress
 from weir.kubernetes.sweeps.termination_results import TrialRunView, new_results
 from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.sweeps.trial_jobs import job_name, read_sweep, trial_job
-from weir.kubernetes.writes.leader_guard import LeaderGuard
+from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard
 from weir.model.resources import quantity
 from weir.sweeps.past_trials import SamplerUnavailable
 from weir.sweeps.restart_cost import restart_cost_s

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.kubernetes.small_world import maker, node, pod, project, reference
 from tests.unit.kubernetes.test_backend import Scene
 
-from weir.kubernetes.writes.status_fields import notices
+from weir.kubernetes.writes.statuses.fields import notices
 
 TOLD = (
     "Its RayJob may fail for good when it is stopped for other work. "

@@ -12,7 +12,7 @@ from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.state.gangs.workload import workload_of
 from weir.kubernetes.state.owners.pod_info import NAME_MOST, GangKey, object_name
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
-from weir.kubernetes.writes.statuses import StatusWriter
+from weir.kubernetes.writes.statuses.statuses import StatusWriter
 
 MPI_ROLE = "training.kubeflow.org/job-role"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"

@@ -17,10 +17,10 @@ from weir.kubernetes.translate.gpu_sharing import (
     SHARED_NODES_DRAIN,
     SHARING_TAINT,
 )
-from weir.kubernetes.writes.node_taints import AGAIN_S, NodeTaints
-from weir.kubernetes.writes.shared_node_list import AGAIN_S as AGAIN_LISTED_S
-from weir.kubernetes.writes.shared_node_list import SharedNodeList
-from weir.kubernetes.writes.shared_nodes import SharedNodes
+from weir.kubernetes.writes.nodes.shared_node_list import AGAIN_S as AGAIN_LISTED_S
+from weir.kubernetes.writes.nodes.shared_node_list import SharedNodeList
+from weir.kubernetes.writes.nodes.shared_nodes import SharedNodes
+from weir.kubernetes.writes.nodes.taints import AGAIN_S, NodeTaints
 
 OTHER = NodeTaint("example.com/x", "NoExecute", "1", "2026-01-01T00:00:00Z")
 

@@ -23,8 +23,8 @@ from weir.kubernetes.translate.scheduling_groups import (
     policy_of_pod_group,
     reference_of,
 )
-from weir.kubernetes.writes.group_conditions import GroupConditions
 from weir.kubernetes.writes.operations import ApplyObject
+from weir.kubernetes.writes.statuses.group_conditions import GroupConditions
 
 # The forms of the API
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.kubernetes.small_world import job
 from tests.unit.kubernetes.state.owners.pod_groups import gang_named, gang_of, group, member, small_cluster
 
-from weir.kubernetes.writes.status_fields import notices
+from weir.kubernetes.writes.statuses.fields import notices
 from weir.model.workloads import TopologyRequest
 
 # Which gang counts

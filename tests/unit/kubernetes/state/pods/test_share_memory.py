@@ -18,7 +18,7 @@ from weir.kubernetes.process.share_memory_watch import EVERY_S, ShareMemoryWatch
 from weir.kubernetes.state.pods.share_memory import SLACK, NodeMemory
 from weir.kubernetes.translate.gpu_sharing import GPU_MEMORY_LIMITS
 from weir.kubernetes.usage.node_reports import STALE_S
-from weir.kubernetes.writes.share_memory import memory_conditions, memory_isolation
+from weir.kubernetes.writes.statuses.share_memory import memory_conditions, memory_isolation
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 

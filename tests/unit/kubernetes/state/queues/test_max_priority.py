@@ -6,7 +6,7 @@ from weir.kubernetes.api.objects import FinalizedMetadata
 from weir.kubernetes.crd.definitions import project_fields
 from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.writes.operations import EmitEvent
-from weir.kubernetes.writes.statuses import StatusWriter
+from weir.kubernetes.writes.statuses.statuses import StatusWriter
 
 NAME = "team/job-urgent"
 

@@ -7,7 +7,7 @@ from tests.unit.kubernetes.small_world import WatchProgress, job, maker, node, p
 
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, stated
-from weir.kubernetes.writes.statuses import StatusWriter
+from weir.kubernetes.writes.statuses.statuses import StatusWriter
 
 NAME = "team/job-train"
 

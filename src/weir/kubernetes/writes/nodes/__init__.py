@@ -1,0 +1,1 @@
+"""Writes about nodes: their labels and taints for shares of GPUs."""

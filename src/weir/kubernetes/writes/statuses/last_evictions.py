@@ -1,0 +1,78 @@
+"""Last eviction of each workload, with the run that it lost: since its pods started, or last saved."""
+
+from dataclasses import dataclass, field
+
+from weir.kubernetes.api.object_numbers import moment
+from weir.kubernetes.crd.objects import LastEviction
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.nodes.states import NodeStates
+from weir.kubernetes.writes.statuses.values import Words, cut
+from weir.model.reasons import EvictionCause
+from weir.model.workloads import WHOLE_MILLI
+
+
+@dataclass(slots=True)
+class _Eviction:
+    words: Words
+    at_s: float
+    stopped: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """GPUs of each pod that is stopped, and when it started; by uid."""
+    lost_gpu_s: float | None = None
+    saved_s: float = 0.0
+
+    def count(self, saved_s: float) -> None:
+        """Count the lost run; a workload may save until its pods are gone."""
+        self.saved_s = max(self.saved_s, saved_s)
+        if self.stopped:
+            self.lost_gpu_s = sum(
+                gpus * max(0.0, self.at_s - max(started_s, self.saved_s))
+                for gpus, started_s in self.stopped.values()
+            )
+
+
+class LastEvictions:
+    """Keeps the last eviction of each workload for its status."""
+
+    def __init__(self, node_states: NodeStates) -> None:
+        self._node_states = node_states
+        self._evictions: dict[Gang, _Eviction] = {}
+
+    def stops(self, gang: Gang, tracked: TrackedPod | None, cause: EvictionCause, now_s: float) -> None:
+        """Take note of a pod that is being stopped; pods that stop together are one eviction."""
+        words: Words = {
+            "at": moment(now_s),
+            "rule": cause.rule.value,
+            "sentence": cut(cause.sentence),
+            "by": cause.by,
+            "choice": cut(cause.choice),
+        }
+        found = self._evictions.get(gang)
+        if found is None or found.words != words:
+            found = self._evictions[gang] = _Eviction(words, now_s)
+        if tracked is not None and tracked.info is not None and tracked.at_s:
+            request = tracked.info.request
+            milli = min(WHOLE_MILLI, request.share_on(self._node_states.device_memory(tracked.node)))
+            found.stopped[tracked.uid] = request.devices * milli / WHOLE_MILLI, tracked.at_s
+        found.count(gang.checkpointed_s)
+
+    def restore(self, gang: Gang, last: LastEviction) -> None:
+        """Take over the last eviction of a workload's object, unless there was a later one."""
+        words: Words = {"at": last.at, "rule": last.rule, "sentence": last.sentence, "by": last.by}
+        self._evictions.setdefault(gang, _Eviction(words, 0.0, lost_gpu_s=last.lost_gpu_seconds))
+
+    def of(self, gang: Gang) -> Words | None:
+        """Return the last eviction of a workload; None if there was none."""
+        found = self._evictions.get(gang)
+        if found is None:
+            return None
+        pods = list(gang.pods())
+        if any(each.uid in found.stopped for each in pods) or not any(each.holds for each in pods):
+            found.count(gang.checkpointed_s)
+        else:
+            found.stopped.clear()  # later checkpoints belong to a later run
+        lost = {} if found.lost_gpu_s is None else {"lostGpuSeconds": round(found.lost_gpu_s, 1)}
+        return {**found.words, **lost}
+
+    def drop(self, gang: Gang) -> None:
+        """Forget a workload."""
+        self._evictions.pop(gang, None)

@@ -1,0 +1,264 @@
+"""Bodies of a `Workload` object: its spec and its status, and the record of the last write.
+
+An object is made together with its status, in one write. Every Job costs six others: itself, its pod, the
+binding, the status of the pod, and two statuses of the Job. Without the seventh, Jobs would be missing from
+`kubectl get workloads.weir.dev`.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field, replace
+
+from weir.api.answers import Explanation
+from weir.control.port import WorkloadProgress
+from weir.kubernetes.api.object_numbers import moment
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject, WorkloadSpec, WorkloadStatus
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.crd.workload_spec import spec_of
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
+from weir.kubernetes.state.gangs.owner_state import maker_is_gone, owner_is_gone
+from weir.kubernetes.state.gangs.requests import absent_requests, counts_without_replaced, groups_in_use
+from weir.kubernetes.state.gangs.workload import workload_of
+from weir.kubernetes.state.nodes.states import NodeStates
+from weir.kubernetes.writes.operations import UpsertWorkload
+from weir.kubernetes.writes.statuses.fields import (
+    allocations,
+    pause_of,
+)
+from weir.kubernetes.writes.statuses.overcommit import overcommit_conditions
+from weir.kubernetes.writes.statuses.pending_pods import PendingPods
+from weir.kubernetes.writes.statuses.share_memory import memory_conditions, memory_isolation
+from weir.kubernetes.writes.statuses.values import (
+    Words,
+    cut,
+    expected,
+    life_of,
+    plain,
+)
+from weir.model.resources import GPU, quantity, written
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.events import WorkloadOutcome
+
+PHASES = {
+    WorkloadOutcome.SUCCEEDED: "Succeeded",
+    WorkloadOutcome.FAILED: "Failed",
+    WorkloadOutcome.STOPPED: "Stopped",
+}
+NODES_NAMED_MOST = 16
+
+NO_LIFE = WorkloadProgress()
+
+
+@dataclass(slots=True, eq=False)
+class WrittenStatus:
+    """Status of one workload as last written."""
+
+    spec: str = ""  # digest of the written spec
+    counts: tuple[int, ...] = ()  # pods of each group in it
+    found: str = ""  # digest of another owner's annotation
+    missing_s: float | None = None  # time since which its object is missing
+    status: bytes = b""
+    status_s: float = float("-inf")  # time of the last written status
+    life: WorkloadProgress = NO_LIFE
+    most: tuple[int, int] = (0, 0)  # largest number of pods, and of thousandths of devices
+    phase: str = ""
+    shown: str = ""  # last written phase
+    since_s: float = 0.0
+    why: str = ""
+    at_s: float = float("-inf")  # time of the last write
+    # Time since which its pods are back after a stop, without a reason
+    undecided_s: float | None = None
+    pending: PendingPods = field(default_factory=PendingPods)
+
+
+def phase_of(gang: Gang) -> str:
+    """Return the phase of a workload."""
+    pods = list(gang.pods())
+    holding = [tracked for tracked in pods if tracked.holds]
+    if holding:
+        if all(tracked.stopping for tracked in holding):
+            return "Stopping"
+        return "Running" if any(tracked.phase == "Running" for tracked in holding) else "Starting"
+    over = gang.is_over()
+    if over is not None:
+        return PHASES[over]
+    return "Refused" if gang.project is None else "Pending"
+
+
+def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
+    """Return True if its object was deleted with its owner, before its pods: another would count again."""
+    is_going = any(each.holds or each.deleting for each in gang.pods())
+    has_begun = bool(done.spec) or done.missing_s is not None or is_going
+    is_missing = not gang.key.uid or gang.name not in state.registry.objects
+    return has_begun and is_missing and owner_is_gone(gang, state.resolver.owners, state.resolver.groups)
+
+
+def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
+    """Return True if its object may get another spec. That of a deleted owner holds until its pods go."""
+    return _left_object(gang, state) is None and (bool(gang.count) or not done.spec)
+
+
+def _left_object(gang: Gang, state: ClusterState) -> WorkloadObject | None:
+    """Return its object if the owner that it describes was deleted."""
+    there = state.registry.objects.get(gang.name)
+    is_its_own = there is not None and there.spec.owner.uid == gang.key.uid
+    return there if is_its_own and maker_is_gone(gang, state.resolver.owners) else None
+
+
+def spec_body(gang: Gang, done: WrittenStatus, is_node: Container[str]) -> Words:
+    """Return the spec of a workload's object; `done.counts` is brought up to date."""
+    key = gang.key
+    workload = gang.reported or workload_of(gang, is_node)
+    counts = counts_without_replaced(gang, workload.groups, done.counts)
+    done.counts = counts
+    groups = tuple(
+        replace(group, count=count) if group.count != count else group
+        for group, count in zip(workload.groups, counts, strict=True)
+    )
+    return spec_of(
+        replace(workload, groups=groups_in_use(gang, groups)),
+        OwnerFields(
+            api_version=key.api_version,
+            kind=key.kind,
+            name=key.name,
+            uid=key.uid,
+            gang=key.gang,
+        ),
+    )
+
+
+def left_behind(gang: Gang, state: ClusterState) -> Words:
+    """Return the removal of a status that another owner of the name has left; empty if there is none.
+
+    Its object may outlive the owner: then it becomes the object of this workload.
+    """
+    there = state.registry.objects.get(gang.name)
+    is_anothers = there is not None and there.spec.owner.uid != gang.key.uid
+    return dict.fromkeys(WorkloadStatus.__struct_encode_fields__) if is_anothers else {}
+
+
+def _in_full(spec: Words) -> Words:
+    """Return a spec that removes the fields it doesn't state, which the object may have from before."""
+    topology = spec.get("topology")
+    return {
+        **dict.fromkeys(WorkloadSpec.__struct_encode_fields__),
+        **spec,
+        "owner": {**dict.fromkeys(OwnerFields.__struct_encode_fields__), **spec["owner"]},
+        "topology": topology and {"required": None, "preferred": None, **topology},
+    }
+
+
+def upsert(gang: Gang, spec: Words, digest: str, thing: WorkloadObject | None) -> UpsertWorkload:
+    """Return the write of a workload's object; `thing` is the object as it was last seen."""
+    key = gang.key
+    reference = {
+        "apiVersion": key.api_version,
+        "kind": key.kind,
+        "name": key.name,
+        "uid": key.uid,
+        "blockOwnerDeletion": False,
+    }
+    meta = {
+        "name": gang.object_name,
+        "namespace": key.namespace,
+        "annotations": {WRITTEN_KEY: digest},
+        "ownerReferences": [reference],
+    }
+    body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": _in_full(spec)}
+    path = path_of(API_VERSION, "workloads", key.namespace)
+    there = thing is not None and thing.spec.owner.uid == key.uid
+    return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
+
+
+def status_body(
+    gang: Gang,
+    phase: str,
+    why: Explanation | None,
+    cluster_state: ClusterState,
+    *,
+    done: WrittenStatus,
+    eviction: Words | None,
+) -> Words:
+    """Return the status of a workload's object."""
+    pods = list(gang.pods())
+    running = [
+        tracked for tracked in pods if tracked.bound and tracked.phase == "Running" and not tracked.deleting
+    ]
+    holding = [tracked for tracked in pods if tracked.holds]
+    count = len(running) + gang.members.running
+    total, milli = _size(gang, phase, done, cluster_state)
+    head, left = gang.head, _left_object(gang, cluster_state)
+    assert head is not None
+    submitted_at = "" if left is None else left.status.submitted_at
+    return {
+        "phase": phase,
+        "running": f"{count}/{total}",
+        "pods": total,
+        "podsRunning": count,
+        **({} if gang.adopted else {"gpus": written(GPU, milli)}),
+        **memory_isolation(gang, holding, cluster_state),
+        **({} if gang.time_to_gpu_s is None else {"timeToGpuSeconds": round(gang.time_to_gpu_s, 1)}),
+        "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
+        "reason": None
+        if why is None
+        else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},
+        **({} if eviction is None else {"lastEviction": eviction}),
+        "pause": pause_of(gang),
+        "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
+        "since": moment(done.since_s),
+        "submittedAt": submitted_at or moment(head.submitted_s),
+        "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
+        "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
+        "estimatedStart": expected(why),
+        "suspended": head.derived.suspended and not head.derived.restarts,
+        "suspendedFor": gang.idle.suspended_for or None,
+        "idleWarning": gang.idle.warning or None,
+        "conditions": _conditions(holding, cluster_state),
+        "allocations": allocations(holding, granted=gang.granted),
+        **({} if gang.life == NO_LIFE else {"life": life_of(gang.life, gang.idle)}),
+        **_final_report(gang, phase, cluster_state),
+    }
+
+
+def _final_report(gang: Gang, phase: str, cluster_state: ClusterState) -> Words:
+    """Return the removal of an ended workload's recent values: they are large, and every replica has them."""
+    stated = cluster_state.registry.objects.get(gang.name)
+    is_over = phase in PHASES.values() and stated is not None and stated.status.report is not None
+    return {"report": {"recent": None}} if is_over else {}
+
+
+def _conditions(holding: Sequence[TrackedPod], cluster_state: ClusterState) -> list[Words] | None:
+    """Return the conditions of a workload; None if there are none."""
+    over = cluster_state.overcommitted.of(tracked.node for tracked in holding if tracked.devices)
+    return [*overcommit_conditions(over), *memory_conditions(cluster_state.share_memory.of(holding))] or None
+
+
+def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterState) -> tuple[int, int]:
+    """Return its pods, and thousandths of their devices; of an ended one, the most it had or asked for.
+
+    The pods of an ended one are gone. After a change of the leader its object alone says what they were.
+    """
+    if phase not in PHASES.values():
+        pods = max(gang.count + gang.members.count, gang.whole)
+        milli = _devices_milli(gang, cluster_state.node_states)
+        done.most = max(pods, done.most[0]), max(milli, done.most[1])
+        return pods, milli
+    stated = cluster_state.registry.objects.get(gang.name)
+    if done.most[0] or stated is None:
+        return done.most
+    try:
+        return stated.status.pods, int(quantity(stated.status.gpus) * WHOLE_MILLI)
+    except ValueError:
+        return stated.status.pods, 0
+
+
+def _devices_milli(gang: Gang, node_states: NodeStates) -> int:
+    """Return thousandths of devices of all its pods, and of absent pods."""
+    places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
+    places += [(request, "") for request in absent_requests(gang)]
+    return sum(
+        request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
+        for request, node in places
+        if request.devices
+    )
