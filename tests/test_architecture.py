@@ -92,7 +92,7 @@ def test_one_module_talks_to_the_api_server() -> None:
         *("webhook_server.py", "connection_limit.py", "routes.py", "page_server.py", "page_process.py"),
         *(
             "node_report_route.py",
-            "message_route.py",
+            "route.py",
             "http_exchange.py",
             "oidc_routes.py",
             "oidc_process.py",

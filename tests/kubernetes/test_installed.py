@@ -22,7 +22,7 @@ from tools.controlplane.work import job, pod
 from weir.kubernetes.admission.webhook_configuration import registrations
 from weir.kubernetes.install.flow_control import LEASE_FLOW
 from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
-from weir.kubernetes.query.discovery import api_service
+from weir.kubernetes.query.aggregation.discovery import api_service
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.kinds import load_kinds
 

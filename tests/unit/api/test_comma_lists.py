@@ -6,7 +6,7 @@ from tests.unit.client.fake import row
 from weir.api.comma_lists import comma_words, user_words
 from weir.api.workload_list import WorkloadRow
 from weir.cli.workloads.list_filter import ListFilter
-from weir.kubernetes.query.workload_index import params_query
+from weir.kubernetes.query.workloads.index import params_query
 
 DISTINGUISHED = "uid=ada,ou=people"
 

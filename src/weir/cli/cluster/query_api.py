@@ -9,7 +9,7 @@ from weir import __version__
 from weir.cli.cluster.errors import refused
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
-from weir.kubernetes.query.discovery import API_SERVICE, API_VERSION, ROOT
+from weir.kubernetes.query.aggregation.discovery import API_SERVICE, API_VERSION, ROOT
 
 _NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 INSTALL = "weir kube manifests | kubectl apply --server-side -f -"

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weir.api.answers import Explanation, QueueRow
-from weir.kubernetes.query.event_index import IndexedEvent
-from weir.kubernetes.query.rows import (
+from weir.kubernetes.query.workloads.event_index import IndexedEvent
+from weir.kubernetes.query.workloads.index import LIVE, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.rows import (
     event_number,
     event_row,
     max_runtime_s,
     memory_isolation,
     reported_fields,
 )
-from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
 from weir.store.cluster.records import ClusterEvent, ClusterHistoryEntry
 
 DELETED = "Its object was deleted."

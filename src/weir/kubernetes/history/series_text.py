@@ -5,7 +5,7 @@ from msgspec.json import Decoder, encode
 from structlog import get_logger
 
 from weir.control.metric_series import NAMES_MAX, MetricSeries, Point, add_points
-from weir.kubernetes.query.recent_series import Series
+from weir.kubernetes.query.usage.recent_series import Series
 
 _DECODER = Decoder(dict[str, tuple[float, list[Point]]])
 """By name: the least distance of the points, and the points."""

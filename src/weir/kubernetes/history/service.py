@@ -12,11 +12,11 @@ from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.history.unstored import UnstoredChanges
 from weir.kubernetes.history.writer import HistoryWriter, SessionsSeen
-from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.past_workloads import UsageHistoryEntry
-from weir.kubernetes.query.recent_series import RecentSeries
-from weir.kubernetes.query.recent_usage import RecentUsage
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.usage.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.usage.recent_series import RecentSeries
+from weir.kubernetes.query.usage.recent_usage import RecentUsage
+from weir.kubernetes.query.workloads.event_index import EventIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry
 
 FIRST_NAMESPACE = "kube-system"
 """Namespace whose uid is the identity of a cluster."""

@@ -18,12 +18,12 @@ from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.recent_part import history_with_recent, named, usage_with_recent
 from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.series_text import joined
-from weir.kubernetes.query.event_index import EventQuery
-from weir.kubernetes.query.past_workloads import UsageHistoryEntry
-from weir.kubernetes.query.recent_series import Series
-from weir.kubernetes.query.stored_history import Listed, StoredRow
-from weir.kubernetes.query.usage_reports import ReportRequest, history_report, usage_report
-from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry, WorkloadQuery
+from weir.kubernetes.query.usage.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.usage.recent_series import Series
+from weir.kubernetes.query.usage.reports import ReportRequest, history_report, usage_report
+from weir.kubernetes.query.workloads.event_index import EventQuery
+from weir.kubernetes.query.workloads.index import LIVE, WorkloadIndexEntry, WorkloadQuery
+from weir.kubernetes.query.workloads.stored_history import Listed, StoredRow
 from weir.service.blocking_calls import BlockingCalls
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.records import ClusterEventFilter, ClusterWorkloadFilter, StoredHistoryEntry

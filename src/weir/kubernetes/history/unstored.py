@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.rows import phase_status
-from weir.kubernetes.query.workload_index import LIVE, WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.event_index import EventIndex
+from weir.kubernetes.query.workloads.index import LIVE, WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.rows import phase_status
 
 REWRITTEN_WITHIN_S = 10.0
 """Time after which a live workload ends without an object; until then Weir recreates the object."""

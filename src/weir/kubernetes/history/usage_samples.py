@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from weir.api.answers import QueueRow
-from weir.kubernetes.query.past_workloads import USE_S, UsageHistoryEntry
-from weir.kubernetes.query.recent_usage import evictions_between, over_quota_s, quota_of
+from weir.kubernetes.query.usage.past_workloads import USE_S, UsageHistoryEntry
+from weir.kubernetes.query.usage.recent_usage import evictions_between, over_quota_s, quota_of
 from weir.store.records import UsageSample, UsageSamples
 
 STEP_S = float(USE_S)

@@ -27,11 +27,11 @@ from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.series_text import joined, text_of
 from weir.kubernetes.history.unstored import Unstored, UnstoredChanges
 from weir.kubernetes.history.usage_samples import STEP_S, sample_periods, usage_samples
-from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.past_workloads import UsageHistoryEntry
-from weir.kubernetes.query.recent_series import STORED_EVERY_S, RecentSeries
-from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.usage.past_workloads import UsageHistoryEntry
+from weir.kubernetes.query.usage.recent_series import STORED_EVERY_S, RecentSeries
+from weir.kubernetes.query.usage.recent_usage import KEPT_S, RecentUsage
+from weir.kubernetes.query.workloads.event_index import EventIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry
 from weir.store.cluster.records import ClusterHistoryEntry
 from weir.store.cluster.writer import ClusterHistory
 

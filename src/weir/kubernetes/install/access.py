@@ -29,8 +29,8 @@ from weir.kubernetes.install.roles import (
     service_account,
     subject,
 )
-from weir.kubernetes.query.discovery import API_SERVICE, read_rules
-from weir.kubernetes.query.front_proxy import CONFIG_NAMESPACE as FRONT_PROXY_NAMESPACE
+from weir.kubernetes.query.aggregation.discovery import API_SERVICE, read_rules
+from weir.kubernetes.query.aggregation.front_proxy import CONFIG_NAMESPACE as FRONT_PROXY_NAMESPACE
 from weir.kubernetes.translate.kinds import WorkloadKinds
 
 SECRET = f"{NAME}-webhook"

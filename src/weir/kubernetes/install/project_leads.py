@@ -18,7 +18,7 @@ from weir.kubernetes.install.policy_expressions import (
     quoted,
 )
 from weir.kubernetes.install.roles import cluster_role, may
-from weir.kubernetes.query.discovery import read_rules
+from weir.kubernetes.query.aggregation.discovery import read_rules
 
 SET_QUOTA = "set-quota"
 ADMIN_ROLE = f"{NAME}-project-admin"

@@ -3,7 +3,7 @@
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.install.parts import LABELS, Thing
 from weir.kubernetes.install.roles import cluster_binding, cluster_role, group, may
-from weir.kubernetes.query.discovery import GROUP, MESSAGES, api_service
+from weir.kubernetes.query.aggregation.discovery import GROUP, MESSAGES, api_service
 
 FRONT_PROXY_ROLE = "extension-apiserver-authentication-reader"
 """A role of every cluster, in kube-system: it reads the ConfigMap that says how the API server forwards."""

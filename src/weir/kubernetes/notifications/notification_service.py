@@ -17,7 +17,7 @@ from weir.kubernetes.crd.notification_objects import PLURAL, NotificationRuleObj
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.notifications.notification_term import NotificationTerm
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.writes.statuses.stated_events import ENDS
 
 if TYPE_CHECKING:  # without settings, nothing that sends is imported

@@ -39,7 +39,7 @@ from weir.kubernetes.notifications.rule_outbox import RuleOutbox
 from weir.kubernetes.notifications.rule_state import RuleState
 from weir.kubernetes.notifications.status_writer import RuleStatusWriter
 from weir.kubernetes.notifications.workload_events import deletion_of, events_of
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard
 from weir.kubernetes.writes.statuses.stated_events import ENDS
 from weir.model.notifications import Notification, OutboxMessage

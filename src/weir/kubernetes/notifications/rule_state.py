@@ -21,7 +21,7 @@ from weir.kubernetes.crd.notification_objects import (
     RuleMessage,
 )
 from weir.kubernetes.crd.objects import WorkloadSpec
-from weir.kubernetes.writes.stated_events import StatedEvent
+from weir.kubernetes.writes.statuses.stated_events import StatedEvent
 from weir.model.notifications import (
     Channel,
     Claim,

@@ -25,7 +25,7 @@ from weir.kubernetes.process.queue_statuses import QueueStatuses
 from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.process.scheduling_counters import SchedulingCounters
 from weir.kubernetes.process.share_memory_relief import ShareMemoryController
-from weir.kubernetes.query.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
+from weir.kubernetes.query.cluster.summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.state.gangs.owner_state import suspension_refusal
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy

@@ -21,7 +21,7 @@ from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, SchedulingCounters
 from weir.kubernetes.process.usage_service import UsageService
-from weir.kubernetes.query.cluster_summary import ClusterSummary
+from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.writes.delivery.api_writer import ApiWriter
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI

@@ -11,7 +11,7 @@ from structlog import get_logger
 from weir.kubernetes.admission.node_tokens import NodeTokens
 from weir.kubernetes.admission.token_review import TooManyTokens
 from weir.kubernetes.api.errors import ApiError
-from weir.kubernetes.query.http_exchange import bounded_body
+from weir.kubernetes.query.aggregation.http_exchange import bounded_body
 from weir.kubernetes.usage.node_reports import BYTES_MAX, NodeReport, NodeReports
 from weir.kubernetes.usage.node_shares import NodeShares
 

@@ -10,20 +10,20 @@ from weir.kubernetes.api.changes import Change
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import Namespace
 from weir.kubernetes.api.reflector import Reflector
-from weir.kubernetes.query.access_review import AccessReviewer
-from weir.kubernetes.query.cluster_answers import SchedulerAnswers
-from weir.kubernetes.query.event_index import PATH as EVENTS_PATH
-from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.front_proxy import FrontProxy
-from weir.kubernetes.query.message_route import MessageRoute, ReportSource
-from weir.kubernetes.query.namespace_ages import NamespaceAges
-from weir.kubernetes.query.objects import EventView
-from weir.kubernetes.query.recent_series import MEASURED_BYTES_MAX, RecentSeries
-from weir.kubernetes.query.recent_usage import RecentUsage
-from weir.kubernetes.query.report_writer import ReportWriter
+from weir.kubernetes.query.aggregation.access_review import AccessReviewer
+from weir.kubernetes.query.aggregation.front_proxy import FrontProxy
+from weir.kubernetes.query.aggregation.withdrawal import Withdrawal
+from weir.kubernetes.query.cluster.answers import SchedulerAnswers
+from weir.kubernetes.query.messages.report_writer import ReportWriter
+from weir.kubernetes.query.messages.route import MessageRoute, ReportSource
 from weir.kubernetes.query.routes import QueryRoutes
-from weir.kubernetes.query.withdrawal import Withdrawal
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.usage.recent_series import MEASURED_BYTES_MAX, RecentSeries
+from weir.kubernetes.query.usage.recent_usage import RecentUsage
+from weir.kubernetes.query.workloads.event_index import PATH as EVENTS_PATH
+from weir.kubernetes.query.workloads.event_index import EventIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.namespace_ages import NamespaceAges
+from weir.kubernetes.query.workloads.rows import EventView
 from weir.kubernetes.translate.annotations import REPORTER
 from weir.kubernetes.usage.cluster_use import ClusterUse
 

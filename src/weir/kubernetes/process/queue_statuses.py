@@ -5,7 +5,7 @@ from typing import Any
 
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.query.cluster_summary import ClusterSummary
+from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.state.queue_view import QueueView
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.model.resources import in_thousandths, written

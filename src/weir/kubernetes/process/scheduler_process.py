@@ -36,7 +36,7 @@ from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatc
 from weir.kubernetes.process.standby_view import StandbyView
 from weir.kubernetes.process.usage_service import UsageService
 from weir.kubernetes.process.watched_resources import WATCHED, taint_watch
-from weir.kubernetes.query.cluster_summary import ClusterSummary
+from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.sweeps import trial_costs
 from weir.kubernetes.sweeps.sweep_controller import ClusterSweepController
@@ -158,7 +158,7 @@ class SchedulerProcess:
         from weir.kubernetes.process.query_service import QueryService
         from weir.kubernetes.process.served_pods import reporting_pod, shares_of
         from weir.kubernetes.process.webhook_server import WebhookServer
-        from weir.kubernetes.query.cluster_answers import SchedulerAnswers
+        from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)

@@ -1,7 +1,7 @@
 """Running pods of the state, as answers need them: a pod that reports on itself, and the shares of a node."""
 
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.query.message_route import ReportSource
+from weir.kubernetes.query.messages.route import ReportSource
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.usage.node_shares import NodeShares, PodShare
 

@@ -13,7 +13,7 @@ from weir.engine.cache import EngineCache
 from weir.engine.plan import Plan
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
-from weir.kubernetes.query.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
+from weir.kubernetes.query.cluster.summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.model.policy import Policy
 from weir.service.control_thread import BeginAgain, ControlThread
 from weir.state.cluster import Cluster

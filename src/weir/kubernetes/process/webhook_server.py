@@ -36,8 +36,8 @@ from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.node_report_route import NodeReportRoute
 from weir.kubernetes.process.query_service import QueryService
-from weir.kubernetes.query.discovery import API_SERVICE
-from weir.kubernetes.query.front_proxy import is_issued_by
+from weir.kubernetes.query.aggregation.discovery import API_SERVICE
+from weir.kubernetes.query.aggregation.front_proxy import is_issued_by
 from weir.kubernetes.translate.annotations import Annotations
 from weir.kubernetes.translate.claim_constraints import ClaimConstraints
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources

@@ -27,29 +27,29 @@ from weir.api.answers import (
     WorkloadRow,
 )
 from weir.api.comma_lists import comma_words
-from weir.kubernetes.query.access_review import AccessReviewer
-from weir.kubernetes.query.activity_states import ActivityStates
-from weir.kubernetes.query.cluster_answers import SchedulerAnswers
-from weir.kubernetes.query.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
-from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
-from weir.kubernetes.query.front_proxy import FrontProxy, Identity
-from weir.kubernetes.query.http_exchange import refusal, requester
-from weir.kubernetes.query.namespace_ages import NamespaceAges
-from weir.kubernetes.query.recent_series import RecentSeries, missing_note, series_answer
-from weir.kubernetes.query.recent_usage import KEPT_S, RecentUsage
-from weir.kubernetes.query.refusals import QueryRefused, not_forwarded, too_many
-from weir.kubernetes.query.request_parameters import number, page_bounds, refuse_unknown_ways
-from weir.kubernetes.query.rows import max_runtime_s, memory_isolation, reported_fields
+from weir.kubernetes.query.aggregation.access_review import AccessReviewer
+from weir.kubernetes.query.aggregation.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
+from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity
+from weir.kubernetes.query.aggregation.http_exchange import refusal, requester
+from weir.kubernetes.query.aggregation.refusals import QueryRefused, not_forwarded, too_many
+from weir.kubernetes.query.aggregation.request_parameters import number, page_bounds, refuse_unknown_ways
+from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 from weir.kubernetes.query.shared_answer import SharedAnswer
-from weir.kubernetes.query.stored_history import RECENT_ALONE, Listed, StoredRow
-from weir.kubernetes.query.usage_reports import (
+from weir.kubernetes.query.usage.recent_series import RecentSeries, missing_note, series_answer
+from weir.kubernetes.query.usage.recent_usage import KEPT_S, RecentUsage
+from weir.kubernetes.query.usage.reports import (
     history_report,
     note_of,
     recent_part,
     report_request,
     usage_report,
 )
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
+from weir.kubernetes.query.workloads.activity_states import ActivityStates
+from weir.kubernetes.query.workloads.event_index import EventIndex, EventQuery, matching_events
+from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
+from weir.kubernetes.query.workloads.namespace_ages import NamespaceAges
+from weir.kubernetes.query.workloads.rows import max_runtime_s, memory_isolation, reported_fields
+from weir.kubernetes.query.workloads.stored_history import RECENT_ALONE, Listed, StoredRow
 
 if TYPE_CHECKING:  # without a history, nothing of a database is imported
     from weir.kubernetes.history.stored_answers import StoredAnswers

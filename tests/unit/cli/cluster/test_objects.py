@@ -18,17 +18,16 @@ from weir.cli.workloads.listing import isolation_lines
 from weir.client.errors import Refused
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.query.event_index import EventIndex, EventQuery, matching_events
-from weir.kubernetes.query.objects import EventView
-from weir.kubernetes.query.refusals import QueryRefused
-from weir.kubernetes.query.rows import memory_isolation
-from weir.kubernetes.query.workload_index import (
+from weir.kubernetes.query.aggregation.refusals import QueryRefused
+from weir.kubernetes.query.workloads.event_index import EventIndex, EventQuery, matching_events
+from weir.kubernetes.query.workloads.index import (
     WorkloadIndex,
     WorkloadIndexEntry,
     WorkloadQuery,
     matching,
     params_query,
 )
+from weir.kubernetes.query.workloads.rows import EventView, memory_isolation
 from weir.kubernetes.translate.device_resources import DeviceResources
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
@@ -217,7 +216,7 @@ def test_events_name_their_workloads() -> None:
 
 
 def test_events_are_kept_for_six_hours_and_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weir.kubernetes.query.event_index.EVENTS_MAX", 3)
+    monkeypatch.setattr("weir.kubernetes.query.workloads.event_index.EVENTS_MAX", 3)
     now = [1769860800.0]
     events = EventIndex(WorkloadIndex(), lambda: now[0])
 

@@ -13,11 +13,11 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.unstored import UnstoredChanges
 from weir.kubernetes.history.writer import HistoryWriter
-from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.objects import EventView, RegardingView
-from weir.kubernetes.query.recent_series import RecentSeries
-from weir.kubernetes.query.recent_usage import RecentUsage
-from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.query.usage.recent_series import RecentSeries
+from weir.kubernetes.query.usage.recent_usage import RecentUsage
+from weir.kubernetes.query.workloads.event_index import EventIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex
+from weir.kubernetes.query.workloads.rows import EventView, RegardingView
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.records import ClusterEventFilter, ClusterWorkloadFilter
 

@@ -8,8 +8,8 @@ import pytest
 from weir.kubernetes.history import stored_answers
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.stored_answers import StoredAnswers
-from weir.kubernetes.query.event_index import EventQuery
-from weir.kubernetes.query.refusals import QueryRefused
+from weir.kubernetes.query.aggregation.refusals import QueryRefused
+from weir.kubernetes.query.workloads.event_index import EventQuery
 
 
 async def test_a_question_that_finds_no_place_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from weir.kubernetes.history import writer as writer_module
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.stored_answers import StoredAnswers
-from weir.kubernetes.query.event_index import EventQuery
+from weir.kubernetes.query.workloads.event_index import EventQuery
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.database import database
 
@@ -90,7 +90,7 @@ ENDING = """
 import asyncio, threading
 from weir.kubernetes.history import stored_answers
 from weir.kubernetes.history.options import HistoryOptions
-from weir.kubernetes.query.event_index import EventQuery
+from weir.kubernetes.query.workloads.event_index import EventQuery
 
 stored_answers.ANSWER_S = 0.1
 

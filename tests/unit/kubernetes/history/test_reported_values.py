@@ -9,7 +9,7 @@ from weir.control.metric_series import NAMES_MAX, POINTS_MAX
 from weir.kubernetes.history import unstored
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.series_text import joined, series_of, text_of
-from weir.kubernetes.query import recent_series
+from weir.kubernetes.query.usage import recent_series
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.records import ClusterWorkloadFilter
 

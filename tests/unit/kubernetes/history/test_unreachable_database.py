@@ -4,7 +4,7 @@ import pytest
 
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.stored_answers import IN_LOG, StoredAnswers
-from weir.kubernetes.query.event_index import EventQuery
+from weir.kubernetes.query.workloads.event_index import EventQuery
 
 
 async def test_people_are_not_shown_the_words_of_a_driver() -> None:

@@ -4,7 +4,7 @@ import math
 
 from weir.api.answers import QueueRow
 from weir.kubernetes.history.usage_samples import sample_periods, usage_samples
-from weir.kubernetes.query.past_workloads import PastEviction, UsageHistoryEntry, UsageSpan
+from weir.kubernetes.query.usage.past_workloads import PastEviction, UsageHistoryEntry, UsageSpan
 
 T0 = 1_769_860_800.0
 QUEUES = {"vision": QueueRow(name="vision", kind="project", parent="lab", quota={"gpu": 2.0})}

@@ -5,7 +5,7 @@ import pytest
 from weir.kubernetes.history import unstored as unstored_module
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.records import DELETED
-from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+from weir.kubernetes.query.workloads.index import WorkloadIndexEntry
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.records import ClusterWorkloadFilter
 

@@ -15,7 +15,7 @@ from weir.kubernetes.crd.notification_objects import TEST_ANNOTATION
 from weir.kubernetes.notifications import notification_term
 from weir.kubernetes.notifications.namespace_rules import RULES_OF_NAMESPACE_MAX, SURPLUS
 from weir.kubernetes.notifications.rule_state import RuleState
-from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex
 
 from .rules import RuleServer, changes, read_rule, rule, running
 from .test_notification_term import SIGNING, Leader, leading, until

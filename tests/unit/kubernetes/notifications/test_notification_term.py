@@ -19,7 +19,7 @@ from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.crd.notification_objects import TEST_ANNOTATION
 from weir.kubernetes.notifications.notification_service import ClusterNotifications
-from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex
 from weir.notifications.notification_settings import NotificationSettings
 
 from .rules import NOW_S, RuleServer, changes, ended, read_rule, removal, rule, running

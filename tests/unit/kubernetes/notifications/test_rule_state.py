@@ -19,9 +19,9 @@ from weir.kubernetes.crd.notification_objects import (
 )
 from weir.kubernetes.notifications.rule_state import MESSAGE_SIZE_MAX, TRIED_MAX, RuleState
 from weir.kubernetes.notifications.workload_events import events_of
-from weir.kubernetes.query.workload_index import WorkloadIndexEntry
+from weir.kubernetes.query.workloads.index import WorkloadIndexEntry
 from weir.kubernetes.state.owners.pod_info import NAME_MOST
-from weir.kubernetes.writes.stated_events import StatedEvent
+from weir.kubernetes.writes.statuses.stated_events import StatedEvent
 from weir.model.notifications import OutboxMessage
 
 from .rules import NOW_S, ended, read_rule, rule, running, workload

@@ -11,7 +11,7 @@ from weir.control.clock import Clock
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.notifications import notification_term
 from weir.kubernetes.notifications.notification_service import ClusterNotifications
-from weir.kubernetes.query.workload_index import WorkloadIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex
 
 from .rules import NOW_S, RuleServer, changes, ended, removal, rule, running, workload
 from .test_notification_term import Leader, leading, receiver, server, until

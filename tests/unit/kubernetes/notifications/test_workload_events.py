@@ -3,7 +3,7 @@
 import pytest
 
 from weir.kubernetes.notifications.workload_events import deletion_of, events_of
-from weir.kubernetes.writes.stated_events import StatedEvent
+from weir.kubernetes.writes.statuses.stated_events import StatedEvent
 
 from .rules import NOW_S, ended, running, workload
 

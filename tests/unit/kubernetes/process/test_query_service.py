@@ -8,7 +8,7 @@ from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.process.query_service import QueryService
-from weir.kubernetes.query.cluster_answers import SchedulerAnswers
+from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 
 LATER_S = 4e9
 """A time of the API server that is far from that of this machine."""

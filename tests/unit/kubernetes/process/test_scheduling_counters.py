@@ -13,7 +13,7 @@ from weir.engine.overcommit import NodeDeviceUsage, OvercommittedNode
 from weir.engine.plan import Eviction, Plan
 from weir.kubernetes.process import decision_log
 from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, REST, SchedulingCounters
-from weir.kubernetes.query.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
+from weir.kubernetes.query.cluster.summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.state.queue_view import QueueView
 from weir.model.nodes import Node
 from weir.model.policy import Policy

@@ -10,8 +10,8 @@ from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.process.standby_view import StandbyHooks
-from weir.kubernetes.query.cluster_numbers import pool_status
-from weir.kubernetes.query.cluster_summary import ClusterSummary
+from weir.kubernetes.query.cluster.numbers import pool_status
+from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.policy import Policy

@@ -29,17 +29,17 @@ from weir.kubernetes.api.objects import Namespace
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.query import routes as module
-from weir.kubernetes.query.access_review import UNDER_WAY_MAX, AccessReviewer
-from weir.kubernetes.query.discovery import ROOT
-from weir.kubernetes.query.event_index import EventIndex
-from weir.kubernetes.query.front_proxy import FrontProxy, Identity, read_rules
-from weir.kubernetes.query.namespace_ages import NamespaceAges
-from weir.kubernetes.query.objects import EventView
-from weir.kubernetes.query.recent_series import RecentSeries
-from weir.kubernetes.query.recent_usage import RecentUsage
-from weir.kubernetes.query.refusals import QueryRefused
+from weir.kubernetes.query.aggregation.access_review import UNDER_WAY_MAX, AccessReviewer
+from weir.kubernetes.query.aggregation.discovery import ROOT
+from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity, read_rules
+from weir.kubernetes.query.aggregation.refusals import QueryRefused
 from weir.kubernetes.query.routes import QueryRoutes
-from weir.kubernetes.query.workload_index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.usage.recent_series import RecentSeries
+from weir.kubernetes.query.usage.recent_usage import RecentUsage
+from weir.kubernetes.query.workloads.event_index import EventIndex
+from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.namespace_ages import NamespaceAges
+from weir.kubernetes.query.workloads.rows import EventView
 from weir.kubernetes.usage.cluster_use import MeasuredUse
 from weir.model.activity import Activity
 

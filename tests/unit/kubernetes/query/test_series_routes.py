@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import cast
 
-from weir.kubernetes.history.stored_answers import StoredAnswers
-from weir.kubernetes.query.recent_series import ALONE, Series
-from weir.kubernetes.query.routes import LARGE_MAX
-from weir.kubernetes.query.stored_history import StoredRow
+from tests.unit.kubernetes.query.test_routes import Answers, Rights, got, reporting, served
 
-from .test_routes import Answers, Rights, got, reporting, served
+from weir.kubernetes.history.stored_answers import StoredAnswers
+from weir.kubernetes.query.routes import LARGE_MAX
+from weir.kubernetes.query.usage.recent_series import ALONE, Series
+from weir.kubernetes.query.workloads.stored_history import StoredRow
 
 
 class Stored:

@@ -16,7 +16,7 @@ from weir.cli.cluster.queue_rows import queue_row
 from weir.dashboard.live_table import LiveTable
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.query.workload_index import LIVE, WorkloadIndexEntry
+from weir.kubernetes.query.workloads.index import LIVE, WorkloadIndexEntry
 
 ROWS_AT_A_TIME = 200
 """Rows that are rebuilt for another state before other work gets a turn."""

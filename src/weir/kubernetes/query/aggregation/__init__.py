@@ -1,0 +1,1 @@
+"""The aggregation layer of the API server: discovery, forwarded identities, rights and refusals."""

@@ -1,0 +1,40 @@
+"""Requests that the API server forwards, and refusals of them."""
+
+from datetime import UTC, datetime
+
+import msgspec
+from aiohttp import web
+
+from weir.kubernetes.query.aggregation.front_proxy import FrontProxyRules, Identity
+from weir.kubernetes.query.aggregation.refusals import QueryRefused
+
+_PART = 1 << 14
+
+
+def requester(request: web.Request, rules: FrontProxyRules) -> Identity | None:
+    """Return the identity behind a request; None unless the front proxy forwards it."""
+    tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    if not rules.trusts(certificate, datetime.now(UTC)):
+        return None
+    return rules.identity(request.headers, request.headers.getall)
+
+
+async def bounded_body(request: web.Request, most: int) -> bytes:
+    """Return the body; a longer one than allowed is cut off, one byte after the most."""
+    body = bytearray()
+    async for part in request.content.iter_chunked(_PART):
+        body += part
+        if len(body) > most:
+            break
+    return bytes(body[: most + 1])
+
+
+def refusal(error: QueryRefused) -> web.Response:
+    """Return the response of a refusal."""
+    headers = {"Retry-After": "1"} if error.status in (429, 503) else None
+    body = msgspec.json.encode(error.as_status())
+    answer = web.Response(status=error.status, body=body, content_type="application/json", headers=headers)
+    if error.status == 401:
+        answer.force_close()  # the connection may be older than the front proxy's certificates
+    return answer

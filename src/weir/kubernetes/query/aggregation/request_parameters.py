@@ -1,0 +1,56 @@
+"""Parameters of requests to the aggregated API."""
+
+from collections.abc import Mapping
+
+from weir.kubernetes.query.aggregation.discovery import GROUP
+from weir.kubernetes.query.aggregation.refusals import QueryRefused
+
+PAGE_MAX, PAGE = 1_000, 100
+NUMBER_MAX = 1e12
+_SELECTORS = ("labelSelector", "fieldSelector")
+
+
+def refuse_unknown_ways(params: Mapping[str, str]) -> None:
+    """Refuse features of the API server's own lists that would be answered wrongly if they were ignored.
+
+    The API server authorizes a list that selects one name as one of that name.
+
+    Raises:
+        QueryRefused: the request selects or watches.
+    """
+    for name in _SELECTORS:
+        if params.get(name):
+            raise QueryRefused(
+                422,
+                f"{name}: {GROUP} has no selectors: use project, status, type, q or named; or ask for "
+                "workloads.weir.dev.",
+            )
+    if params.get("watch", "").lower() in ("1", "t", "true"):
+        raise QueryRefused(405, f"{GROUP} can't be watched: use kubectl get workloads.weir.dev --watch.")
+
+
+def page_bounds(params: Mapping[str, str]) -> tuple[int, int]:
+    """Return the start of a page, and the number of its rows.
+
+    Raises:
+        QueryRefused: a parameter isn't a number.
+    """
+    after = "continue" if params.get("continue") else "after"  # kubectl uses "continue"
+    start, limit = number(params, after, 0), number(params, "limit", PAGE)
+    return max(0, int(start)), min(PAGE_MAX, max(1, int(limit)))
+
+
+def number(params: Mapping[str, str], name: str, default: float) -> float:
+    """Return a parameter that is a number.
+
+    Raises:
+        QueryRefused: it is something else.
+    """
+    text = params.get(name, "")
+    try:
+        found = float(text) if text else default
+    except ValueError:
+        found = float("nan")
+    if not abs(found) < NUMBER_MAX:  # also True for NaN
+        raise QueryRefused(422, f"{name}: {text[:100]!r} is no number that can be used.")
+    return found

@@ -1,0 +1,1 @@
+"""Answers about the whole cluster, from the state of its scheduler."""

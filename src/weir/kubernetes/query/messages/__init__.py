@@ -1,0 +1,1 @@
+"""Messages of jobs about themselves, and the writer of their reports."""

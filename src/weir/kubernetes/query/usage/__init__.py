@@ -1,0 +1,1 @@
+"""Use of GPUs in the last hours: curves, and the answers for reports."""

@@ -1,0 +1,253 @@
+"""Curves of the last hours, on every replica: of reported values, and of measured use.
+
+Reported values come from the statuses of workloads: each write of a report has the points since the write
+before, so all replicas have the same curves, whichever of them took the messages. Each replica measures use.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from math import inf
+
+from weir.api.series import SeriesAnswer, SeriesRow
+from weir.control.clock import in_utc
+from weir.control.metric_series import (
+    CPU,
+    GPU,
+    GPU_MEMORY,
+    POINT_BYTES,
+    UNITS,
+    MetricSeries,
+    Point,
+    add_points,
+)
+from weir.kubernetes.query.usage.recent_usage import KEPT_S
+from weir.kubernetes.query.workloads.index import WorkloadIndexEntry
+from weir.kubernetes.usage.cluster_use import MeasuredUse
+
+BYTES_MAX = 128 << 20
+"""Memory of all curves; beyond, the workload that reported longest ago loses the older half of its points."""
+MEASURED_BYTES_MAX = 64 << 20
+"""The same, of the curves of measured use: 3 of each of 3,300 workloads at full length."""
+SERIES_BYTES = 400
+"""Memory of a curve besides its points: its name, and the objects that hold it."""
+SKEW_S_MAX = 300.0
+"""Time by which the clock of another replica may be ahead."""
+STORED_EVERY_S = 60.0
+"""Least time between two writes of the curves of a workload into the database."""
+POINTS_EACH_MINUTE = 1000
+"""Points of a workload that are written each STORED_EVERY_S. With more, it is written less often."""
+ALONE = "Without a database, Weir keeps those of the last 6 hours, and since it was started."
+MEASURED_ALONE = "Weir keeps that of the last 6 hours, and since it was started."
+Series = Mapping[str, Sequence[Point]]
+"""Points of curves by name."""
+
+
+@dataclass(slots=True)
+class WorkloadSeries:
+    """Curves of one workload. `complete_s`: earlier points are missing. `stored_s`: later ones wait."""
+
+    complete_s: float
+    last_s: float = 0.0
+    stored_s: float = 0.0
+    tried_s: float = -inf  # monotonic time of the last write
+    count: int = 0  # points
+    stored_count: int = 0  # points in the database
+    size: int = 0
+    series: dict[str, MetricSeries] = field(default_factory=dict)
+
+    def points(self) -> dict[str, list[Point]]:
+        """Return a copy of the points."""
+        return {name: each.points for name, each in self.series.items() if len(each)}
+
+    @property
+    def written_count(self) -> int:
+        """Return the number of points of the next write, about: it has those in the database, too."""
+        return max(self.count, self.stored_count)
+
+    def due_s(self, every_s: float) -> float:
+        """Return the monotonic time of the next write."""
+        return self.tried_s + every_s * max(1.0, self.written_count / POINTS_EACH_MINUTE)
+
+
+class RecentSeries:
+    """Curves of all workloads, bounded in memory. Any thread may call it."""
+
+    def __init__(self, began_s: float, bytes_max: int = BYTES_MAX) -> None:
+        self._began_s = began_s
+        self._bytes_max = bytes_max
+        self._workloads: OrderedDict[int, WorkloadSeries] = OrderedDict()  # the most recent report last
+        self._size = 0
+        self._lost = 0
+        self._led_s = inf  # time since which this replica stores
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._workloads)
+
+    @property
+    def size(self) -> int:
+        """Return the memory of all curves in bytes, about."""
+        return self._size
+
+    def take(self, workload: WorkloadIndexEntry, now_s: float) -> None:
+        """Remove and return the points in a workload's object, which have no other reader."""
+        recent, report = workload.object.report.recent, workload.object.status.report
+        if report is not None and report.recent:
+            report.recent = []
+        series = {each.name: pairs for each in recent if (pairs := _pairs(each.points, now_s))}
+        with self._lock:
+            if series:
+                self._add(workload.number, series, now_s)
+            self._bound(now_s)
+
+    def measure(self, measured: Mapping[int, MeasuredUse], now_s: float) -> None:
+        """Process the use of workloads by their numbers, unknown parts left out."""
+        for number, use in measured.items():
+            values = ((GPU, use.fraction), (GPU_MEMORY, use.memory), (CPU, use.cores))
+            series = {name: [(now_s, value)] for name, value in values if value is not None}
+            with self._lock:
+                if series:
+                    self._add(number, series, now_s)
+        with self._lock:
+            self._bound(now_s)
+
+    def of(self, number: int, now_s: float) -> tuple[Series, float]:
+        """Return the curves of a workload, and the time before which it may have reported more."""
+        with self._lock:
+            found, oldest_s = self._workloads.get(number), now_s - KEPT_S
+            points = {} if found is None else found.points()
+            complete_s = self._began_s if found is None else found.complete_s
+        within = {name: [each for each in some if each[0] >= oldest_s] for name, some in points.items()}
+        return {name: some for name, some in within.items() if some}, max(complete_s, oldest_s)
+
+    def unstored(
+        self, most: int, points_max: int, every_s: float = STORED_EVERY_S
+    ) -> dict[int, tuple[Series, float]]:
+        """Return curves with points to store, and the times of the last ones; the longest waiting first.
+
+        Those of one workload may have more than `points_max` points.
+        """
+        now_s = time.monotonic()
+        with self._lock:
+            due = [
+                (each.tried_s, number)
+                for number, each in self._workloads.items()
+                if each.last_s > each.stored_s and now_s >= each.due_s(every_s)
+            ]
+            found: dict[int, tuple[Series, float]] = {}
+            for _, number in nsmallest(most, due):
+                each = self._workloads[number]
+                points_max -= each.written_count
+                if found and points_max < 0:
+                    break
+                each.tried_s = now_s
+                found[number] = each.points(), each.last_s
+        return found
+
+    def stored(self, done: Mapping[int, tuple[float, int]]) -> None:
+        """Take note of curves that are stored: up to which time, and their points in the database."""
+        with self._lock:
+            for number, (until_s, count) in done.items():
+                found = self._workloads.get(number)
+                if found is not None:
+                    found.stored_s, found.stored_count = until_s, count
+
+    def lead(self, now_s: float) -> None:
+        """Start storing. The former leader may have stored any points so far."""
+        with self._lock:
+            self._lost, self._led_s = 0, now_s
+            for each in self._workloads.values():
+                each.stored_s, each.tried_s = 0.0, -inf
+
+    def lost(self) -> int:
+        """Return the number of curves that were dropped before they were stored, since the last call."""
+        with self._lock:
+            lost, self._lost = self._lost, 0
+        return lost
+
+    # Called with the lock held
+
+    def _add(self, number: int, recent: Series, now_s: float) -> None:
+        found = self._workloads.get(number)
+        if found is None:
+            found = self._workloads[number] = WorkloadSeries(self._began_s)
+        for name, points in recent.items():
+            add_points(found.series, name, points)
+            found.last_s = max(found.last_s, *(at_s for at_s, _ in points))
+        self._expire(found, now_s - KEPT_S)
+        self._resize(found)
+        self._workloads.move_to_end(number)
+
+    def _bound(self, now_s: float) -> None:
+        """Forget workloads that reported too long ago, and the oldest points if there are too many."""
+        while self._workloads:
+            number, first = next(iter(self._workloads.items()))
+            is_old = first.last_s < now_s - KEPT_S
+            if not is_old and self._size <= self._bytes_max:
+                return
+            middles = [each.middle_s for each in first.series.values() if len(each) > 1]
+            if is_old:
+                self._expire(first, inf)
+            elif middles:
+                _drop(first, min(middles))
+            if is_old or not middles:
+                self._size -= first.size
+                self._began_s = max(self._began_s, first.last_s)
+                del self._workloads[number]
+            else:
+                self._resize(first)
+                self._workloads.move_to_end(number)
+
+    def _expire(self, workload: WorkloadSeries, before_s: float) -> None:
+        """Drop points that are too old; count them if this leader should have stored them."""
+        if _drop(workload, before_s):
+            self._lost += max(workload.stored_s, self._led_s) < min(before_s, workload.last_s)
+
+    def _resize(self, workload: WorkloadSeries) -> None:
+        workload.count = sum(len(each) for each in workload.series.values())
+        size = SERIES_BYTES * len(workload.series) + POINT_BYTES * workload.count
+        self._size += size - workload.size
+        workload.size = size
+
+
+def _drop(workload: WorkloadSeries, before_s: float) -> bool:
+    """Drop the points before a time; return True if there were any."""
+    dropped = [each.drop_before(before_s) for each in workload.series.values()]
+    if any(dropped):
+        workload.complete_s = max(workload.complete_s, before_s)
+    return any(dropped)
+
+
+def _pairs(points: Sequence[Sequence[float]], now_s: float) -> list[Point]:
+    """Return the points that aren't too old, nor of a clock far ahead: no later ones could follow them."""
+    pairs = [(each[0], each[1]) for each in points if len(each) == 2]
+    return [each for each in pairs if now_s - KEPT_S <= each[0] <= now_s + SKEW_S_MAX]
+
+
+def series_answer(name: str, reported: Series, measured: Series, note: str | None) -> bytes:
+    """Return the answer with the curves of a workload: some milliseconds of work for the largest."""
+    rows = [SeriesRow(name=each, kind="reported", points=[*points]) for each, points in reported.items()]
+    rows += [
+        SeriesRow(name=each, kind="measured", unit=UNITS[each], points=[*points])
+        for each, points in measured.items()
+    ]
+    return SeriesAnswer(name=name, stands_in=False, series=rows, note=note).model_dump_json().encode()
+
+
+def missing_note(
+    submitted_s: float, reported_s: float, measured_s: float, trouble: str | None = None
+) -> str | None:
+    """Return why curves of a workload don't begin with it; None if they do.
+
+    `reported_s` and `measured_s`: earlier points may be missing. `trouble`: why a database doesn't answer.
+    """
+    notes = []
+    if reported_s > submitted_s:
+        notes.append(f"Reported values are shown from {in_utc(reported_s)} on. {trouble or ALONE}")
+    if measured_s > submitted_s:
+        notes.append(f"Measured use is shown from {in_utc(measured_s)} on. {MEASURED_ALONE}")
+    return " ".join(notes) or None

@@ -1,0 +1,1 @@
+"""Workloads and events of a cluster as rows, on every replica."""
