@@ -6,13 +6,13 @@ from typing import Any
 
 from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 from weir.kubernetes.crd.without_project import read_rule
-from weir.kubernetes.install.admission_policies import OptionalPolicies
-from weir.kubernetes.install.dashboard_server import DashboardOptions
-from weir.kubernetes.install.deployment import PodOptions
-from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.manifests import Installation
-from weir.kubernetes.install.node_agent import NodeAgents
-from weir.kubernetes.install.notification_secret import NotificationSecret
+from weir.kubernetes.install.pods.dashboard_server import DashboardOptions
+from weir.kubernetes.install.pods.deployment import PodOptions
+from weir.kubernetes.install.pods.history import HistoryStorage
+from weir.kubernetes.install.pods.node_agent import NodeAgents
+from weir.kubernetes.install.pods.notification_secret import NotificationSecret
+from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
 from weir.kubernetes.translate.device_list import read_devices
 
 Values = dict[str, Any]

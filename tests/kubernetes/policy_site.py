@@ -7,8 +7,8 @@ from tools.controlplane.api import Api, ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_policies, wait_for_rights
 
-from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
 
 GPUS, START = "weir.dev/gpus", "weir.dev/start"
 RBAC = "rbac.authorization.k8s.io"

@@ -20,7 +20,7 @@ from tools.controlplane.work import job
 from weir.cli.main import main
 from weir.kubernetes.admission.certificates import first, written
 from weir.kubernetes.crd.definitions import definitions
-from weir.kubernetes.install import charts as chart_files
+from weir.kubernetes.install.charts import files as chart_files
 from weir.kubernetes.install.manifests import Installation, manifests
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))

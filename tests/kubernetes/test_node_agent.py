@@ -22,7 +22,7 @@ from tools.node.image import IMAGE
 from tools.node.node import RealNode
 from tools.node.programs import Programs
 
-from weir.kubernetes.install.node_agent import NodeAgents
+from weir.kubernetes.install.pods.node_agent import NodeAgents
 from weir.kubernetes.node.kubelet_metrics import KubeletMetrics, NoKubeletMetrics, PodLoad
 
 __all__ = ["shared"]  # a fixture

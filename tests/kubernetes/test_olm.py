@@ -18,7 +18,7 @@ from tools.controlplane.weir import install_kinds, project
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.install.manifests import Installation
-from weir.kubernetes.install.olm_bundle import BundleOptions, bundle
+from weir.kubernetes.install.olm.bundle import BundleOptions, bundle
 
 QUERY_ROOT = "/apis/query.weir.dev/v1"
 

@@ -12,7 +12,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import pod
 
-from weir.kubernetes.install.deployment import PodOptions
+from weir.kubernetes.install.pods.deployment import PodOptions
 
 __all__ = ["run"]
 THEIRS: dict[str, Any] = {"scheduler": "another-scheduler"}

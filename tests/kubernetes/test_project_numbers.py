@@ -18,8 +18,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job
 
-from weir.kubernetes.install.dashboard import PANELS
-from weir.kubernetes.install.monitoring import ALERTS, READER, monitoring
+from weir.kubernetes.install.monitoring.grafana_board import PANELS
+from weir.kubernetes.install.monitoring.prometheus import ALERTS, READER, monitoring
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

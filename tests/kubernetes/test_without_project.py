@@ -11,7 +11,7 @@ from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import pod
 
 from weir.kubernetes.crd.without_project import WithoutProject
-from weir.kubernetes.install.admission_policies import OptionalPolicies
+from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
 
 RULE = WithoutProject("queue", "shared", (("tier", "research"),))
 

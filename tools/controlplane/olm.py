@@ -6,7 +6,7 @@ import yaml
 from tools.controlplane.api import Object
 
 from weir.kubernetes.install.manifests import Installation
-from weir.kubernetes.install.olm_bundle import CLUSTER_FILE, QUERY_FILE, BundleOptions, bundle
+from weir.kubernetes.install.olm.bundle import CLUSTER_FILE, QUERY_FILE, BundleOptions, bundle
 
 _RBAC = "rbac.authorization.k8s.io"
 _OF_THE_CLUSTER = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass")

@@ -7,7 +7,7 @@ from tests.kubernetes.week.replicas import Replicas
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 
-from weir.kubernetes.install.deployment import PodOptions
+from weir.kubernetes.install.pods.deployment import PodOptions
 
 HOME = "weir-system"
 

@@ -13,7 +13,7 @@ from weir.cli.kube.dashboard_options import DashboardServerOptions
 from weir.cli.kube.manifest_options import NodeAgentOptions, WeirOptions
 
 if TYPE_CHECKING:
-    from weir.kubernetes.install.olm_bundle import BundleOptions
+    from weir.kubernetes.install.olm.bundle import BundleOptions
 
 _VERSION = re.compile(r"weir\.v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", re.ASCII)
 _CHANNEL = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", re.ASCII)
@@ -57,8 +57,8 @@ class BundleDetails:
             ValueError: an option has a mistake; the sentence names the flag.
         """
         from weir.kubernetes.install.manifests import Installation
-        from weir.kubernetes.install.network import source
-        from weir.kubernetes.install.olm_bundle import BundleOptions
+        from weir.kubernetes.install.olm.bundle import BundleOptions
+        from weir.kubernetes.install.pods.network import source
 
         devices = weir.device_resources
         return BundleOptions(

@@ -55,7 +55,7 @@ def manifests(
         Time before preemptible pods are stopped on a node whose GPUs are overcommitted.
     """
     from weir.kubernetes.install import manifests as install
-    from weir.kubernetes.install.network import source
+    from weir.kubernetes.install.pods.network import source
 
     with option_mistakes():
         devices = weir.device_resources
@@ -94,7 +94,7 @@ def charts(directory: Path, /) -> int:
     directory
         Directory for the charts; it is made if need be.
     """
-    from weir.kubernetes.install.charts import charts as made
+    from weir.kubernetes.install.charts.files import charts as made
 
     existing = [directory / name for name in made() if (directory / name).exists()]
     if existing:
@@ -125,8 +125,8 @@ def bundle(
     monitoring
         Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
     """
-    from weir.kubernetes.install.olm_bundle import bundle as bundle_files
-    from weir.kubernetes.install.olm_catalog import catalog
+    from weir.kubernetes.install.olm.bundle import bundle as bundle_files
+    from weir.kubernetes.install.olm.catalog import catalog
 
     if directory.exists():
         raise WrongOption(f"{directory} exists: remove it, or name another directory")
@@ -164,7 +164,7 @@ def _write(directory: Path, files: Mapping[str, str]) -> None:
 def alerts() -> int:
     """Print alerts as a rule file for a Prometheus without the operator."""
     from weir.kubernetes.install.manifests import as_yaml
-    from weir.kubernetes.install.monitoring import rules
+    from weir.kubernetes.install.monitoring.prometheus import rules
 
     sys.stdout.write(as_yaml([rules()]))
     return 0
@@ -173,7 +173,7 @@ def alerts() -> int:
 @app.command(name="dashboard")
 def dashboard() -> int:
     """Print a Grafana dashboard as JSON for import."""
-    from weir.kubernetes.install.dashboard import dashboard as board
+    from weir.kubernetes.install.monitoring.grafana_board import dashboard as board
 
     print(json.dumps(board(), indent=2))
     return 0

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from weir.cli.kube import option_checks as check
 
 if TYPE_CHECKING:
-    from weir.kubernetes.install.dashboard_server import DashboardOptions
+    from weir.kubernetes.install.pods.dashboard_server import DashboardOptions
 
 _NAMES = Parameter(consume_multiple=True, negative=())
 _ISSUER = re.compile(r"https://[A-Za-z0-9./:_~-]{1,500}", re.ASCII)
@@ -56,8 +56,8 @@ class DashboardServerOptions:
             ValueError: an option has a mistake, or one is missing; the sentence names the flag.
         """
         from weir.dashboard.trusted_proxies import read_trusted_proxies
-        from weir.kubernetes.install.dashboard_server import DashboardOptions
-        from weir.kubernetes.install.network import destination, source
+        from weir.kubernetes.install.pods.dashboard_server import DashboardOptions
+        from weir.kubernetes.install.pods.network import destination, source
 
         if all(getattr(self, each.name) == each.default for each in fields(self)):
             return None

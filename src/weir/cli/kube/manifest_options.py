@@ -11,11 +11,11 @@ from weir.cli.kube import option_checks as check
 from weir.cli.options.numbers import whole_number
 
 if TYPE_CHECKING:
-    from weir.kubernetes.install.admission_policies import OptionalPolicies
-    from weir.kubernetes.install.deployment import PodOptions
-    from weir.kubernetes.install.history import HistoryStorage
-    from weir.kubernetes.install.node_agent import NodeAgents
-    from weir.kubernetes.install.notification_secret import NotificationSecret
+    from weir.kubernetes.install.pods.deployment import PodOptions
+    from weir.kubernetes.install.pods.history import HistoryStorage
+    from weir.kubernetes.install.pods.node_agent import NodeAgents
+    from weir.kubernetes.install.pods.notification_secret import NotificationSecret
+    from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
     from weir.kubernetes.translate.device_resources import DeviceResources
 
 _NAMES = Parameter(consume_multiple=True, negative=())
@@ -84,7 +84,7 @@ class AdmissionOptions:
     @property
     def policies(self) -> "OptionalPolicies":
         """Return the admission policies."""
-        from weir.kubernetes.install.admission_policies import OptionalPolicies
+        from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
 
         rule, labels, exempt = self.without_project, self.without_project_in, self.without_project_exempt
         return OptionalPolicies(
@@ -118,7 +118,7 @@ class NodeAgentOptions:
     @property
     def agents(self) -> "NodeAgents | None":
         """Return the options of the DaemonSet; None without one."""
-        from weir.kubernetes.install.node_agent import NodeAgents
+        from weir.kubernetes.install.pods.node_agent import NodeAgents
 
         if not self.node:
             return None
@@ -166,9 +166,9 @@ class WeirPodOptions:
 
     def checked(self, shared_nodes: int, overcommit_grace: str, replicas: int) -> "PodOptions":
         """Return the options of the Deployment."""
-        from weir.kubernetes.install.deployment import PodOptions
-        from weir.kubernetes.install.history import checked_storage
-        from weir.kubernetes.install.network import destination
+        from weir.kubernetes.install.pods.deployment import PodOptions
+        from weir.kubernetes.install.pods.history import checked_storage
+        from weir.kubernetes.install.pods.network import destination
 
         priority, labels = self.pod_priority_class, self.node_selector
         return PodOptions(
@@ -186,7 +186,7 @@ class WeirPodOptions:
         )
 
     def _notifications(self) -> "NotificationSecret":
-        from weir.kubernetes.install.notification_secret import NotificationSecret
+        from weir.kubernetes.install.pods.notification_secret import NotificationSecret
 
         name = self.notifications_secret
         return NotificationSecret(
@@ -194,7 +194,7 @@ class WeirPodOptions:
         )
 
     def _history(self) -> "HistoryStorage":
-        from weir.kubernetes.install.history import HistoryStorage
+        from weir.kubernetes.install.pods.history import HistoryStorage
 
         secret, claim = self.history_secret, self.history_claim
         return HistoryStorage(

@@ -16,19 +16,19 @@ from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
-from weir.kubernetes.install.access import OWN_KINDS, SECRET, access
-from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
-from weir.kubernetes.install.dashboard_server import DashboardOptions, dashboard_server
-from weir.kubernetes.install.deployment import PORT, PodOptions, deployment
 from weir.kubernetes.install.flow_control import lease_flow
 from weir.kubernetes.install.installation_name import INSTALLATION
-from weir.kubernetes.install.monitoring import monitoring
-from weir.kubernetes.install.node_agent import NodeAgents, node_agents
+from weir.kubernetes.install.monitoring.prometheus import monitoring
 from weir.kubernetes.install.parts import LABELS, PRIVILEGED, RESTRICTED, Thing, thing, within
+from weir.kubernetes.install.pods.dashboard_server import DashboardOptions, dashboard_server
+from weir.kubernetes.install.pods.deployment import PORT, PodOptions, deployment
+from weir.kubernetes.install.pods.node_agent import NodeAgents, node_agents
+from weir.kubernetes.install.policies.admission_policies import OptionalPolicies, account_name, policies
 from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
-from weir.kubernetes.install.project_leads import people
-from weir.kubernetes.install.query_api import job_messages, labelled_api_service
-from weir.kubernetes.install.roles import binding, group, may, role
+from weir.kubernetes.install.rights.access import OWN_KINDS, SECRET, access
+from weir.kubernetes.install.rights.project_leads import people
+from weir.kubernetes.install.rights.query_api import job_messages, labelled_api_service
+from weir.kubernetes.install.rights.roles import binding, group, may, role
 from weir.kubernetes.translate.device_list import devices_written
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.kinds import load_kinds

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from weir.kubernetes.install.history import HistoryStorage
+from weir.kubernetes.install.pods.history import HistoryStorage
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.records import ClusterWorkloadFilter
 from weir.store.records import Retention

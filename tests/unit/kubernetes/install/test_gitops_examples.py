@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from weir.kubernetes.install.chart_values import ChartValues
+from weir.kubernetes.install.charts.values import ChartValues
 from weir.kubernetes.install.manifests import Installation, manifests
 
 EXAMPLES = Path(__file__).parents[4] / "examples/gitops"

@@ -8,8 +8,8 @@ import yaml
 
 from weir.cli.main import main
 from weir.kubernetes.install.manifests import Installation, manifests
-from weir.kubernetes.install.monitoring import ALERTS, rules
-from weir.kubernetes.install.network import source
+from weir.kubernetes.install.monitoring.prometheus import ALERTS, rules
+from weir.kubernetes.install.pods.network import source
 from weir.kubernetes.translate.device_list import read_devices
 from weir.kubernetes.usage.usage_reader import NO_DEVICES, NO_REPORTS, STUCK
 
@@ -140,7 +140,7 @@ def test_policies_name_the_account_of_the_namespace_and_the_devices_of_the_insta
 
 
 def all_options() -> Any:
-    from weir.kubernetes.install.admission_policies import OptionalPolicies
+    from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
 
     return OptionalPolicies(refuse_node_name=True, require_scheduler=True, daemonset_namespaces=("x",))
 

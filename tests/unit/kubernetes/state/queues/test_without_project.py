@@ -11,8 +11,8 @@ from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_pa
 from weir.kubernetes.api.objects import Metadata, Namespace
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.without_project import WithoutProject, read_rule
-from weir.kubernetes.install.admission_policies import OptionalPolicies
 from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 

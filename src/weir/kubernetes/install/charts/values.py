@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from weir import __version__
-from weir.kubernetes.install.dashboard_server import DASHBOARD
-from weir.kubernetes.install.deployment import CRITICAL
-from weir.kubernetes.install.history import DEFAULT_KEEP
+from weir.kubernetes.install.pods.dashboard_server import DASHBOARD
+from weir.kubernetes.install.pods.deployment import CRITICAL
+from weir.kubernetes.install.pods.history import DEFAULT_KEEP
 from weir.kubernetes.install.priority_classes import ClassNames
 from weir.kubernetes.translate.device_list import NAMES_MAX
 from weir.kubernetes.translate.device_resources import DeviceResources

@@ -16,10 +16,9 @@ from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
-from weir.kubernetes.install.monitoring import METRICS_ROLE
 from weir.kubernetes.install.parts import LABELS, Thing
-from weir.kubernetes.install.query_api import FRONT_PROXY_ROLE
-from weir.kubernetes.install.roles import (
+from weir.kubernetes.install.rights.query_api import FRONT_PROXY_ROLE
+from weir.kubernetes.install.rights.roles import (
     RBAC,
     binding,
     cluster_binding,
@@ -34,6 +33,7 @@ from weir.kubernetes.query.aggregation.front_proxy import CONFIG_NAMESPACE as FR
 from weir.kubernetes.translate.kinds import WorkloadKinds
 
 SECRET = f"{NAME}-webhook"
+METRICS_ROLE = f"{NAME}-metrics"
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
 """Label of a cluster role with rights on kinds added to the table."""
 OWN_KINDS = ("departments", "projects", "topologies", "workloads")

@@ -11,13 +11,13 @@ from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.definitions import project_fields
 from weir.kubernetes.crd.schemas import GROUP, VERSION
 from weir.kubernetes.install.parts import LABELS, Thing
-from weir.kubernetes.install.policy_expressions import (
+from weir.kubernetes.install.policies.expressions import (
     binding_object,
     checking_policy,
     match_rule,
     quoted,
 )
-from weir.kubernetes.install.roles import cluster_role, may
+from weir.kubernetes.install.rights.roles import cluster_role, may
 from weir.kubernetes.query.aggregation.discovery import read_rules
 
 SET_QUOTA = "set-quota"

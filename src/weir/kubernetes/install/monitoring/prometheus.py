@@ -10,10 +10,10 @@ from typing import Any
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.install.parts import CHOSEN, Thing, within
-from weir.kubernetes.install.roles import cluster_binding, service_account, subject
+from weir.kubernetes.install.rights.access import METRICS_ROLE
+from weir.kubernetes.install.rights.roles import cluster_binding, service_account, subject
 
 READER = f"{NAME}-metrics-reader"
-METRICS_ROLE = f"{NAME}-metrics"
 _OPERATOR = "monitoring.coreos.com/v1"
 _EVERY = "30s"
 _RUNBOOKS = "docs/how-to/kubernetes/runbooks.md"

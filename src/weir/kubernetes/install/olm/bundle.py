@@ -19,8 +19,8 @@ import yaml
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
-from weir.kubernetes.install.node_agent import security_constraints
 from weir.kubernetes.install.parts import LABELS, Thing
+from weir.kubernetes.install.pods.node_agent import security_constraints
 from weir.version import __version__
 
 Files = dict[str, str]
@@ -94,7 +94,7 @@ class BundleOptions:
 
 def icon() -> str:
     """Return the icon, encoded."""
-    svg = resources.files("weir.kubernetes.install") / "icon.svg"
+    svg = resources.files("weir.kubernetes.install.olm") / "icon.svg"
     return base64.b64encode(svg.read_bytes()).decode()
 
 

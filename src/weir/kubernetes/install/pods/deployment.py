@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.usage_settings import SECRET, SECRETS
-from weir.kubernetes.install.history import HistoryStorage
-from weir.kubernetes.install.network import calls_policy, network_policy
-from weir.kubernetes.install.notification_secret import NotificationSecret
 from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, probes, within
+from weir.kubernetes.install.pods.history import HistoryStorage
+from weir.kubernetes.install.pods.network import calls_policy, network_policy
+from weir.kubernetes.install.pods.notification_secret import NotificationSecret
 
 PORT = 9443
 CRITICAL = "system-cluster-critical"

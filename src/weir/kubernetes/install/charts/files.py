@@ -18,10 +18,11 @@ from weir.kubernetes.admission.webhook_configuration import is_device, is_gpu, n
 from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.without_project import WithoutProject
-from weir.kubernetes.install.admission_policies import OptionalPolicies
-from weir.kubernetes.install.chart_templates import Markers, template
-from weir.kubernetes.install.chart_values import ChartValues
-from weir.kubernetes.install.dashboard_server import (
+from weir.kubernetes.install.charts.templates import Markers, template
+from weir.kubernetes.install.charts.values import ChartValues
+from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.parts import CHOSEN, Thing
+from weir.kubernetes.install.pods.dashboard_server import (
     CHOSEN_DASHBOARD,
     PROXIES_OPTION,
     SCOPES_OPTION,
@@ -29,11 +30,10 @@ from weir.kubernetes.install.dashboard_server import (
     SECRET_OPTION,
     DashboardOptions,
 )
-from weir.kubernetes.install.deployment import PodOptions
-from weir.kubernetes.install.history import GROUP, URL_FILE, VOLUME_URL, HistoryStorage
-from weir.kubernetes.install.manifests import Installation, manifests
-from weir.kubernetes.install.network import calls_policy
-from weir.kubernetes.install.node_agent import (
+from weir.kubernetes.install.pods.deployment import PodOptions
+from weir.kubernetes.install.pods.history import GROUP, URL_FILE, VOLUME_URL, HistoryStorage
+from weir.kubernetes.install.pods.network import calls_policy
+from weir.kubernetes.install.pods.node_agent import (
     DRIVER_CAPABILITIES,
     GROUPS_MOUNT,
     GROUPS_VOLUME,
@@ -42,9 +42,9 @@ from weir.kubernetes.install.node_agent import (
     WATCH_MEMORY,
     NodeAgents,
 )
-from weir.kubernetes.install.notification_secret import SETTINGS_FILE, NotificationSecret
-from weir.kubernetes.install.parts import CHOSEN, Thing
-from weir.kubernetes.install.policy_expressions import quoted_list
+from weir.kubernetes.install.pods.notification_secret import SETTINGS_FILE, NotificationSecret
+from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
+from weir.kubernetes.install.policies.expressions import quoted_list
 from weir.version import __version__
 
 Files = dict[str, str]
@@ -58,7 +58,7 @@ _ABOUT = {
     "kubeVersion": KUBERNETES,
     "keywords": ["gpu", "scheduler", "quota", "gang scheduling", "fair share"],
 }
-_WRITTEN = resources.files("weir.kubernetes.install") / "chart_files"
+_WRITTEN = resources.files("weir.kubernetes.install.charts") / "chart_files"
 """Templates that no object of an installation is made of."""
 _KEEP = {"helm.sh/resource-policy": "keep"}
 

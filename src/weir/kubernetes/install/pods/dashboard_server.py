@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from weir import __version__
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.network import calls_policy, network_policy
 from weir.kubernetes.install.parts import Thing, probes, within
-from weir.kubernetes.install.roles import service_account
+from weir.kubernetes.install.pods.network import calls_policy, network_policy
+from weir.kubernetes.install.rights.roles import service_account
 
 DASHBOARD = f"{NAME}-dashboard"
 PORT = 8443

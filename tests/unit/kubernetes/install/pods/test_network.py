@@ -2,9 +2,9 @@
 
 import pytest
 
-from weir.kubernetes.install.deployment import PodOptions
 from weir.kubernetes.install.manifests import Installation, manifests
-from weir.kubernetes.install.network import destination
+from weir.kubernetes.install.pods.deployment import PodOptions
+from weir.kubernetes.install.pods.network import destination
 
 
 @pytest.mark.parametrize("text", ["monitoring:9090", "10.0.0.0/28:5432", "fd00::/64:5432"])

@@ -10,12 +10,12 @@ import pytest
 from tools.controlplane.binaries import NoBinaries
 from tools.olm_validator import find, is_skipped, must_run
 
-from weir.kubernetes.install.deployment import PodOptions
-from weir.kubernetes.install.history import HistoryStorage
 from weir.kubernetes.install.manifests import Installation
-from weir.kubernetes.install.node_agent import NodeAgents
-from weir.kubernetes.install.olm_bundle import BundleOptions, bundle
-from weir.kubernetes.install.olm_catalog import catalog
+from weir.kubernetes.install.olm.bundle import BundleOptions, bundle
+from weir.kubernetes.install.olm.catalog import catalog
+from weir.kubernetes.install.pods.deployment import PodOptions
+from weir.kubernetes.install.pods.history import HistoryStorage
+from weir.kubernetes.install.pods.node_agent import NodeAgents
 
 DIGEST = "sha256:" + "ab" * 32
 IMAGE = f"registry.example.com/weir@{DIGEST}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.unit.kubernetes.install.olm_schema import (
+from tests.unit.kubernetes.install.olm.olm_schema import (
     ANNOTATIONS,
     CREATED_BY_OLM,
     wrong_for_restricted_v2,
@@ -19,11 +19,11 @@ from tests.unit.kubernetes.install.olm_schema import (
 from weir.cli.main import main
 from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 from weir.kubernetes.install.manifests import Installation, manifests
-from weir.kubernetes.install.node_agent import NodeAgents
-from weir.kubernetes.install.olm_bundle import BUNDLED, BundleOptions, bundle
-from weir.kubernetes.install.olm_catalog import catalog
+from weir.kubernetes.install.olm.bundle import BUNDLED, BundleOptions, bundle
+from weir.kubernetes.install.olm.catalog import catalog
+from weir.kubernetes.install.pods.node_agent import NodeAgents
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 DIGEST = "sha256:" + "ab" * 32
 IMAGE = f"registry.example.com/weir@{DIGEST}"
 read = partial(yaml.load, Loader=yaml.CSafeLoader)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weir.kubernetes.crd.schemas import GROUP
-from weir.kubernetes.install.policy_expressions import Policy, Refusal, match_rule, quoted, refusing_policy
+from weir.kubernetes.install.policies.expressions import Policy, Refusal, match_rule, quoted, refusing_policy
 from weir.kubernetes.translate.annotations import USER
 from weir.kubernetes.translate.kind_table import built_in
 

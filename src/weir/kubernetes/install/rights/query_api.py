@@ -2,7 +2,7 @@
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.install.parts import LABELS, Thing
-from weir.kubernetes.install.roles import cluster_binding, cluster_role, group, may
+from weir.kubernetes.install.rights.roles import cluster_binding, cluster_role, group, may
 from weir.kubernetes.query.aggregation.discovery import GROUP, MESSAGES, api_service
 
 FRONT_PROXY_ROLE = "extension-apiserver-authentication-reader"

@@ -8,7 +8,7 @@ from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import KIND as SHARED_NODES
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES_PLURAL
 from weir.kubernetes.crd.shared_nodes_spec import parameter_kind
-from weir.kubernetes.install.policy_expressions import (
+from weir.kubernetes.install.policies.expressions import (
     NOT_A_KUBELET,
     SHARE_KEYS,
     Policy,

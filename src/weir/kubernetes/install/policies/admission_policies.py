@@ -18,8 +18,7 @@ from weir.kubernetes.crd.notification_objects import PLURAL as NOTIFICATIONS
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
-from weir.kubernetes.install.person_policies import forged_person, person_policies
-from weir.kubernetes.install.policy_expressions import (
+from weir.kubernetes.install.policies.expressions import (
     METADATA_WRITERS,
     NOT_A_KUBELET,
     Policy,
@@ -39,7 +38,8 @@ from weir.kubernetes.install.policy_expressions import (
     same_but_suspended,
     same_fields,
 )
-from weir.kubernetes.install.share_policies import (
+from weir.kubernetes.install.policies.people import forged_person, person_policies
+from weir.kubernetes.install.policies.shares import (
     changed_share,
     share_policies,
     share_without_variables,

@@ -12,9 +12,9 @@ from typing import Any
 from weir import __version__
 from weir.kubernetes.admission.node_tokens import ACCOUNT, AUDIENCE
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.network import name_ports, tcp_ports
 from weir.kubernetes.install.parts import CHOSEN, Thing, thing, within
-from weir.kubernetes.install.roles import cluster_binding, cluster_role, may, service_account, subject
+from weir.kubernetes.install.pods.network import name_ports, tcp_ports
+from weir.kubernetes.install.rights.roles import cluster_binding, cluster_role, may, service_account, subject
 
 REPLICAS = f"{NAME}-replicas"
 """A headless Service: an agent reports to every replica, because each answers questions."""

@@ -3,7 +3,7 @@
 import yaml
 
 from weir.kubernetes.crd.definitions import definitions
-from weir.kubernetes.install.olm_bundle import PACKAGE, BundleOptions, Files, cluster_service_version, icon
+from weir.kubernetes.install.olm.bundle import PACKAGE, BundleOptions, Files, cluster_service_version, icon
 from weir.kubernetes.install.parts import Thing
 from weir.version import __version__
 

@@ -1,0 +1,1 @@
+"""The Helm charts, made of the objects of an installation."""

@@ -1,0 +1,1 @@
+"""Monitoring of an installation: Prometheus, alerts, and a Grafana board."""

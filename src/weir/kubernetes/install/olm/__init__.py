@@ -1,0 +1,1 @@
+"""The bundle and the catalogue for the Operator Lifecycle Manager."""

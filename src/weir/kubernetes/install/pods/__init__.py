@@ -1,0 +1,1 @@
+"""Pods of an installation, the objects around them, and their network policies."""

@@ -1,0 +1,1 @@
+"""Admission policies, which the API server checks by itself."""

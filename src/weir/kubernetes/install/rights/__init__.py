@@ -1,0 +1,1 @@
+"""Service accounts and roles, of Weir and of people."""
