@@ -18,7 +18,7 @@ from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
 from weir.kubernetes.state.gangs.owner_state import maker_is_gone, owner_is_gone
-from weir.kubernetes.state.gangs.requests import absent_requests, counts_without_replaced, groups_in_use
+from weir.kubernetes.state.gangs.stated_groups import absent_requests, counts_without_replaced, groups_in_use
 from weir.kubernetes.state.gangs.workload import workload_of
 from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.operations import UpsertWorkload
