@@ -130,9 +130,32 @@ def test_devices_that_vanished_free_nothing_for_a_reclaim() -> None:
     assert [eviction.pod.workload for eviction in plan.evictions] == ["kept"]
 
 
+def halves_and_late(policy: Policy, started_s: tuple[float, ...], now_s: float) -> Running:
+    """Halves of devices that run since these times, whole devices in use, and work over quota that waits."""
+    queues = tuple(Queue(f"p{at}", quota={"gpu": 0}) for at in range(8))
+    running = Running(World(tuple(node(f"n{at}", 1) for at in range(10)), queues, (), policy))
+    half = PodGroup("0", Request(devices=1, share_milli=500))
+    for at in range(10):
+        name, group = f"one-{at}", half if at < len(started_s) else PodGroup("0", Request(devices=1))
+        since_s = started_s[at] if at < len(started_s) else 0.0
+        running.tell(WorkloadSubmitted(Workload(name, "p0", (group,), 1, since_s), since_s))
+        running.tell(PodAssigned(Placement(PodKey(name, 0, 0), f"n{at}", (0,)), since_s))
+    running.now_s = now_s
+    for at in range(8):
+        running.tell(WorkloadSubmitted(single(f"late-{at}", f"p{at}"), now_s))
+    return running
+
+
 @counts_calls
-def test_work_that_moves_alone_could_help_is_left_once_only_the_headroom_is_free(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("reserved", "started_s", "now_s"),
+    [
+        pytest.param(0.2, (0.0,) * 6, 600.0, id="only-the-headroom-is-free"),
+        pytest.param(0.0, (0.0, 0.0, 0.0, 99_900.0), 100_000.0, id="nothing-else-is-cheap-to-move"),
+    ],
+)
+def test_work_that_moves_alone_could_help_is_left_once_they_cant(
+    monkeypatch: pytest.MonkeyPatch, reserved: float, started_s: tuple[float, ...], now_s: float
 ) -> None:
     looks = 0
     plan_for = preemption.Preemptor._plan_for
@@ -143,19 +166,9 @@ def test_work_that_moves_alone_could_help_is_left_once_only_the_headroom_is_free
         return plan_for(preemptor, candidate)
 
     monkeypatch.setattr(preemption.Preemptor, "_plan_for", counted)
-    policy = Policy.model_validate({"reserve_fraction": 0.2})
-    queues = tuple(Queue(f"p{at}", quota={"gpu": 0}) for at in range(8))
-    running = Running(World(tuple(node(f"n{at}", 1) for at in range(10)), queues, (), policy))
-    half = PodGroup("0", Request(devices=1, share_milli=500))
-    for at in range(10):
-        name, group = f"one-{at}", half if at < 6 else PodGroup("0", Request(devices=1))
-        running.tell(WorkloadSubmitted(Workload(name, "p0", (group,), 1, 0.0), 0.0))
-        running.tell(PodAssigned(Placement(PodKey(name, 0, 0), f"n{at}", (0,)), 0.0))
-    running.now_s = 600.0
-    for at in range(8):
-        running.tell(WorkloadSubmitted(single(f"late-{at}", f"p{at}"), 600.0))
+    policy = Policy.model_validate({"reserve_fraction": reserved})
 
-    plan = running.cycle()
+    plan = halves_and_late(policy, started_s, now_s).cycle()
 
     assert [eviction.moves for eviction in plan.evictions] == [True]
     assert looks == 1

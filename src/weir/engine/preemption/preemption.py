@@ -9,6 +9,7 @@ from weir.engine.preemption.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption.reclaim_bounds import ReclaimBounds
 from weir.engine.refusals.refusals import RefusalKind
+from weir.engine.victims.move_bounds import could_help_any
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.model.workloads import WorkloadType
@@ -44,7 +45,7 @@ class Preemptor:
             plan = self._attempts.cleared_or_kept(candidate, placements)
             if plan.kind is not None:
                 self._allocator.withdraw(placements)
-                self._forget_moves()
+                self._bounds.moves.forget(self._attempts.context.placer.capacity)
             yield candidate, plan
 
     def preempt(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
@@ -53,16 +54,16 @@ class Preemptor:
         if candidates:
             yield from self._preempt_for(candidates, self._least_free_milli(candidates))
 
-    def _least_free_milli(self, candidates: Sequence[Candidate]) -> int:
-        """Return the thousandths of devices that must be free for any candidate; 0 if that is unknown.
+    def _least_free_milli(self, candidates: Sequence[Candidate]) -> int | None:
+        """Return the thousandths of devices that must be free for any candidate; None if that is unknown.
 
         Work that only moves could help needs its own devices and the headroom, whatever moves.
         """
         sets = self._allocator.cache.preemption.candidate_sets
         if sets is None or None in sets or not self._policy.oldest_first_in_quota:
-            return 0  # it may stop others, now or once this plan has changed the usage of its project
+            return None  # it may stop others, now or once this plan has changed the usage of its project
         steps = [0 if candidate.job.is_elastic else candidate.gpu_milli for candidate in candidates]
-        return min(steps) + self._checks.headroom_milli if all(steps) else 0
+        return min(steps) + self._checks.headroom_milli if all(steps) else None
 
     def retry_refused(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Free capacity for workloads with refused evictions, before others use free capacity."""
@@ -76,17 +77,16 @@ class Preemptor:
             yield from self._preempt_for(candidates)
 
     def _preempt_for(
-        self, candidates: Sequence[Candidate], least_free_milli: int = 0
+        self, candidates: Sequence[Candidate], least_free_milli: int | None = None
     ) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        """Yield plans until no candidate is left, or fewer thousandths of devices are free than any needs."""
+        """Yield plans until no candidate is left, or none that only moves could help has enough of them."""
         order = QueueOrder(self._allocator.overlay, candidates)
-        totals = self._attempts.context.placer.capacity.totals
-        while totals.free_gpu_milli >= least_free_milli and (candidate := order.next()) is not None:
+        while self._could_help(least_free_milli) and (candidate := order.next()) is not None:
             plan = self._plan_for(candidate)
             if plan is None:
                 order.settle()
             else:
-                self._forget_moves()
+                self._bounds.moves.forget(self._attempts.context.placer.capacity)
                 if not candidate.again:
                     self._allocator.note_nominated(candidate)
                 yield candidate, plan
@@ -96,9 +96,13 @@ class Preemptor:
                     self.stopped_early = True
                     return
 
-    def _forget_moves(self) -> None:
-        """Forget the bounds of moves, which a plan has changed."""
-        self._bounds.moves.forget(self._attempts.context.placer.capacity)
+    def _could_help(self, least_free_milli: int | None) -> bool:
+        """Return True if moves could help any candidate, by bounds; they alone may unless it is None."""
+        if least_free_milli is None:
+            return True
+        free_milli = self._attempts.context.placer.capacity.totals.free_gpu_milli
+        sets = self._allocator.cache.preemption.candidate_sets or {}
+        return free_milli >= least_free_milli and could_help_any(self._bounds.moves, sets)
 
     def _pods_looked_at(self, plan: PreemptionPlan) -> int:
         """Return the number of pods that the search for a plan examines, a bound of its time."""

@@ -30,9 +30,8 @@ def ways_of(
     if (
         under_limits
         and eligibility.may_consolidate(of, owner, context.placer.capacity.totals.free_gpu_milli)
-        and (
-            cluster.releasing_on or context.accounting.leaving or eligibility.could_consolidate(of, at, owner)
-        )
+        # The bound is of its first step
+        and (cluster.releasing_on or candidate.again or eligibility.could_consolidate(of, at, owner))
     ):
         yield PreemptionWay(PreemptionKind.CONSOLIDATE)
     protections: list[QuotaProtection] = []

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocation.allocate import Allocator
-from weir.engine.kept_eligibility import ConsolidationKey
+from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import pods_that_fit
 from weir.engine.placement.topology_levels import TopologyLevel
@@ -36,12 +36,12 @@ class MoveBounds:
         self._now_s = allocator.now_s
         self._outages = allocator.placement.outages
         self._searches_all = not allocator.cache.bounds
-        self._suffice: dict[ConsolidationKey, bool] = {}
         self.forget(allocator.capacity)
 
     def forget(self, capacity: Capacity) -> None:
         """Forget the possible moves and their prices after a plan that leaves this capacity."""
         self._capacity = capacity
+        self._suffice: dict[ConsolidationKey, bool] = {}
         self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: Bools | None = None
@@ -169,6 +169,12 @@ class MoveBounds:
             found = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
             self._found[(budget, spares)] = found
         return found
+
+
+def could_help_any(moves: MoveBounds, sets: CandidateSets) -> bool:
+    """Return True if moves could suffice for any of the candidates that only moves could help."""
+    first = [(key, *members[0]) for key, members in sets.items() if key is not None]
+    return any(moves.could_suffice(of.members[at][2], of.step.lacks, key) for key, of, at in first)
 
 
 def _nodes_for(cluster: Cluster, devices: int, pods: int) -> int:
