@@ -92,13 +92,15 @@ class RequestLine:
         """Return the groups of peers, in order."""
         self._predict(cluster, order)
         for project in sorted(self.stale):
-            for key, entry in self._entered.pop(project, ()):
+            before = self._entered.pop(project, ())
+            for key, entry in before:
                 peers = self._peers[key]
                 del peers.entries[bisect_left(peers.entries, entry)]
                 if not peers.entries:
                     del self._peers[key]
             if project in self.classes:
-                self._entered[project] = self._enter(project, order, served_of)
+                known = {entry[2]: key for key, entry in before}
+                self._entered[project] = self._enter(project, order, served_of, known)
         self.stale.clear()
         return self._peers.values()
 
@@ -112,19 +114,24 @@ class RequestLine:
             self.stale = set(self.classes)
         self._learned, self._usable_classes = learned, usable_classes
 
-    def _enter(self, project: int, order: RuntimeOrder, served_of: ServedOf) -> list[tuple[PeerKey, Entry]]:
+    def _enter(
+        self, project: int, order: RuntimeOrder, served_of: ServedOf, known: dict[str, PeerKey]
+    ) -> list[tuple[PeerKey, Entry]]:
+        """Enter the classes of a project; `known` are the peers of entries before, by name."""
         entered = []
         for of in self.classes[project]:
             at = served_of(of)
             if at < len(of.members):
                 submitted_s, name, job = of.members[at]
                 entry = order.share_term(project, of.step.request), submitted_s, name, of, at
-                peers = self._peers_of(job, order)
+                peers = self._peers_of(job, order, known.get(name))
                 insort(peers.entries, entry)
                 entered.append((peers.key, entry))
         return entered
 
-    def _peers_of(self, job: Job, order: RuntimeOrder) -> Peers:
+    def _peers_of(self, job: Job, order: RuntimeOrder, before: PeerKey | None) -> Peers:
+        if before is not None and before[-1] == job.ran_s and before in self._peers:
+            return self._peers[before]  # their prediction in common still holds
         runtime = order.runtime_term(job.like, job.ran_s)  # also finds the samples, which the next line reads
         like = job.like.names[0] if job.like.ended is None else job.like.ended
         key = job.devices_milli, job.is_elastic, like, job.ran_s

@@ -13,6 +13,8 @@ class QuotaOverlay(UsageOverlay):
         """Return the largest (allocated + request) ÷ share; for a share of 0 infinite and the amount."""
         without = self._dominant.get(queue)
         if without is None:
+            if request:
+                return self._largest(queue, request)
             without = self._dominant[queue] = self._largest(queue, ())
         return self._dominant_with(queue, request, without) if request else without
 
