@@ -1,13 +1,12 @@
 """Eligible victims: running workloads that one requester may stop or move."""
 
-from collections.abc import Sequence
 from functools import cache
 
 from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.victims.eviction_price import cheap_to_move
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.state.capacity_columns import Ints
-from weir.state.jobs import Job, Pod
+from weir.state.jobs import Job
 
 
 class EligibleVictims:
@@ -112,8 +111,7 @@ class EligibleVictims:
         jobs = [job for job in jobs if job is not requester and job.name not in coming]
         jobs = self._context.protections.open_to(self._rules, jobs)
         if self._disruptions.any:
-            jobs = [job for job in jobs if any(self._may_stop((pod,)) for pod in self._context.running(job))]
+            allows, overrides = self._disruptions.allows, self._kind is PreemptionKind.OVERRIDE
+            running = self._context.running
+            jobs = [job for job in jobs if any(allows((pod,), overrides=overrides) for pod in running(job))]
         return jobs
-
-    def _may_stop(self, pods: Sequence[Pod]) -> bool:
-        return self._disruptions.allows(pods, overrides=self._kind is PreemptionKind.OVERRIDE)

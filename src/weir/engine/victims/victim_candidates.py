@@ -53,6 +53,7 @@ class VictimCandidates:
         cheapest: CheapestMoves | None = None,
     ) -> None:
         self._context = context
+        self.running = context.running
         self._cluster = context.cluster
         self._policy = context.policy
         self._leaving = context.accounting.leaving
@@ -116,13 +117,9 @@ class VictimCandidates:
         moves = self._overrides and any(victim.moves for victim in victims)
         return self.order.may_stop(pods, moves=moves)
 
-    def running(self, job: Job) -> list[Pod]:
-        """Return the pods of a job that the plan leaves running so far."""
-        return self._context.running(job)
-
     def marks(self) -> frozenset[int]:
         """Return the marks of the pods that may be stopped or moved."""
-        pods = (pod for job in self.jobs for pod in self._context.running(job))
+        pods = (pod for job in self.jobs for pod in self.running(job))
         return frozenset(mark for pod in pods for mark in pod.shape.marks)
 
     def takeable(self) -> VictimEntries:
@@ -151,13 +148,13 @@ class VictimCandidates:
         Of services, the one with the most replicas above its minimum gives first, one replica at a time.
         """
         if self.jobs[job]:
-            pods = self._context.running(job) if _is_bound_together(job) else here
+            pods = self.running(job) if _is_bound_together(job) else here
             if self._disruptions.any and not self.order.may_stop(pods, moves=True):
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
             return [Victim(LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
         victims = []
-        running = self._context.running(job)
+        running = self.running(job)
         spare = [-need for need in job.needed]
         for pod in running:
             spare[pod.group] += 1
