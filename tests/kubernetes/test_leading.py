@@ -10,11 +10,14 @@ import pytest
 from tests.kubernetes.test_reflector import until
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
+from tools.controlplane.weir import install_kinds
 
 from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.credentials import Kubeconfig
 from weir.kubernetes.api.leader_election import LeaderElection, Lease, LeaseTiming
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.process.process_options import ProcessOptions
+from weir.kubernetes.process.scheduler_process import SchedulerProcess
 
 QUICK = LeaseTiming(lease_s=9, renew_deadline_s=7, retry_s=0.3)
 LONG = LeaseTiming(lease_s=90, renew_deadline_s=60, retry_s=0.3)
@@ -115,6 +118,39 @@ async def test_who_dies_is_followed_when_the_lease_has_run_out(
             died_s = time.monotonic()
             await asyncio.wait_for(second.won(), LATE_S)
         assert QUICK.lease_s - QUICK.renew_deadline_s < time.monotonic() - died_s
+
+
+async def test_a_dead_leader_is_followed_when_its_lease_ends_however_rarely_the_other_looks(
+    cluster: Cluster, weir_kubeconfig: Path
+) -> None:
+    within, seldom = cluster.namespace(), LeaseTiming(lease_s=9, renew_deadline_s=7, retry_s=10 * LATE_S)
+    async with taking_part(weir_kubeconfig, within, "a") as (first, running):
+        await asyncio.wait_for(first.won(), LATE_S)
+        async with taking_part(weir_kubeconfig, within, "b", seldom) as (second, _):
+            await until(lambda: second.holder == first.identity and first.may_write())
+            await asyncio.sleep(QUICK.retry_s * 3)  # renewals of which the other hears
+            running.cancel()
+            await asyncio.wait_for(second.won(), LATE_S)
+            assert not first.may_write()
+
+
+async def test_a_scheduler_whose_stop_hangs_loses_the_lease(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    install_kinds(cluster.api)
+    async with ApiClient(Kubeconfig(weir_kubeconfig)) as api:
+        hanging = SchedulerProcess(api, ProcessOptions(namespace=within))
+        assert isinstance(hanging.election, LeaderElection)
+        running = asyncio.create_task(hanging.run())
+        await until(lambda: hanging.control_thread is not None)
+        async with taking_part(weir_kubeconfig, within, "b") as (second, _):
+            await until(lambda: second.holder == hanging.election.identity)
+            hanging.sweeps.close = asyncio.Event().wait  # type: ignore[method-assign]
+            stop = asyncio.create_task(hanging.close())
+            await asyncio.wait_for(second.won(), LATE_S)
+            assert not hanging.election.may_write()
+            stop.cancel()
+        running.cancel()
+        await asyncio.wait([running])
 
 
 async def test_who_is_cut_off_stops_before_another_begins(

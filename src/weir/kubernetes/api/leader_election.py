@@ -31,6 +31,9 @@ from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector
 
+PAST_S = 0.01
+"""Time from the end of a lease to the turn that takes it."""
+
 
 class Leadership(Protocol):
     """Right to write, checked before every write."""
@@ -129,7 +132,7 @@ class LeaderElection:
         self._won = asyncio.Event()
         self._lost = asyncio.Event()
         self._lost.set()
-        self._released = False
+        self._resigned = self._released = False
         self._at_rest = asyncio.Event()
         self._at_rest.set()
 
@@ -163,15 +166,21 @@ class LeaderElection:
         hearing = asyncio.create_task(watch.run(), name="weir-lease")
         try:
             while not self._released:
-                await self._turn()
-                wait_s = self._timing.retry_s * self._chance.uniform(0.8, 1.0)
+                if not self._resigned:
+                    await self._turn()
+                elif self._leads and not self.may_write():
+                    self._end()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._freed.wait(), wait_s)
+                    await asyncio.wait_for(self._freed.wait(), self._wait_s())
                 self._freed.clear()
         finally:
             hearing.cancel()
             self._end()
             self._at_rest.set()
+
+    def resign(self) -> None:
+        """Renew and campaign no more. If the stop that begins hangs, the lease runs out meanwhile."""
+        self._resigned = True
 
     async def release(self) -> None:
         """Release the lease at once. No write may be under way any more."""
@@ -184,12 +193,21 @@ class LeaderElection:
                 self._see(await self._api.put(self._path, left, Lease))
 
     def _hear(self, changes: Sequence[Change[Lease]]) -> None:
-        """Wake the candidate when the lease is free; otherwise it checks at intervals."""
+        """Note a renewal by another one, and wake the candidate when the lease is free."""
         last = changes[-1]
-        if isinstance(last, ObjectRemoved) or (
-            isinstance(last, ObjectSet) and not last.object.spec.holder_identity
-        ):
+        if isinstance(last, ObjectSet) and last.object.spec.holder_identity:
+            if not self._leads:  # an own renewal may be heard after a later one
+                self._see(last.object)
+        elif isinstance(last, ObjectSet | ObjectRemoved):
             self._freed.set()
+
+    def _wait_s(self) -> float:
+        """Return the pause before the next turn. A candidate doesn't sleep through the end of a lease."""
+        wait_s = self._timing.retry_s * self._chance.uniform(0.8, 1.0)
+        if self._leads or self._lease is None or self._is_free():
+            return wait_s
+        left_s = self._seen_s + self._lease.spec.lease_duration_seconds - self._clock()
+        return min(wait_s, left_s + PAST_S)
 
     async def _turn(self) -> None:
         """Ask for the lease once, in the time there is for it."""

@@ -306,6 +306,8 @@ class SchedulerProcess:
 
     async def close(self) -> None:
         """Stop cleanly: complete submitted writes, then let another process lead at once."""
+        if isinstance(self.election, LeaderElection):
+            self.election.resign()
         self.usage.close()
         self.share_memory.close()
         await self.sweeps.close()
