@@ -55,6 +55,13 @@ class UsageHistoryEntry:
         within = [sums for at_s, sums in self.uses.items() if since_s - USE_S < at_s < until_s]
         return sum(seen for seen, _ in within), sum(used for _, used in within)
 
+    def used_spans(self, since_s: float, until_s: float) -> Iterator[tuple[float, float, float]]:
+        """Yield the start, the end and the used GPUs of each measured time within a period."""
+        for at_s, (_, used_gpu_s) in self.uses.items():
+            end_s = min(until_s, float(at_s + USE_S))
+            if used_gpu_s and max(since_s, at_s) < end_s:
+                yield max(since_s, float(at_s)), end_s, used_gpu_s / (end_s - at_s)
+
     def is_within(self, since_s: float, until_s: float) -> bool:
         """Return True if it waited or held GPUs in a period."""
         return any(span.waits or span.gpus for _, _, span in self.between(since_s, until_s))

@@ -131,6 +131,18 @@ def over_quota_s(
     is_mine: Callable[[UsageHistoryEntry], bool],
 ) -> float:
     """Return the GPU seconds above a project's quota; of some workloads, their part by their usage."""
+    spans = over_quota_spans(past, quota, since_s, until_s, is_mine)
+    return sum(gpus * (end_s - start_s) for start_s, end_s, gpus in spans)
+
+
+def over_quota_spans(
+    past: Sequence[UsageHistoryEntry],
+    quota: float,
+    since_s: float,
+    until_s: float,
+    is_mine: Callable[[UsageHistoryEntry], bool],
+) -> Iterator[tuple[float, float, float]]:
+    """Yield the start, the end and the GPUs of each time above a project's quota."""
     steps: list[tuple[float, float, float]] = []  # time, change of all, change of those
     for each in past:
         for start_s, end_s, span in each.between(since_s, until_s):
@@ -138,13 +150,12 @@ def over_quota_s(
                 mine = span.gpus if is_mine(each) else 0.0
                 steps += [(start_s, span.gpus, mine), (end_s, -span.gpus, -mine)]
     steps.sort(key=lambda step: step[0])
-    over = held = mine_held = 0.0
+    held = mine_held = 0.0
     before_s = since_s
     for time_s, change, mine in steps:
-        if held > quota:
-            over += (held - quota) * (mine_held / held) * (time_s - before_s)
+        if held > quota and time_s > before_s:
+            yield before_s, time_s, (held - quota) * (mine_held / held)
         held, mine_held, before_s = held + change, mine_held + mine, time_s
-    return over
 
 
 def _first(workload: WorkloadIndexEntry, now_s: float) -> UsageHistoryEntry:

@@ -21,6 +21,7 @@ from weir.kubernetes.query.usage.recent_usage import (
     RecentUsage,
     evictions_between,
     over_quota_s,
+    over_quota_spans,
     quota_of,
 )
 
@@ -134,7 +135,7 @@ def history_report(
             EvictionRuleRow(rule=rule, count=len(lost), lost_gpu_s=sum(lost))
             for rule, lost in sorted(rules.items())
         ],
-        points=list(_points(mine, request)),
+        points=_points(past, queues, request),
         note=note,
     )
 
@@ -197,16 +198,13 @@ def _sums(
     spans = [part for each in mine for part in each.between(since_s, until_s)]
     measured = [each.measured(since_s, until_s) for each in mine]
     seen_gpu_s, used_gpu_s = (sum(sums) for sums in zip(*measured, strict=True)) if measured else (0.0, 0.0)
-    by_project: dict[str, list[UsageHistoryEntry]] = {}
-    for each in past:
-        by_project.setdefault(each.project, []).append(each)
     return {
         "allocated_gpu_s": sum(span.gpus * (end_s - start_s) for start_s, end_s, span in spans),
         "used_gpu_s": used_gpu_s if seen_gpu_s else None,
         "idle_gpu_s": max(0.0, seen_gpu_s - used_gpu_s) if seen_gpu_s else None,
         "over_quota_gpu_s": sum(
             over_quota_s(each, quota_of(queues, project), since_s, until_s, request.takes)
-            for project, each in by_project.items()
+            for project, each in _by_project(past).items()
         ),
         "waiting_s": sum(end_s - start_s for start_s, end_s, span in spans if span.waits),
         "workloads": sum(each.is_within(since_s, until_s) for each in mine),
@@ -241,29 +239,48 @@ def _wait_times(waits: Sequence[float]) -> WaitTimes:
     return WaitTimes(count=len(waits), p50_s=p50_s, p90_s=p90_s, p95_s=p95_s)
 
 
-def _points(mine: Sequence[UsageHistoryEntry], request: ReportRequest) -> "Sequence[HistoryPoint]":
-    """Return the curve of all workloads, in steps of some minutes."""
-    length_s = request.until_s - request.since_s
+def _points(
+    past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
+) -> list[HistoryPoint]:
+    """Return the curves of all workloads, in steps of some minutes."""
+    since_s, until_s = request.since_s, request.until_s
+    length_s = until_s - since_s
     count = max(0, math.ceil(length_s / POINT_S))
-    allocated, waiting = _Curve(count), _Curve(count)
-    for each in mine:
-        for start_s, end_s, span in each.between(request.since_s, request.until_s):
-            within = start_s - request.since_s, end_s - request.since_s
+    allocated, used, over, waiting = (_Curve(count) for _ in range(4))
+    for each in past:
+        if not request.takes(each):
+            continue
+        for start_s, end_s, span in each.between(since_s, until_s):
             if span.gpus:
-                allocated.add(*within, span.gpus)
+                allocated.add(start_s - since_s, end_s - since_s, span.gpus)
             if span.waits:
-                waiting.add(*within, 1.0)
+                waiting.add(start_s - since_s, end_s - since_s, 1.0)
+        for start_s, end_s, gpus in each.used_spans(since_s, until_s):
+            used.add(start_s - since_s, end_s - since_s, gpus)
+    for project, each_past in _by_project(past).items():
+        quota = quota_of(queues, project)
+        for start_s, end_s, gpus in over_quota_spans(each_past, quota, since_s, until_s, request.takes):
+            over.add(start_s - since_s, end_s - since_s, gpus)
+    curves = zip(allocated.sums(), used.sums(), over.sums(), waiting.sums(), strict=True)
     return [
         HistoryPoint(
-            at_s=request.since_s + at * POINT_S,
+            at_s=since_s + at * POINT_S,
             span_s=min(POINT_S, length_s - at * POINT_S),
             allocated_gpu_s=allocated_gpu_s,
-            used_gpu_s=0.0,
-            over_quota_gpu_s=0.0,
+            used_gpu_s=used_gpu_s,
+            over_quota_gpu_s=over_quota_gpu_s,
             waiting_s=waiting_s,
         )
-        for at, (allocated_gpu_s, waiting_s) in enumerate(zip(allocated.sums(), waiting.sums(), strict=True))
+        for at, (allocated_gpu_s, used_gpu_s, over_quota_gpu_s, waiting_s) in enumerate(curves)
     ]
+
+
+def _by_project(past: Sequence[UsageHistoryEntry]) -> dict[str, list[UsageHistoryEntry]]:
+    """Return the workloads of each project."""
+    found: dict[str, list[UsageHistoryEntry]] = {}
+    for each in past:
+        found.setdefault(each.project, []).append(each)
+    return found
 
 
 class _Curve:

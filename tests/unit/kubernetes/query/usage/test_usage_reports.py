@@ -79,6 +79,7 @@ def test_gpu_time_waits_and_evictions_are_counted_by_project() -> None:
     ]
     assert (report.total.lost_gpu_s, report.rows[0].lost_gpu_s) == (100.0, 100.0)
     assert sum(point.allocated_gpu_s for point in report.points) == row.allocated_gpu_s
+    assert [point.over_quota_gpu_s for point in report.points] == [2 * 200, 4 * 100 + 2 * 100, 0, 0]
     assert sum(point.span_s for point in report.points) == 1000
     assert (report.total.waits.count, report.note) == (2, "note")
     (part,) = usage_report(past, QUEUES, ReportRequest(T0 + 150, T0 + 200, "type"), "").rows
@@ -281,6 +282,9 @@ def test_measured_use_is_reported_for_the_time_in_which_it_was_measured() -> Non
     (part,) = usage_report(
         all_of(usage, T0 + 1230), QUEUES, ReportRequest(T0 + 900, T0 + 1230, "type"), ""
     ).rows
+    curve = history_report(all_of(usage, T0 + 1230), QUEUES, asked(1230), "").points
+    assert sum(point.used_gpu_s for point in curve) == pytest.approx(row.used_gpu_s)
+    assert curve[1].used_gpu_s == pytest.approx(10 * 30.0), "in the time in which it was measured"
     assert part.used_gpu_s is not None
     assert 0 < part.used_gpu_s < row.used_gpu_s
     usage.used(measured(KEPT_S + 4000, 1.0, 1.0))
