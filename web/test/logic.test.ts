@@ -4,6 +4,7 @@ import { carryOut, fits, mayControl, maySubmitTo } from '../src/logic/acts'
 import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '../src/logic/command'
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
+import { once } from '../src/logic/events'
 import { ago, amount, brief, byName, bytes, colourOf, domainOf, sentence, shortOf, span } from '../src/logic/format'
 import { memorySentence } from '../src/logic/isolation'
 import { lifeline, spent } from '../src/logic/lifeline'
@@ -31,6 +32,17 @@ const device = (index: number, more: Partial<Device> = {}): Device => ({
 const node = (devices: Device[]): PoolNode => ({ name: 'n1', devices, capacity: {}, allocated: {}, labels: {}, pods: 0, virtual: true, others: 0, state: [] })
 const columns = Object.keys(row(1))
 const values = (of: Row) => columns.map((name) => of[name as keyof Row])
+
+describe('events', () => {
+  const event = (id: number, at_s: number, workload: string | null, text: string): PoolEvent => ({
+    id, at_s, kind: 'over_quota', workload, project: 'a', pod: null, sentence: text, numbers: {},
+  })
+
+  test('a reason that pods share is there once, and again when it is given again', () => {
+    const all = [event(5, 100, 'ns/b', 'full'), event(4, 52, 'ns/a', 'full'), event(3, 41, 'ns/a', 'full'), event(2, 40, 'ns/a', 'full'), event(1, 40, null, 'full'), event(0, 40, null, 'full')]
+    expect(once(all).map((each) => each.id)).toEqual([5, 4, 3, 1, 0])
+  })
+})
 
 describe('pool', () => {
   test('list, then deltas, then a list again', () => {

@@ -21,6 +21,7 @@ from weir.kubernetes.query.workloads.rows import (
     EventView,
     RegardingView,
     event_at_s,
+    event_kind,
     event_number,
     event_row,
 )
@@ -165,7 +166,7 @@ def matching_events(
         if query.namespace in ("", each[0].regarding.namespace)
         and query.workload in ("", each[1])
         and (not query.projects or each[2] in query.projects)
-        and (not query.kinds or each[0].reason.lower() in query.kinds)
+        and (not query.kinds or event_kind(each[0].reason) in query.kinds)
     )
     found = [(stamp_s, each) for stamp_s, each in wanted if stamp_s >= query.since_s]
     first = nlargest(start + limit, found, key=lambda pair: (pair[0], event_number(pair[1][0], pair[0])))

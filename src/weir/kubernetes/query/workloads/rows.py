@@ -1,5 +1,6 @@
 """Objects of a cluster converted to rows of answers."""
 
+import re
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ UNWATCHED = (
     "no label says that its node or device class limits it, and no agent limits or watches it; or its bytes "
     "are unknown, or it is privileged"
 )
+_INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EVENT_BITS = 11
 """Bits of an event's number that tell events of one millisecond apart."""
 
@@ -198,12 +200,17 @@ def event_row(event: EventView, workload: str | None, project: str | None) -> Ev
     return EventRow(
         id=event_number(event, stamp_s),
         at_s=stamp_s,
-        kind=event.reason.lower(),
+        kind=event_kind(event.reason),
         workload=workload,
         project=project,
         pod=None if about.kind == WORKLOAD else about.name,
         sentence=event.note,
     )
+
+
+def event_kind(reason: str) -> str:
+    """Return the reason of an Event as a kind, such as `over_quota` for `OverQuota`."""
+    return _INNER_CAPITAL.sub("_", reason).lower()
 
 
 def event_at_s(event: EventView) -> float:
