@@ -34,6 +34,7 @@ def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
         share=_amounts(status.share),
         running=status.running,
         pending=status.pending,
+        warnings=[f"{thing.metadata.name}: {status.message}"] if status.message else [],
     )
 
 

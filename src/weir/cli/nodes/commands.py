@@ -1,7 +1,7 @@
 """`weir nodes`, `weir top` and `weir status`: the nodes and their usage."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -62,9 +62,27 @@ def _state_tone(row: "NodeRow") -> Tone:
 
 
 def _states(row: "NodeRow") -> str:
-    gpus = [f"GPU {device.index} {device.drained}" for device in row.devices if device.drained]
-    used = [f"GPU {device.index} used by {_foreign(device)}" for device in row.devices if device.foreign]
-    return ", ".join([*row.state, *gpus, *used]) or NOTHING
+    drained = {device.index: device.drained for device in row.devices if device.drained}
+    used = {device.index: f"used by {_foreign(device)}" for device in row.devices if device.foreign}
+    return ", ".join([*row.state, *_by_text(drained), *_by_text(used)]) or NOTHING
+
+
+def _by_text(texts: Mapping[int, str]) -> Iterator[str]:
+    """Yield each text once, after the GPUs that it is about, such as `GPUs 0-3 drained`."""
+    for text in dict.fromkeys(texts.values()):
+        indices = [index for index, each in texts.items() if each == text]
+        yield f"GPU{'s' if len(indices) > 1 else ''} {','.join(_ranges(indices))} {text}"
+
+
+def _ranges(indices: Sequence[int]) -> Iterator[str]:
+    """Yield the runs of successive numbers, such as `0-3`."""
+    first = last = indices[0]
+    for index in (*indices[1:], -1):
+        if index == last + 1:
+            last = index
+            continue
+        yield f"{first}-{last}" if last > first else f"{first}"
+        first = last = index
 
 
 def _foreign(device: "DeviceRow") -> str:

@@ -186,6 +186,12 @@ def test_queues_are_rows() -> None:
     assert (above.quota, above.follows, above.parent, above.weight) == ({"gpu": 8.0}, True, "x", {"gpu": 0.5})
 
 
+def test_a_queue_shows_what_its_status_tells_people() -> None:
+    leaving = queue({}, phase="Leaving", message="It is being deleted.")
+    assert queue_row(leaving, is_project=True).warnings == ["q: It is being deleted."]
+    assert queue_row(queue({}, phase="Ready"), is_project=True).warnings == []
+
+
 def test_events_name_their_workloads() -> None:
     def event(kind: str, name: str) -> EventView:
         regarding = {"kind": kind, "namespace": "ns", "name": name}
