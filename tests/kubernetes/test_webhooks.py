@@ -248,7 +248,7 @@ def test_what_cannot_be_right_is_refused_with_what_to_write(hooked: tuple[Cluste
     assert f"the namespace {nowhere} belongs to no project: have it added to spec.namespaces" in reply(
         nowhere
     )
-    assert "there is no topology net; there is none to name" in reply(within, topology="net:required=rack")
+    assert "there is no topology net; none exists" in reply(within, topology="net:required=rack")
     assert "there is no project vison" in reply(within, on=job, project="vison")
     assert "may use several projects" in reply(both, on=job)
 

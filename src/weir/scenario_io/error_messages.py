@@ -65,7 +65,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def _listed(names: list[str]) -> str:
     if not names:
-        return "there is none to name"
+        return "none exists"
     listed = ", ".join(names[:_KEYS_TOLD_MAX])
     return f"write one of {listed}" + (", ..." if len(names) > _KEYS_TOLD_MAX else "")
 

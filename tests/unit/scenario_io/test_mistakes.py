@@ -241,7 +241,7 @@ def test_a_range_that_cannot_be_read_hides_no_reference(name: str, answer: str) 
         f"cluster: {{nodes: [{{name: '{name}'}}]}}\n"
         "workloads: [{name: w, project: p, pods: [{nodes: [b]}]}]\n"
     )
-    assert found == [f"1: {answer}", "2: there is no project p; there is none to name"]
+    assert found == [f"1: {answer}", "2: there is no project p; none exists"]
 
 
 @pytest.mark.parametrize("link", ["[5]", "[0, 0]"])

@@ -23,6 +23,7 @@ from weir.kubernetes.migrate.queue_objects import (
     sorted_objects,
 )
 
+GROUP = "scheduling.run.ai"
 QUEUE_LABELS = ("kai.scheduler/queue", "runai/queue")
 _UNITS = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6)}
 """Units of amounts, in GPUs, cores and bytes."""
@@ -36,7 +37,10 @@ def convert(things: Iterable[Mapping[str, Any]]) -> Conversion:
     for thing in things:
         metadata = mapping(thing.get("metadata"))
         kind, name = str(thing.get("kind", "")), str(metadata.get("name", ""))
-        if kind == "Queue":
+        group = str(thing.get("apiVersion") or GROUP).partition("/")[0]
+        if kind in ("Queue", "PodGroup") and group != GROUP:
+            conversion.ledger.leave_out(f"{kind} {name}", f"it is of {group}, not of KAI.")
+        elif kind == "Queue":
             queues[name] = mapping(thing.get("spec"))
         elif kind in ("Pod", "PodGroup"):
             queue = _queue_of(thing, metadata)

@@ -82,6 +82,22 @@ def test_kai_queue_without_pods_names_what_to_fill_in() -> None:
     assert "parentQueue: gone isn't in the input" in sentences(conversion, "left out")
 
 
+def test_queues_of_another_scheduler_are_no_queues_of_kai() -> None:
+    volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1", **queue("vision", weight=2)}
+    group = {
+        **volcano,
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "n"},
+        "spec": {"queue": "mine"},
+    }
+    mine = {"apiVersion": "scheduling.run.ai/v2", **queue("mine", resources={"gpu": bounds(8)})}
+    found = kai.convert([volcano, group, mine])
+    assert list(by_name(found)) == ["Project mine"]
+    assert "namespaces" not in by_name(found)["Project mine"]
+    for name in ("Queue vision", "PodGroup g"):
+        assert f"{name}: it is of scheduling.volcano.sh, not of KAI." in sentences(found, "left out")
+
+
 def flavor(name: str, **resources: Mapping[str, Any]) -> dict[str, Any]:
     listed = [{"name": key.replace("gpu", "nvidia.com/gpu"), **value} for key, value in resources.items()]
     return {"name": name, "resources": listed}
