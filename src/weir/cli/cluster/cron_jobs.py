@@ -30,6 +30,7 @@ from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
 
 PROJECT = "weir.dev/project"
 """Label of the CronJobs that are schedules."""
+USER = "weir.dev/user"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", re.ASCII)
 _GONE_S, _LOOK_S = 60.0, 0.2
 _POLICIES: dict[str, Concurrency] = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
@@ -209,7 +210,7 @@ def _row(cron_job: CronView) -> ScheduleRow:
     return ScheduleRow(
         name=key_of(metadata),
         project=metadata.labels.get(PROJECT, "-"),
-        user="",
+        user=_user(spec.job_template),
         cron=cron,
         zone=spec.time_zone or "UTC",
         concurrency=_POLICIES.get(spec.concurrency_policy, "allow"),
@@ -221,6 +222,14 @@ def _row(cron_job: CronView) -> ScheduleRow:
         active=[f"{metadata.namespace}/job-{each.name}" for each in status.active],
         command=_command(spec.job_template),
     )
+
+
+def _user(template: dict[str, Any]) -> str:
+    """Return the creator of a schedule, whom Weir's webhook writes on its Jobs; empty if unknown."""
+    try:
+        return str(template["metadata"]["annotations"][USER])
+    except (KeyError, TypeError):
+        return ""
 
 
 def _run(metadata: Metadata, at_s: float) -> str:

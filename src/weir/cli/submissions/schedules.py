@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
-from weir.cli.output.formatting import moment
+from weir.cli.output.formatting import NOTHING, moment
 from weir.cli.output.outputs import OutputOption, ProjectOption, chosen_project, show
 from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
@@ -208,7 +208,7 @@ def _status(row: "ScheduleRow") -> str:
 _COLUMNS: "tuple[Column[ScheduleRow], ...]" = (
     Column("NAME", lambda row: row.name, least=10),
     Column("PROJECT", lambda row: row.project, least=8, drop=4),
-    Column("USER", lambda row: row.user, least=6, drop=5),
+    Column("USER", lambda row: row.user or NOTHING, least=6, drop=5),
     Column("CRON", lambda row: row.cron),
     Column("ZONE", lambda row: row.zone, drop=6),
     Column("CONCURRENCY", lambda row: row.concurrency, drop=7),
