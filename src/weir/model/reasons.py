@@ -78,7 +78,7 @@ def suspension_reason(code: ReasonCode, why: str, until_s: float | None = None) 
 
 
 def as_sentence(text: str) -> str:
-    """Return a clause as a sentence of its own; a key at its beginning keeps its case, an empty text stays."""
+    """Return a clause as a sentence of its own; a name at its beginning keeps its case."""
     if text.partition(" ")[0].isalpha():
         text = text[0].upper() + text[1:]
     return text if not text or text.endswith(("?", "!")) else f"{text.rstrip('.')}."

@@ -18,6 +18,7 @@ from weir.api.cron_times import check_schedule, last_time, next_time, read_cron,
 from weir.api.field_errors import read_model
 from weir.api.schedules import Concurrency, ScheduleAsked, SchedulePage, ScheduleRow
 from weir.cli.cluster.body_errors import BodyErrors
+from weir.cli.cluster.creators import creator_of
 from weir.cli.cluster.errors import not_here, refused
 from weir.cli.cluster.lookup import JOBS, Lookup
 from weir.cli.cluster.namespaced_objects import NamespacedObjects, key_of
@@ -30,7 +31,6 @@ from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
 
 PROJECT = "weir.dev/project"
 """Label of the CronJobs that are schedules."""
-USER = "weir.dev/user"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", re.ASCII)
 _GONE_S, _LOOK_S = 60.0, 0.2
 _POLICIES: dict[str, Concurrency] = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
@@ -210,7 +210,7 @@ def _row(cron_job: CronView) -> ScheduleRow:
     return ScheduleRow(
         name=key_of(metadata),
         project=metadata.labels.get(PROJECT, "-"),
-        user=_user(spec.job_template),
+        user=creator_of(spec.job_template),
         cron=cron,
         zone=spec.time_zone or "UTC",
         concurrency=_POLICIES.get(spec.concurrency_policy, "allow"),
@@ -222,14 +222,6 @@ def _row(cron_job: CronView) -> ScheduleRow:
         active=[f"{metadata.namespace}/job-{each.name}" for each in status.active],
         command=_command(spec.job_template),
     )
-
-
-def _user(template: dict[str, Any]) -> str:
-    """Return the creator of a schedule, whom Weir's webhook writes on its Jobs; empty if unknown."""
-    try:
-        return str(template["metadata"]["annotations"][USER])
-    except (KeyError, TypeError):
-        return ""
 
 
 def _run(metadata: Metadata, at_s: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.api.sweeps import RungValue, SweepDetail, SweepRow, SweepState, TrialRow, TrialState
+from weir.cli.cluster.creators import creator_of
 from weir.kubernetes.api.object_numbers import at_s, workload_number
 from weir.kubernetes.crd.sweep_objects import LIVE, PARKED, STOPPED_TRIAL, SweepObject, SweepTrial
 from weir.kubernetes.sweeps.progress import SweepProgress
@@ -82,7 +83,7 @@ def _head(sweep: SweepObject) -> dict[str, Any]:
     return {
         "name": sweep.key,
         "project": sweep.spec.project,
-        "user": "",
+        "user": creator_of(sweep.spec.job_template),
         "created_s": at_s(sweep.metadata.creation_timestamp) or 0.0,
         "ended_s": at_s(sweep.status.ended_at),
     }

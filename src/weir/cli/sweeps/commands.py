@@ -166,7 +166,7 @@ def _tone(row: "SweepRow | TrialRow") -> Tone:
 SWEEPS: "tuple[Column[SweepRow], ...]" = (
     Column("NAME", lambda row: row.name, least=8),
     Column("PROJECT", lambda row: row.project, least=6, drop=3),
-    Column("USER", lambda row: row.user, least=4, drop=4),
+    Column("USER", lambda row: row.user or "-", least=4, drop=4),
     Column("STATE", lambda row: row.state, tone=_tone),
     Column("TRIALS", lambda row: f"{row.trials}/{row.trials_max}", right=True),
     Column("RUNNING", lambda row: str(row.running), right=True, drop=2),

@@ -48,7 +48,7 @@ def _short_why(row: "WorkloadRow") -> str:
 COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
     Column("NAME", lambda row: row.name, least=16),
     Column("PROJECT", lambda row: row.project, least=8, drop=3),
-    Column("USER", lambda row: row.user, least=6, drop=4),
+    Column("USER", lambda row: row.user or "-", least=6, drop=4),
     Column("TYPE", lambda row: row.type, drop=8),
     Column("UID", lambda row: str(row.uid), right=True, drop=9, wide=True),
     Column("PRIORITY", lambda row: f"{row.priority:,}", right=True, drop=9, wide=True),

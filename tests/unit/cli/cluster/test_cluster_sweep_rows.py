@@ -66,3 +66,10 @@ def test_sweeps_of_several_projects_are_listed(
         assert [row["name"].rpartition("/")[2] for row in json.loads(said.out)] == found
     else:
         assert "there is no project d" in said.err
+
+
+def test_a_sweep_names_the_creator_whom_the_webhook_wrote() -> None:
+    found = sweep("Running")
+    assert sweep_row(found, ()).user == ""
+    found.spec.job_template["metadata"] = {"annotations": {"weir.dev/user": "mia"}}
+    assert sweep_row(found, ()).user == sweep_detail(found, ()).user == "mia"
