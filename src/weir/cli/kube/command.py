@@ -16,9 +16,19 @@ from weir.cli.kube.manifest_options import AdmissionOptions, NodeAgentOptions, W
 from weir.cli.options.mistakes import CommandError, WrongOption, failures, option_mistakes
 from weir.cli.options.numbers import whole_number
 
+# The modules of these commands are imported when they run
+NODE_HELP = """Report the use of a cluster node's GPUs to Weir. The DaemonSet weir-node runs it.
+
+It reads NVIDIA's driver and the kubelet's pod-resources socket, and opens no port.
+"""
+DASHBOARD_SERVER_HELP = """Serve the dashboard in a cluster to people who sign in.
+
+The Deployment weir-dashboard runs it. It has no rights of its own: the API server is asked with each person's
+token of the identity provider.
+"""
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
-app.command("weir.cli.kube.node:node", name="node")
-app.command("weir.cli.kube.dashboard:dashboard_server", name="dashboard-server")
+app.command("weir.cli.kube.node:node", name="node", help=NODE_HELP)
+app.command("weir.cli.kube.dashboard:dashboard_server", name="dashboard-server", help=DASHBOARD_SERVER_HELP)
 _SWITCH = Parameter(negative=())
 
 

@@ -74,9 +74,7 @@ def dashboard_server(
     inside: ServerPodOptions = ServerPodOptions(),
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> int:
-    """Serve the dashboard in a cluster to people who sign in. The Deployment weir-dashboard runs it.
-
-    It has no rights of its own: the API server is asked with each person's token of the identity provider.
+    """Serve the dashboard in a cluster to people who sign in.
 
     Parameters
     ----------

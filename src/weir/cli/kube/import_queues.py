@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     Converter = Callable[[Iterable[Mapping[str, Any]]], Conversion]
 
 app = App(name="import", help="Convert queues and job scripts of other schedulers.")
-app.command("weir.cli.slurm.import_script:app", name="sbatch")
+app.command(
+    "weir.cli.slurm.import_script:app",
+    name="sbatch",
+    help="Convert a job script of Slurm to a file for `weir submit -f`.",
+)
 _FILES = Parameter(consume_multiple=True, negative=())
 
 

@@ -138,9 +138,7 @@ def node(
     interval: Annotated[int, whole_number(1, 60)] = 30,
     memory: MemoryOptions = MemoryOptions(),
 ) -> int:
-    """Report the use of a cluster node's GPUs to Weir. The DaemonSet weir-node runs it.
-
-    It reads NVIDIA's driver and the kubelet's pod-resources socket, and opens no port.
+    """Report the use of a cluster node's GPUs to Weir.
 
     Parameters
     ----------

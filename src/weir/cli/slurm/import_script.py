@@ -11,7 +11,6 @@ from weir.cli.output.terminal import plain
 
 app = App(
     name="sbatch",
-    help="Convert a job script of Slurm to a file for `weir submit -f`.",
     help_flags=["--help", "-h"],
     version_flags=[],
     end_of_options_delimiter="\0",  # no word equals this, so all words are passed on

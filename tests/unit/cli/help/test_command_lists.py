@@ -1,0 +1,17 @@
+"""Help of commands that have commands of their own."""
+
+import re
+
+import pytest
+
+from weir.cli.commands import COMMANDS
+from weir.cli.main import main
+
+_WITHOUT_WORDS = re.compile(r"^  ([a-z][a-z-]*)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [each.name for each in COMMANDS])
+def test_each_command_in_a_list_says_what_it_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([name, "--help"])
+    listed = capsys.readouterr().out.partition("\nCommands:\n")[2].partition("\n\n")[0]
+    assert _WITHOUT_WORDS.findall(listed) == []
