@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.kubernetes.query.rows import event_kind
+from weir.kubernetes.query.workloads.rows import event_kind
 
 
 @pytest.mark.parametrize(
