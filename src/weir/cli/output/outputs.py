@@ -72,18 +72,23 @@ def print_plain(value: object, output: str) -> None:
     print(as_yaml(value) if output == "yaml" else as_json(value, indent=2))
 
 
+class UnwrittenOutput(OSError):
+    """The standard output takes nothing. It is no BrokenPipeError, which ends a command without a message."""
+
+
 @contextmanager
 def naming(done: str) -> Iterator[None]:
     """Write the output of the block. If that fails, the sentence of the failure begins with the deed `done`.
 
     Raises:
-        OSError: the standard output takes nothing.
+        UnwrittenOutput: the standard output takes nothing.
     """
     try:
         yield
         sys.stdout.flush()
     except OSError as error:
-        raise OSError(error.errno, f"{done}, but the output can't be written: {error.strerror}") from None
+        failed = f"{done}, but the output can't be written: {error.strerror}"
+        raise UnwrittenOutput(error.errno, failed) from None
 
 
 def as_json(value: object, indent: int | None = None) -> str:

@@ -1,6 +1,7 @@
 """Outputs for programs: no control codes for a terminal, and no name is lost."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,16 @@ def test_failure_of_the_output_names_what_is_there(
         assert main(words.split()) == 1
     failed = "but the output can't be written: No space left on device"
     assert capsys.readouterr().err == f"weir: {sentence}, {failed}.\n"
+
+
+def test_closed_output_names_the_queued_workload(
+    fake: Fake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.on("POST", "/workloads", Said(row("train-7"), 201))
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        monkeypatch.setattr("sys.stdout", closed)
+        assert main(["submit", "-p", "vision", "--", "a"]) == 1
+    failed = "but the output can't be written: Broken pipe"
+    assert capsys.readouterr().err == f"weir: train-7 is queued in vision, {failed}.\n"
