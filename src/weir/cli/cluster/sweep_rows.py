@@ -94,7 +94,7 @@ def _line(sweep: SweepObject, progress: SweepProgress, running: Container[str]) 
     return {
         **_head(sweep),
         "state": _STATES.get(sweep.status.phase, "running"),
-        "sentence": sweep.status.message,
+        "sentence": sweep.status.message or progress.silence(),
         "metric": progress.plan.metric,
         "mode": progress.plan.mode,
         "trials": len(trials),

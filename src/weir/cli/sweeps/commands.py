@@ -247,7 +247,9 @@ def best(name: str, /, *, output: OutputOption = "table") -> int:
     with connect() as pool:
         sweep = pool.sweep(name)
         if sweep.best_trial is None:
-            print(f"No trial of sweep {plain(name)} has reached a rung yet.", file=sys.stderr)
+            yet = " yet" if sweep.ended_s is None else ""
+            text = f"No trial of sweep {plain(name)} has reached a rung{yet}. {sentence(sweep.sentence)}"
+            print(text.rstrip(), file=sys.stderr)
             return 1
         trial = sweep.trial_rows[sweep.best_trial]
         command, checkpoints = trial.command, trial.checkpoints

@@ -14,7 +14,7 @@ from weir.kubernetes.crd.sweep_objects import (
     SweepTrial,
 )
 from weir.sweeps.halving import BestResult, Halving, Promotion
-from weir.sweeps.outcome import outcome, result_words
+from weir.sweeps.outcome import missing_result, outcome, result_words
 from weir.sweeps.past_trials import PastTrial
 
 
@@ -116,7 +116,23 @@ class SweepProgress:
         """Return the sentence about a sweep whose trials are over."""
         best = self.best()
         named = None if best is None else f"trial {best.trial}"
-        return outcome(len(self.trials), self.plan.rungs[0], named, self.best_words())
+        return outcome(len(self.trials), named, self.best_words(), self._missing_result)
+
+    def silence(self) -> str:
+        """Return that a trial has succeeded without a result; an empty text if there is a result."""
+        if self._first_succeeded is None or self.best() is not None:
+            return ""
+        return f"trial {self._first_succeeded} has succeeded {self._missing_result}"
+
+    @property
+    def _missing_result(self) -> str:
+        succeeded = self._first_succeeded is not None
+        return missing_result(self.plan.metric, self.plan.rungs[0], succeeded=succeeded)
+
+    @property
+    def _first_succeeded(self) -> int | None:
+        found = (number for number, each in enumerate(self.trials) if each.state == SUCCEEDED_TRIAL)
+        return next(found, None)
 
     def best_words(self) -> str:
         """Return the best result in words; nothing without one."""

@@ -108,6 +108,17 @@ def test_the_last_promotions_complete_a_trial() -> None:
     assert progress.outcome() == "All 6 trials are over. The best is trial 0: loss 0 at rung 9."
 
 
+def test_sweep_without_a_result_names_the_missing_call() -> None:
+    progress = started(2)
+    assert progress.silence() == ""
+    progress.end_run(1, [], 0.0, failed=False)
+    missing = "before rung 1, without a result: the script has to call `weir.report(step=1, loss=...)`."
+    assert progress.silence() == f"trial 1 has succeeded {missing}"
+    assert progress.outcome() == f"All 2 trials are over {missing}"
+    progress.end_run(0, reached(0.5, 0), 0.0, failed=False)
+    assert progress.silence() == ""
+
+
 def test_a_metric_that_is_no_number_is_the_worst() -> None:
     progress = started(3)
     for number, value in enumerate((None, 5.0, None)):

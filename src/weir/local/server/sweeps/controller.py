@@ -380,7 +380,7 @@ def _outcome(sweep: LiveSweep) -> str:
     """Return the sentence about a sweep whose trials are over."""
     spec, best = sweep.spec, sweep.best()
     if best is None:
-        return outcome(len(sweep.trials), spec.rungs[0], None, "")
+        return outcome(len(sweep.trials), None, "", sweep.missing_result)
     trial = sweep.trials[best.trial]
     result = result_words(spec.metric, trial.results[best.rung].value, spec.rungs[best.rung])
-    return outcome(len(sweep.trials), spec.rungs[0], trial.record.name, result)
+    return outcome(len(sweep.trials), trial.record.name, result, "")

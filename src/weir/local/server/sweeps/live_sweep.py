@@ -8,6 +8,7 @@ from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server.trials.trial_launch import parked_reason
 from weir.store.records import RungResult, SweepRecord, TrialRecord
 from weir.sweeps.halving import BestResult, Halving, Promotion
+from weir.sweeps.outcome import missing_result
 from weir.sweeps.parameters import SweepParameter, Values
 from weir.sweeps.past_trials import PastTrial
 
@@ -157,6 +158,17 @@ class LiveSweep:
     def best(self) -> BestResult | None:
         """Return the best result at any rung; None before the first."""
         return self._halving.best()
+
+    @property
+    def missing_result(self) -> str:
+        """Return the end of a sentence about its trials before one has a result."""
+        return missing_result(
+            self.spec.metric, self.spec.rungs[0], succeeded=self.first_succeeded() is not None
+        )
+
+    def first_succeeded(self) -> LiveTrial | None:
+        """Return the first trial that has succeeded."""
+        return next((each for each in self.trials if each.status == "succeeded"), None)
 
     def past(self) -> list[PastTrial]:
         """Return its trials as samplers see them."""

@@ -44,7 +44,7 @@ def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
         "project": record.project,
         "user": record.user,
         "state": record.state,
-        "sentence": record.sentence or sweep.trouble or _suspension(sweep, state),
+        "sentence": record.sentence or sweep.trouble or _suspension(sweep, state) or _silence(sweep),
         "metric": spec.metric,
         "mode": spec.mode,
         "trials": len(sweep.trials),
@@ -70,6 +70,14 @@ def _suspension(sweep: LiveSweep, state: PoolState) -> str:
         return ""
     who = f"{names[0]} is" if len(names) == 1 else f"{len(names)} trials, such as {names[0]}, are"
     return f"{who} suspended, and it begins no other trial: `weir resume {names[0]}` lets it go on."
+
+
+def _silence(sweep: LiveSweep) -> str:
+    """Return that a trial has succeeded without a result; an empty text if there is a result."""
+    trial = sweep.first_succeeded()
+    if trial is None or sweep.best() is not None:
+        return ""
+    return f"{trial.record.name} has succeeded {sweep.missing_result}"
 
 
 def gpu_hours(trial: LiveTrial, state: PoolState) -> float:

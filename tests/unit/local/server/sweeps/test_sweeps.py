@@ -73,6 +73,17 @@ async def test_trial_that_neither_leaves_nor_saves_goes_on_to_its_end(
         assert trained(tmp_path / "trained", number) == list(range(1, 10))
 
 
+async def test_sweep_without_a_result_names_the_missing_call(stands: Standing, tmp_path: Path) -> None:
+    more = {"trials": 2, "parallel": 1, "metric": "accuracy", "workload": {"slow": "s-1"}}
+    await begin(stands, tmp_path / "trained", **more)
+    sweep = await stands.until_true(lambda sweep: sweep["sentence"], "sweeps/s")
+    missing = "before rung 1, without a result: the script has to call `weir.report(step=1, accuracy=...)`."
+    assert sweep["sentence"] == f"s-0 has succeeded {missing}"
+    assert sweep["state"] == "running"
+    let_go(tmp_path / "trained")
+    assert (await until_over(stands))["sentence"] == f"All 2 trials are over {missing}"
+
+
 async def test_trial_that_trains_past_the_last_rung_is_stopped(stands: Standing, tmp_path: Path) -> None:
     more = {"steps": 100_000, "step_s": "0.05"}
     await begin(stands, tmp_path / "trained", way="ignores", trials=1, rungs=[2], workload=more)
