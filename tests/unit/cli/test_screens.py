@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 from tests.unit.cli.samples import DETAIL, ROWS, USAGE, fill
-from tests.unit.client.fake import Fake, page
+from tests.unit.client.fake import Fake, Said, page
 
 from weir.api.answers import WorkloadDetail
 from weir.cli.main import main
@@ -197,6 +197,22 @@ def test_reports_are_of_the_named_projects(kind: str, fake: Fake, capsys: pytest
         assert "there is no project nobody; `weir project list`" in capsys.readouterr().err
     fake.on("GET", f"/{kind}", {**USAGE, "rows": [], "total": total, "rules": [], "points": []})
     assert main(["report", kind, "-p", "nobody"]) == 2
+
+
+def test_report_by_user_of_a_deleted_project_does_not_call_it_missing(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(fake)
+    of_project = {**USAGE["rows"][0], "key": "gone"}
+    fake.on(
+        "GET",
+        "/usage",
+        lambda asked: Said(
+            {**USAGE, "rows": [of_project if asked.query["by"] == "project" else USAGE["rows"][0]]}
+        ),
+    )
+    assert main(["report", "usage", "-p", "gone", "--by", "user", "--output", "csv"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_nothing_is_said_on_the_error_output_and_that_is_fine(

@@ -98,8 +98,11 @@ def _report(
         until_s = None if options.until is None else past_time("--until", options.until)
     with connect() as pool:
         project = options.project
-        report = get(pool, {"since_s": since_s, "until_s": until_s, "by": options.by, "project": project})
-        check_projects(pool, project, {row.key if options.by == "project" else None for row in report.rows})
+        filters = {"since_s": since_s, "until_s": until_s, "by": options.by, "project": project}
+        report = get(pool, filters)
+        if project is not None:
+            of_projects = report if options.by == "project" else get(pool, {**filters, "by": "project"})
+            check_projects(pool, project, {row.key for row in of_projects.rows})
         is_now = present is not None and options.output == "table" and until_s is None
         now = present(pool, project) if present is not None and is_now else []
     if options.output == "json":
