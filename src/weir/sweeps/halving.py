@@ -105,9 +105,9 @@ class Halving:
         """Return how many trials have reached a rung."""
         return len(self._rungs[rung].scores)
 
-    def has_failed(self, failed: int) -> bool:
-        """Return True if the sweep is to be given up: the first trials have all failed."""
-        return failed >= FAILED_FIRST and not self.reached(0)
+    def has_failed(self, failed: int, trials_max: int) -> bool:
+        """Return True if the sweep is to be given up: the first trials, or all, have failed."""
+        return failed >= min(FAILED_FIRST, trials_max) and not self.reached(0)
 
     def rung_of(self, trial: int) -> int:
         """Return the last rung of a trial; -1 if it has reached none."""

@@ -92,7 +92,7 @@ class SweepProgress:
     def has_failed(self) -> bool:
         """Return True if the first trials have all failed."""
         failed = sum(trial.state == FAILED_TRIAL for trial in self.trials)
-        return self._halving.has_failed(failed)
+        return self._halving.has_failed(failed, self.plan.trials_max)
 
     def best(self) -> BestResult | None:
         """Return the best result at any rung; None before the first."""

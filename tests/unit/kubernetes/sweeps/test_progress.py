@@ -90,6 +90,15 @@ def test_a_sweep_whose_first_trials_fail_is_given_up() -> None:
     assert progress.has_failed
 
 
+def test_small_sweep_whose_trials_all_fail_has_failed() -> None:
+    plan = PLAN.model_copy(update={"trials": 2})
+    progress = SweepProgress(plan, [trial(0), trial(1)])
+    progress.end_run(0, [], 0.0, failed=True)
+    assert not progress.has_failed
+    progress.end_run(1, [], 0.0, failed=True)
+    assert progress.has_failed
+
+
 def test_the_last_promotions_complete_a_trial() -> None:
     progress = started(6)
     for number in range(6):

@@ -146,7 +146,7 @@ class LiveSweep:
     @property
     def has_failed(self) -> bool:
         """Return True if the first trials have all failed."""
-        return self._halving.has_failed(self._failed)
+        return self._halving.has_failed(self._failed, self.spec.trials_max)
 
     def may_begin(self) -> bool:
         """Return True if another trial may run: none is pending, and fewer run than are wanted."""

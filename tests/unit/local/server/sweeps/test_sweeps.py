@@ -93,8 +93,11 @@ async def test_trial_that_trains_past_the_last_rung_is_stopped(stands: Standing,
     assert row["reason"]["sentence"] == "s-0 trained on past 2, the last rung of sweep s."
 
 
-async def test_sweep_whose_first_trials_all_fail_is_given_up(stands: Standing, tmp_path: Path) -> None:
-    await begin(stands, tmp_path / "trained", way="fails", trials=50, workload={"retries": 0})
+@pytest.mark.parametrize("trials", [2, 50])
+async def test_sweep_whose_first_trials_all_fail_is_given_up(
+    stands: Standing, tmp_path: Path, trials: int
+) -> None:
+    await begin(stands, tmp_path / "trained", way="fails", trials=trials, workload={"retries": 0})
     sweep = await until_over(stands)
     assert sweep["state"] == "failed"
     assert "`weir logs s-0`" in sweep["sentence"]
