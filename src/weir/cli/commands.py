@@ -102,7 +102,7 @@ TOPICS = (
             Command("status", "nodes.commands:status", "Show a summary of the pool."),
             Command("dashboard", "dashboard.command:dashboard", "Open the pool in a browser."),
             Command("top", "nodes.commands:top", "Show the usage of projects and GPUs."),
-            Command("nodes", "nodes.commands:app", "List the nodes, drain and undrain one."),
+            Command("nodes", "nodes.commands:app", "List the nodes, and show, drain and undrain one."),
             Command("drain", "nodes.drain:drain", "Take a node or a GPU out of service, now or at a time."),
             Command("undrain", "nodes.drain:undrain", "Let workloads start on a node or GPU again."),
             Command("maintenance", "nodes.drain:app", "Announce and list maintenance windows."),
@@ -122,12 +122,15 @@ TOPICS = (
         "Access",
         (
             Command(
-                "project", "queues.commands:project", "Create, change, list and delete projects.", "projects"
+                "project",
+                "queues.commands:project",
+                "Create, change, show and delete projects.",
+                "projects",
             ),
             Command(
                 "department",
                 "queues.commands:department",
-                "Create, change, list and delete departments.",
+                "Create, change, show and delete departments.",
                 "departments",
             ),
             Command("login", "access.login:login", "Log in at a pool with OpenID Connect."),
@@ -188,28 +191,14 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "release": ("resume",),
     "sinfo": ("nodes",),
     "show": ("describe",),
+    "version": ("--version",),
 }
 """Names of commands of other tools with the same meaning, each with the words of Weir."""
-OTHER_NAMES = {
-    **dict.fromkeys(("run", "srun", "create", "queue-job"), "submit"),
-    "salloc": "shell",
-    **dict.fromkeys(("delete", "rm"), "stop"),
-    **dict.fromkeys(("attach", "bash"), "shell"),
-    **dict.fromkeys(("explain", "pending", "reason"), "why"),
-    **dict.fromkeys(("tail", "output"), "logs"),
-    **dict.fromkeys(("requeue", "retry", "restart"), "rerun"),
-    **dict.fromkeys(("renice", "nice"), "priority"),
-    **dict.fromkeys(("nvidia-smi", "gpus", "gpu"), "nodes"),
-    **dict.fromkeys(("sacctmgr", "quota", "quotas", "projects"), "project"),
-    **dict.fromkeys(("member", "members"), "project members"),
-    **dict.fromkeys(("workload", "workloads"), "list"),
-    "notifications": "notify",
-}
-"""Names of commands of other tools with a similar meaning, each with the command of Weir to try."""
 SAME_ACTIONS = (
     ("stop", "cancel", "kill", "abort"),
     ("delete", "remove", "rm", "revoke", "unset", "cancel"),
-    ("add", "create", "new", "set", "save", "begin", "start", "run", "submit", "announce"),
+    ("add", "create", "new", "set", "save", "announce"),
+    ("begin", "start", "run", "submit"),
     ("list", "ls"),
     ("show", "describe", "get", "status"),
     ("suspend", "pause", "hold"),

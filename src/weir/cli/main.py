@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weir import __version__
-from weir.cli.commands import ALIASES, COMMANDS, OTHER_NAMES, TOPICS
+from weir.cli.commands import ALIASES, COMMANDS, TOPICS
 from weir.cli.options.mistakes import CommandError
 from weir.client.errors import PoolError, Refused, Unreachable
 
@@ -34,6 +34,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     _open_streams()
     _start_fast()
     words = list(sys.argv[1:] if tokens is None else tokens)
+    words = [*words[1:], "--help"] if words[:1] == ["help"] else words
     words[:1] = ALIASES.get(words[0], words[:1]) if words else []
     try:
         code = _answered(words)
@@ -169,11 +170,11 @@ def _complain(text: str) -> None:
 
 
 def _misunderstood(words: Sequence[str], error: "CycloptsError") -> str:
-    if words[0] in OTHER_NAMES:
-        other = OTHER_NAMES[words[0]]
-        return f"Weir has no command {words[0]!r}: try weir {other}, see weir {other} --help."
+    from weir.cli.help.other_actions import other_tools_command
     from weir.cli.help.usage_errors import unknown_word, usage_error
 
+    if (right := other_tools_command(words, error)) is not None:
+        return right
     if words[0] in _TAKE_COMMANDS and "--" not in words and (unknown := unknown_word(error)):
         return f"{unknown} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
     named = error.command_chain or ()

@@ -1,4 +1,4 @@
-"""Words of other tools in place of a command of a group: `weir sweep remove`, where `delete` is meant.
+"""Refusals of other tools' words, with the right command: `weir sweep remove`, where `delete` is meant.
 
 A group with a command of its own, such as `weir sweep`, would take them for a name or for what to run.
 """
@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Sequence
 from inspect import Parameter, signature
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensError
 
-from weir.cli.commands import SAME_ACTIONS
+from weir.cli.commands import COMMANDS, SAME_ACTIONS
+from weir.cli.help.other_tools import is_kind, job_of, right_command
 from weir.cli.options.mistakes import WrongOption
 
 
@@ -19,23 +20,52 @@ def refuse_other_action(root: App, words: Sequence[str]) -> None:
     Raises:
         WrongOption: there is such a word; the sentence has the right command.
     """
+    if words[0] == "list" and is_kind("".join(words[1:2])) and "--indices" not in words:
+        _refuse(words)
     group, at = root, 0
     while at < len(words) and words[at] in group and not words[at].startswith("-"):
         group, at = group[words[at]], at + 1
     actions = [name for name in group if not name.startswith("-")]
-    if not at or not actions or at == len(words):
+    if not at or not actions or at == len(words) or words[at].startswith("-"):
         return
     before, word, rest = words[:at], words[at], words[at + 1 :]
     kinds = _positional(group)
+    same = [action for action in _same(word) if action in actions]
+    after = [action for action in (*rest[:1], *_same("".join(rest[:1]))) if action in actions]
     if Parameter.POSITIONAL_ONLY in kinds and all(each.startswith("-") for each in rest):
         return  # a name
-    same = [action for action in _same(word) if action in actions]
-    if not same and word not in _meaning(group, kinds, actions):
+    if not same and after:  # a name before the action
+        right = (*before, after[0], word, *rest[1:])
+    elif same or word in _meaning(group, kinds, actions):
+        takes_names = same or kinds or "".join(rest[:1]).startswith("-")
+        right = (*before, *same[:1], *(rest if takes_names else ()))
+    elif word in _same("show") and "list" in actions:
+        right = (*before, "list")
+    elif "show" in actions and group.default_command is not None and not kinds and not rest:
+        right = (*before, "show", word)
+    else:
         return
-    if not same and not kinds and not "".join(rest[:1]).startswith("-"):
-        rest = []  # the group takes no name
-    right = " ".join(("weir", *before, *same[:1], *map(shlex.quote, rest)))
-    raise WrongOption(f"`{' '.join(('weir', *before, word))}` is no command: write `{right}`")
+    raise WrongOption(_no_command(shlex.join((*before, word)), shlex.join(("weir", *right))))
+
+
+def _refuse(words: Sequence[str]) -> None:
+    if (found := right_command(words)) is not None:
+        raise WrongOption(_no_command(*found))
+
+
+def other_tools_command(words: Sequence[str], error: CycloptsError) -> str | None:
+    """Return a sentence with the command of Weir for a line of another tool; None if it is of none."""
+    is_known = any(command.name == words[0] for command in COMMANDS)
+    if words[0] == "list" and isinstance(error, UnknownOptionError) and (job := job_of(words)) is not None:
+        return f"A single workload has a command of its own: write `weir describe {shlex.quote(job)}`."
+    if is_known and not (isinstance(error, UnusedCliTokensError) and is_kind("".join(words[1:2]))):
+        return None
+    found = right_command(words)
+    return None if found is None else f"{_no_command(*found)}."
+
+
+def _no_command(written: str, right: str) -> str:
+    return f"`weir {written}` is no command: write `{right}`"
 
 
 def _same(word: str) -> list[str]:
@@ -48,7 +78,7 @@ def _meaning(group: App, kinds: Sequence[object], actions: Sequence[str]) -> lis
     if group.default_command is None:
         return []
     if "list" in actions:
-        return _same("add")
+        return [*_same("add"), *_same("begin")]
     return [*_same("list"), *(_same("show") if kinds else ())]
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 from cyclopts import App
 
 from weir.cli.nodes.drain import drain, undrain
-from weir.cli.options.mistakes import option_mistakes
+from weir.cli.options.mistakes import WrongOption, option_mistakes
 from weir.cli.options.past_time import since_time
 from weir.cli.output.columns import Column, pairs, table
 from weir.cli.output.formatting import NOTHING, counted, number, percent, since, size
-from weir.cli.output.outputs import DocumentedOutput, WatchOption, print_plain, show
-from weir.cli.output.terminal import Screen, Tone, screen
+from weir.cli.output.outputs import DocumentedOutput, OutputOption, WatchOption, print_plain, show
+from weir.cli.output.terminal import Screen, Tone, plain, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.watch import append, changed, is_terminal, repaint
 from weir.cli.reports.period_usage import notes, period_lines, period_usage
@@ -21,7 +21,7 @@ from weir.cli.reports.period_usage import notes, period_lines, period_usage
 if TYPE_CHECKING:
     from weir.api.answers import DeviceRow, NodeRow, PoolStatus, QueueRow
 
-app = App(name="nodes", help="List the nodes with their allocation, drain and undrain one.")
+app = App(name="nodes", help="List the nodes with their allocation, and show, drain and undrain one.")
 Row = TypeVar("Row")
 _MEASURED = ("USE", "OTHERS", "STATE", "ACTIVITY")
 _BAR_WIDTH = 20
@@ -196,6 +196,40 @@ DEVICES: tuple[Column[_NodeDevice], ...] = (
     Column("ACTIVITY", lambda each: each.row.activity or NOTHING, drop=4),
     Column("WORKLOADS", lambda each: ", ".join(_on(each.row)), least=14),
 )
+
+
+@app.command(name="show")
+def show_node(name: str, /, *, output: OutputOption = "table") -> int:
+    """Show a node: its state, its allocation, its labels, and its GPUs with their workloads.
+
+    Parameters
+    ----------
+    name
+        The node.
+    """
+    with connect() as pool:
+        row = next((row for row in pool.nodes() if row.name == name), None)
+    if row is None:
+        raise WrongOption(f"There is no node {plain(name)}; `weir nodes` shows which there are")
+    if output in ("json", "yaml"):
+        print_plain(row.model_dump(mode="json"), output)
+        return 0
+    here = screen()
+    facts = [
+        ("Node", row.name),
+        ("State", _states(row)),
+        ("Model", _models(row)),
+        ("GPUs", f"{_devices_allocated(row)} allocated"),
+        ("CPU", f"{_allocated(row, 'cpu')} allocated"),
+        ("Memory", f"{_allocated(row, 'memory')} allocated"),
+        ("Pods", number(row.pods)),
+        ("Labels", ", ".join(f"{key}={value}" for key, value in row.labels.items()) or NOTHING),
+    ]
+    print("\n".join(pairs([fact for fact in facts if not fact[1].startswith(NOTHING)], here)))
+    devices = [_NodeDevice(row, device) for device in row.devices]
+    if devices:
+        print("\n".join(["", *table(devices, known(DEVICES, devices), here)]))
+    return 0
 
 
 def top(*, since: str | None = None, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:

@@ -7,9 +7,10 @@ from cyclopts import App, Parameter
 
 from weir.cli.output.columns import Column, table
 from weir.cli.output.formatting import amount, gpus_of, lasting, number
-from weir.cli.output.outputs import DocumentedOutput, WatchOption, show
+from weir.cli.output.outputs import DocumentedOutput, OutputOption, WatchOption, show
 from weir.cli.pool.connect import connect
 from weir.cli.pool.watch import append, changed, is_terminal, repaint
+from weir.cli.queues.details import show_queue
 from weir.cli.queues.members import members_app
 from weir.cli.queues.options import LimitOptions, QuotaOptions
 from weir.cli.queues.quotas import Kind, put
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from weir.api.answers import QueueRow
     from weir.client.api import Pool
 
-project = App(name="project", help="Create, set, list and delete projects, which hold quotas.")
-department = App(name="department", help="Create, set, list and delete departments, which hold projects.")
+project = App(name="project", help="Create, set, show and delete projects, which hold quotas.")
+department = App(name="department", help="Create, set, show and delete departments, which hold projects.")
 
 project.command(members_app("project"))
 department.command(members_app("department"))
@@ -197,6 +198,30 @@ def _list(
     none = f"There is no {kind} yet: `weir {kind} create NAME --gpus 4` makes one."
     show(rows, columns, output, none=none, more="\n".join(warnings))
     return 0
+
+
+@project.command(name="show")
+def show_project(name: str, /, *, output: OutputOption = "table") -> int:
+    """Show all settings of a project, its allocation and its present fair share.
+
+    Parameters
+    ----------
+    name
+        The project.
+    """
+    return show_queue("project", name, output)
+
+
+@department.command(name="show")
+def show_department(name: str, /, *, output: OutputOption = "table") -> int:
+    """Show all settings of a department, its allocation and its present fair share.
+
+    Parameters
+    ----------
+    name
+        The department.
+    """
+    return show_queue("department", name, output)
 
 
 @project.command(name="delete")

@@ -192,7 +192,7 @@ def test_history_lists_those_that_are_over(fake: Fake) -> None:
 
 def test_name_with_a_similar_meaning_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["create", "job.yaml"]) == 2
-    assert "Weir has no command 'create': try weir submit" in capsys.readouterr().err
+    assert "`weir create` is no command: write `weir submit -p PROJECT" in capsys.readouterr().err
 
 
 def test_list_is_ordered_and_summed_up(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
