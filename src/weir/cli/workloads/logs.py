@@ -65,8 +65,22 @@ def logs(
     if index is not None:
         name = index_name(name, index)
     with connect() as pool, named(pod="--pod", start="--start"):
-        _print(pool, name, follow=follow, pod=pod, start=start, tail=tail, raw=raw)
+        if follow:
+            _say_pending(pool, name)
+        is_empty = not _print(pool, name, follow=follow, pod=pod, start=start, tail=tail, raw=raw)
+        if is_empty and not follow:
+            _say_pending(pool, name)
     return 0
+
+
+def _say_pending(pool: "Pool", name: str) -> None:
+    """Say on the error output that a workload without output is pending."""
+    from weir.cli.output.formatting import sentence
+
+    row = pool.get(name)
+    if row.status == "pending" and row.first_started_s is None and row.reason is not None:
+        why = plain(sentence(row.reason.sentence, row.name))
+        print(f"{plain(row.name)} is pending, without output so far. {why}", file=sys.stderr)
 
 
 def _print(
@@ -78,15 +92,17 @@ def _print(
     start: int | None = None,
     tail: int | None = None,
     raw: bool = False,
-) -> None:
-    last, harmless = "\n", not raw and sys.stdout.isatty()
+) -> bool:
+    """Print the output; return True if there is any."""
+    last, harmless = "", not raw and sys.stdout.isatty()
     for text in pool.logs(name, follow=follow, pod=pod, start=start, tail=tail):
         if text:
             sys.stdout.write(_CONTROL.sub(_written_out, text) if harmless else text)
             sys.stdout.flush()
             last = text[-1]
-    if last != "\n" and sys.stdout.isatty():
+    if last not in ("", "\n") and sys.stdout.isatty():
         print()
+    return last != ""
 
 
 def _written_out(found: "re.Match[str]") -> str:
@@ -102,6 +118,7 @@ def follow_to_end(pool: "Pool", name: str) -> int:
         KeyboardInterrupt: the person stopped following; the workload continues.
     """
     try:
+        _say_pending(pool, name)
         _print(pool, name, follow=True)
     except KeyboardInterrupt:
         _goes_on(name)

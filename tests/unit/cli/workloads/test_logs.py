@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from tests.unit.client.fake import Fake, Said
+from tests.unit.client.fake import Fake, Said, row
 
 from weir.cli.main import main
 
@@ -38,3 +38,20 @@ def test_raw_and_files_get_output_as_it_is(
     monkeypatch.setattr("sys.stdout", terminal)
     assert main(["logs", "a", "--raw"]) == 0
     assert terminal.getvalue() == OUTPUT
+
+
+@pytest.mark.parametrize("words", ["logs big", "logs big -f", "submit -p vision --name big --follow -- a"])
+def test_pending_workload_without_output_says_so(
+    words: str, fake: Fake, still: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = {"why": "insufficient_capacity", "sentence": "insufficient capacity: box has 1 GPU free"}
+    pending = row("big", command=["a"], pod_rows=[], status="pending", reason=reason)
+    states = iter([pending] * (1 if words.startswith("logs") else 2))
+    over = {**pending, "status": "succeeded", "reason": None, "ended_s": 2.0}
+    fake.on("POST", "/workloads", Said(pending, 201))
+    fake.on("GET", "/workloads/big", lambda _asked: Said(next(states, over)))
+    fake.on("GET", "/workloads/big/logs", Said(pieces=(), content="text/plain"))
+    assert main(words.split()) == 0
+    answer = capsys.readouterr()
+    said = "big is pending, without output so far. Insufficient capacity: box has 1 GPU free.\n"
+    assert said in answer.err

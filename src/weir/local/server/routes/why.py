@@ -83,7 +83,7 @@ async def why(
     if with_suggestions and row.status == "pending" and may(who, Action.VIEW, row.project):
         if (known := _known_suggestion(pool, asked, answer)) is not None:
             return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": [known]})))
-        projects = tuple(each for each in pool.inventory.of if may(who, Action.SUBMIT, each))
+        projects = tuple(each for each in pool.inventory.projects if may(who, Action.SUBMIT, each))
         most = highest_priority(pool.inventory.of[row.project], who)
         possible = SuggestionOptions(most, projects=projects)
         tried = await pool.suggestions.find(

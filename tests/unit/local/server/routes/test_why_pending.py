@@ -334,6 +334,17 @@ async def test_another_project_or_a_larger_quota_would_cover_it(stands: Standing
     await stands.until("fixed", "running")
 
 
+async def test_no_department_is_suggested_as_another_project(stands: Standing) -> None:
+    await stands.project("default", 0)
+    await stands.admin.put("/api/v1/departments/research", json={"name": "research"})
+    for name in ("small", "other"):
+        await stands.project(name, 1, department="research")
+    await stands.submit("sleep", "3600", project="small", name="fixed", gpus=2, preemptible=False)
+    found = await suggested(stands, "fixed")
+    assert found["quota"]["change"] == {"quota": {"small": 2}}
+    assert "project" not in found
+
+
 async def test_a_server_that_starts_again_still_says_for_whom(tmp_path: Path) -> None:
     async with standing(tmp_path / "home", gpus=2, end_jobs=False) as before:
         await before.project("default", 0)
