@@ -8,6 +8,7 @@ from weir.cli.options.mistakes import WrongOption
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import lasting, number, sentence, since
 from weir.cli.output.outputs import Output, show
+from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
 from weir.cli.workloads.list_columns import tone_of
 
@@ -26,7 +27,9 @@ def list_indices(
         found = (row for row in pool.indices(name) if not status or row.status in status)
         rows = list(islice(found, limit) if limit else found)
     more = f"The first {limit:,}: --limit 0 shows all." if limit and len(rows) == limit else ""
-    none = f"No index is {' or '.join(status)}." if status else "It has no indices."
+    none = (
+        f"No index of {plain(name)} has the status {' or '.join(status)}." if status else "It has no indices."
+    )
     show(rows, _COLUMNS, output, none=none, more=more)
     return 0
 

@@ -41,7 +41,9 @@ def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
 
 def _short_why(row: "WorkloadRow") -> str:
     """Return an array's numbers of indices, and its reason in a few words."""
-    indices = row.array.sentence if row.array is not None and row.ended_s is None else ""
+    if row.array is not None and row.ended_s is not None:
+        return row.array.sentence
+    indices = "" if row.array is None else row.array.sentence
     return "; ".join(part for part in (indices, short_reason(row)) if part)
 
 

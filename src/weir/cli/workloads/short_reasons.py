@@ -43,7 +43,17 @@ def short_reason(row: "WorkloadRow") -> str:
         return _of_activity(row.activity)
     if row.status == "failed" and row.exit_code:
         return f"exit code {row.exit_code}" if row.exit_code < 128 else f"signal {row.exit_code - 128}"
-    return "" if row.reason is None or row.status == "succeeded" else row.reason.sentence
+    return "" if row.reason is None or row.status == "succeeded" else _of_end(row.name, row.reason.sentence)
+
+
+def _of_end(name: str, sentence: str) -> str:
+    """Return an end in words without the workload's name: `by mia`, `parked at rung 3`."""
+    before, its_name, after = sentence.partition(f"{name} ")
+    if not its_name or (before and not before.endswith(": ")):
+        return sentence
+    end = after.removeprefix("was stopped ")
+    end = end.removeprefix("was ") if end.startswith("was parked ") else end
+    return end.rstrip(".").partition(IN_SWEEP)[0]
 
 
 def _of_activity(row: "ActivityRow | None") -> str:

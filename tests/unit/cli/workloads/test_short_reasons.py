@@ -55,6 +55,16 @@ def test_a_wait_that_ends_by_itself_names_its_time(why: str, words_before: str) 
         (workload("failed", exit_code=3), "exit code 3"),
         (workload("failed", exit_code=137), "signal 9"),
         (workload("stopped", "stopped", "it ran for 2h"), "it ran for 2h"),
+        (workload("stopped", "stopped", "train was stopped by mia."), "by mia"),
+        (
+            workload("stopped", "stopped", "Sweep s is over: train was parked at rung 3 of sweep s."),
+            "parked at rung 3",
+        ),
+        (workload("stopped", "stopped", "The train was late."), "The train was late."),
+        (
+            workload("stopped", "stopped", "train was to start only if a succeeds."),
+            "was to start only if a succeeds",
+        ),
         (workload("succeeded", "succeeded", "fine", evicted=EVICTED), ""),
         (workload("running"), ""),
         (workload("running", activity={"quiet": ["GPU 1"]}), "quiet: GPU 1"),
