@@ -220,3 +220,13 @@ def test_why_names_what_there_was_no_time_to_try(fake: Fake, capsys: pytest.Capt
         .out.rstrip()
         .endswith("Not tried for lack of time: a larger quota, another project.")
     )
+
+
+@pytest.mark.parametrize(("status", "why"), [("pending", "retrying"), ("failed", "failed")])
+def test_why_of_failed_work_names_the_command_of_its_output(
+    status: str, why: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = {"why": why, "sentence": "it failed (1 in a row)"}
+    fake.on("GET", "/workloads/train-4k2p/why", {**WHY, "status": status, "reason": reason})
+    assert main(["why", "train-4k2p"]) == 0
+    assert "\n  `weir logs train-4k2p` shows its output.\n" in capsys.readouterr().out

@@ -28,6 +28,8 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("submit -p vision", "no command is named: write it after --"),
         ("submit -- a", "no project is named: write -p PROJECT"),
         ("submit -p v --gpus 1.5 -- a", "--gpus: '1.5' is neither whole devices nor a share of one"),
+        ("submit -p v --memory 5 -- a", "--memory: 5 means 5 bytes; write a unit, such as 5Gi."),
+        ("submit -p v --gpu-memory 10 -- a", "--gpu-memory: 10 means 10 bytes; write a unit, such as 10Gi."),
         ("submit -p v --gpus two -- a", "--gpus: 'two' is not a quantity; write a number"),
         (
             "submit -p v --max-runtime soon -- a",
@@ -113,6 +115,7 @@ def test_what_the_pool_refuses_is_said_in_options(fake: Fake, capsys: pytest.Cap
         ("pods[0]: a pod asks for 8 GPUs; the largest node offers 4", "a pod asks for 8 GPUs; the largest"),
         ("pods: the workload needs 5 GPUs at once", "the workload needs 5 GPUs at once"),
         ("pods[0].gpu_models[0]: no node has a X", "--gpu-model: no node has a X"),
+        ("after_ok[1]: is empty; write a name", "--after-ok: is empty; write a name"),
     ],
 )
 def test_refusal_names_no_field_that_the_command_line_lacks(

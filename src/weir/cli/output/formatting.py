@@ -6,6 +6,7 @@ import time
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, span, written
 
 NOTHING = "-"
+_PLACES_MAX = 4
 _NODE_FIRST = re.compile(r"[a-z]+ has (?:no GPU with as much free|.+ free, and a pod asks for) ")
 """Start of a reason that begins with the name of a node, which keeps its case."""
 
@@ -42,6 +43,8 @@ def number(value: float | None, places: int = 2) -> str:
     """Return a number without trailing zeros: `4`, `0.5`, `1,200`."""
     if value is None:
         return NOTHING
+    while value and not round(value, places) and places < _PLACES_MAX:
+        places += 1  # a small amount isn't nothing
     rounded = round(value, places)
     return f"{rounded:,.{places}f}".rstrip("0").rstrip(".") if places else f"{rounded:,.0f}"
 

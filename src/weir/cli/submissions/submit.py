@@ -244,4 +244,4 @@ def in_options(text: str) -> str:
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
     keys += "|image|pull|container_runtime|array|begin|after|after_ok|after_not_ok|after_any"
     keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
-    return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, text)
+    return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?:\[\d+\])?(?=:)", option, text)

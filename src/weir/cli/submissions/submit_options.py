@@ -18,6 +18,8 @@ INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHON
 _KEYS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
 _READ_APART = ("begin", "elastic", "topology", "env", "secret", "inherit", "namespace")
 _CONDITIONS = ("after", "after_ok", "after_not_ok", "after_any")
+_BYTES_MIN = 1 << 20
+"""Memory in bytes below which the unit is missing: no program fits into it."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 
@@ -154,6 +156,7 @@ def read_options(
             if option.name not in _READ_APART and value not in (None, ()):
                 key = _KEYS.get(option.name, option.name)
                 found[key] = list(value) if isinstance(value, tuple | list) else value
+    _check_memory(request)
     found |= _elastic(request.elastic) | _topology(placement.topology)
     found |= {key: _names(found[key]) for key in _CONDITIONS if key in found}
     if conditions.begin is not None:
@@ -161,6 +164,17 @@ def read_options(
     if environment.secret:
         found["secrets"] = _secrets(environment.secret)
     return found
+
+
+def _check_memory(request: RequestOptions) -> None:
+    """Check that memory without a unit isn't a few bytes.
+
+    Raises:
+        ValueError: it is.
+    """
+    for flag, text in (("--memory", request.memory), ("--gpu-memory", request.gpu_memory)):
+        if text is not None and text.isdecimal() and 0 < int(text) < _BYTES_MIN:
+            raise ValueError(f"{flag}: {text} means {text} bytes; write a unit, such as {text}Gi")
 
 
 def _names(values: Sequence[str]) -> list[str]:

@@ -82,6 +82,8 @@ def _of_pending(reason: "Explanation") -> str:
 
 
 def _moment(at_s: float) -> str:
-    """Return a local time: the hour within a day, else the date too."""
-    form = "%H:%M" if at_s - time.time() < 86400 else "%b %d %H:%M"
-    return time.strftime(form, time.localtime(at_s))
+    """Return a local time: the hour within a day, else the date too, and in another year the date alone."""
+    at, now_s = time.localtime(at_s), time.time()
+    if at_s - now_s < 86400:
+        return time.strftime("%H:%M", at)
+    return time.strftime("%b %d %H:%M" if at.tm_year == time.localtime(now_s).tm_year else "%Y-%m-%d", at)

@@ -23,7 +23,7 @@ SUGGESTIONS_S = 60.0
 _WAIT_S = 10.0
 """Time that one request waits for them."""
 
-_NOT_OURS = "other_scheduler"
+_NOT_OURS, _RETRYING = "other_scheduler", "retrying"
 _NEVER_TRIED = frozenset(
     ("not_ready", "waiting_for_eviction", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
 )
@@ -88,6 +88,8 @@ def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
             "",
             *wrapped(sentence(plain(answer.reason.sentence), answer.name), here.width, "  ").split("\n"),
         ]
+    if answer.status == "failed" or (answer.reason is not None and answer.reason.why == _RETRYING):
+        lines += ["", f"  `weir logs {plain(answer.name)}` shows its output."]
     facts = activity_facts(answer.activity)
     if facts:
         lines += ["", *(f"  {plain(f'{label}: ' if label else '')}{plain(value)}" for label, value in facts)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.cli.output.formatting import sentence
+from weir.cli.output.formatting import number, sentence
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,10 @@ from weir.cli.output.formatting import sentence
 )
 def test_name_of_a_node_keeps_its_case_at_the_start_of_a_sentence(text: str, written: str) -> None:
     assert sentence(text) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.001, "0.001"), (0.00012, "0.0001"), (1e-9, "0"), (0.0, "0"), (1.004, "1")]
+)
+def test_small_amount_is_not_nothing(value: float, text: str) -> None:
+    assert number(value) == text

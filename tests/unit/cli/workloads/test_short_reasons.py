@@ -47,6 +47,12 @@ def test_a_wait_that_ends_by_itself_names_its_time(why: str, words_before: str) 
     assert words == f"{words_before} {time.strftime('%H:%M', time.localtime(later_s))}"
 
 
+def test_a_wait_until_another_year_names_the_date() -> None:
+    later_s = time.time() + 400 * 86400
+    words = short_reason(workload(why="begin_time", sentence="it begins", numbers={"until_s": later_s}))
+    assert words == f"begins {time.strftime('%Y-%m-%d', time.localtime(later_s))}"
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
