@@ -13,6 +13,9 @@ from weir.scenario_io.document import input_name, input_text, read_document
 from weir.scenario_io.error_messages import add_errors
 from weir.scenario_io.source_map import Mistakes, Step
 
+_SCRIPTS = {".py": "python", ".sh": "sh"}
+"""Programs that run scripts, by the ends of their names."""
+
 
 class _Lines(Mistakes):
     """Mistakes of a submission, whose pod fields may stand at its top."""
@@ -41,6 +44,10 @@ def read_submission(file: Path, command: Sequence[str] = ()) -> tuple[dict[str, 
     text = input_text(file, mistakes)
     if is_script(text):
         return read_script(text, file, command), ()
+    if file.suffix in _SCRIPTS:
+        right = f"add one, or write weir submit -- {_SCRIPTS[file.suffix]} {file}"
+        mistakes.on(1, f"is a script without #! in its first line; {right}")
+        mistakes.refuse_if_any()
     body = read_document(text, mistakes)
     if not isinstance(body, dict):
         mistakes.on(1, "is no mapping; write keys and values such as project: vision")

@@ -1,6 +1,7 @@
 """`weir schedule`: submissions at the times of a cron expression."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -71,8 +72,11 @@ def add(
         words |= _stated(project, command, body)
         with connect(namespace=placement.namespace) as pool, named(cron="--cron", zone="--zone"):
             workload = _workload(pool, body, words, environment)
+            before = {row.name for row in pool.schedules()}
             row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
     print(f"{row.name} runs at {row.cron} ({row.zone}){_next(row)}.")
+    if row.name in before:
+        print(f"It replaces the former schedule {row.name}.")
     return 0
 
 
@@ -199,12 +203,6 @@ def _next(row: "ScheduleRow") -> str:
     return "" if row.next_s is None else f", next at {moment(row.next_s)} here"
 
 
-def _status(row: "ScheduleRow") -> str:
-    if row.suspended:
-        return "suspended"
-    return ", ".join(row.active) if row.active else "waits"
-
-
 _COLUMNS: "tuple[Column[ScheduleRow], ...]" = (
     Column("NAME", lambda row: row.name, least=10),
     Column("PROJECT", lambda row: row.project, least=8, drop=4),
@@ -212,8 +210,9 @@ _COLUMNS: "tuple[Column[ScheduleRow], ...]" = (
     Column("CRON", lambda row: row.cron),
     Column("ZONE", lambda row: row.zone, drop=6),
     Column("CONCURRENCY", lambda row: row.concurrency, drop=7),
-    Column("RUNS NOW", _status, least=9),
-    Column("NEXT", lambda row: "-" if row.next_s is None else moment(row.next_s)),
-    Column("LAST", lambda row: "-" if row.last_s is None else moment(row.last_s), drop=3),
+    Column("RUNS NOW", lambda row: ", ".join(row.active) or NOTHING, least=9),
+    Column("NEXT", lambda row: "suspended" if row.suspended else moment(row.next_s)),
+    Column("LAST", lambda row: moment(row.last_s), drop=3),
     Column("SAID", lambda row: row.said, least=16, drop=2, sentence=True),
+    Column("COMMAND", lambda row: shlex.join(row.command), least=12, drop=8),
 )

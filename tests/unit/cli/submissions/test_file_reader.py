@@ -2,6 +2,7 @@
 
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,17 @@ def test_what_is_wrong_in_a_short_file(
     file.write_text(f"project: vision\n{text}")
     assert main(["submit", "-f", str(file)]) == 2
     assert answer in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["print('hi')\n", "import time\n\nx: int = 4\n"])
+def test_script_without_its_interpreter_is_named_so(
+    text: str, tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    assert main(["submit", "-p", "vision", "-f", str(file)]) == 2
+    right = f"add one, or write weir submit -- python {file}"
+    assert f"{file}:1: is a script without #! in its first line; {right}\n" in capsys.readouterr().err
 
 
 def test_a_submission_comes_from_the_standard_input(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

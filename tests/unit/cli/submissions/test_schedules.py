@@ -22,6 +22,7 @@ ADD = ["schedule", "add", "--name", "nightly", "--cron", "0 2 * * *", "-p", "a"]
 
 def set_schedule(fake: Fake, *words: str) -> Any:
     """Return the workload that is sent."""
+    fake.on("GET", "/schedules", page())
     fake.on("PUT", "/schedules/nightly", ROW)
     assert main([*ADD, "--no-inherit", *words]) == 0
     return next(each.body["workload"] for each in fake.asked if each.method == "PUT")
@@ -80,3 +81,24 @@ def test_schedules_of_projects_are_listed(fake: Fake, capsys: pytest.CaptureFixt
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["x", "z"]
     assert main(["schedule", "list", "-p", "d"]) == 2
     assert "there is no project d" in capsys.readouterr().err
+
+
+def test_replaced_schedule_is_named(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    set_schedule(fake, "--", "true")
+    assert capsys.readouterr().out == "nightly runs at 0 2 * * * (UTC).\n"
+    fake.on("GET", "/schedules", page(ROW))
+    assert main([*ADD, "--", "true"]) == 0
+    assert capsys.readouterr().out.endswith("\nIt replaces the former schedule nightly.\n")
+
+
+LISTED = """\
+NAME     PROJECT  USER  CRON       ZONE  CONCURRENCY  RUNS NOW      NEXT       LAST  COMMAND
+nightly  a        mia   0 2 * * *  UTC   allow        nightly-0200  suspended  -     python train.py
+"""
+
+
+def test_list_names_the_runs_and_the_command(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    more = {"suspended": True, "active": ["nightly-0200"], "command": ["python", "train.py"]}
+    fake.on("GET", "/schedules", page({**ROW, **more}))
+    assert main(["schedule", "list"]) == 0
+    assert capsys.readouterr().out == LISTED
