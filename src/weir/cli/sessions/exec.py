@@ -10,6 +10,8 @@ from weir.cli.sessions.pod_entry import EnteredLeader, EntryRefused, enter, firs
 
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
 """Variables that describe the terminal of the caller."""
+_NOT_RUNNABLE, _NOT_FOUND = 126, 127
+"""Exit codes for a program that can't be run, as of a shell."""
 
 
 def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
@@ -58,9 +60,13 @@ def run_beside(leader: EnteredLeader, command: Sequence[str], container: int | N
     environment = leader.environment | {key: os.environ[key] for key in _TERMINAL if key in os.environ}
     try:
         os.chdir(leader.directory)
+    except OSError as error:
+        raise CommandError(f"{leader.directory} can't be entered: {error.strerror}") from None
+    try:
         os.execvpe(command[0], list(command), environment)  # noqa: S606 - that is what was asked for
     except OSError as error:
-        raise CommandError(f"{command[0]} can't be run: {error.strerror}") from None
+        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUNNABLE
+        raise CommandError(f"{command[0]} can't be run: {error.strerror}", code) from None
 
 
 def _in_container(container: int, command: Sequence[str]) -> int:
