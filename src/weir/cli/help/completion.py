@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
-from weir.cli.commands import COMMANDS
+from weir.cli.commands import ALIASES, COMMANDS
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -29,13 +29,34 @@ _VALUES_OF = {
     "-d": "departments",
     "--parent": "departments",
     "--template": "templates",
+    **dict.fromkeys(("--after", "--after-ok", "--after-not-ok", "--after-any"), "ended"),
+    "--node": "nodes",
+    "--secret": "secrets",
 }
+_WORDS_OF = {"--status": ("pending", "starting", "running", "stopping", "succeeded", "failed", "stopped")}
+_NAMES_AFTER = {
+    **dict.fromkeys(("sweep show", "sweep best", "sweep stop", "sweep delete"), "sweeps"),
+    **dict.fromkeys(("schedule suspend", "schedule resume", "schedule delete"), "schedules"),
+    **dict.fromkeys(("nodes show", "nodes drain", "nodes undrain", "drain", "undrain"), "nodes"),
+    **dict.fromkeys(("token revoke", "token rotate"), "tokens"),
+    **dict.fromkeys(("notify delete", "notify test"), "notifications"),
+    "secret delete": "secrets",
+    "maintenance delete": "windows",
+    **dict.fromkeys(("project create", "project list", "department create", "department list"), ""),
+    "template list": "",
+}
+"""Kinds of names after commands of groups; the others are those of the group."""
+_ONCE = ("projects", "departments", "sweeps", "schedules", "nodes")
+"""Kinds of which a command takes one name."""
 _QUERIES: dict[str, tuple[str, dict[str, str]]] = {
     "workloads": ("workloads", {"limit": str(_NAMES_MOST)}),
     "ended": ("workloads", {"limit": str(_NAMES_MOST), "all": "true"}),
     "projects": ("projects", {}),
     "departments": ("departments", {}),
     "templates": ("projects/{project}/templates", {}),
+    "secrets": ("projects/{project}/secrets", {}),
+    "windows": ("maintenance", {}),
+    **{kind: (kind, {}) for kind in ("sweeps", "schedules", "nodes", "tokens", "notifications")},
 }
 
 BASH = """\
@@ -90,7 +111,9 @@ def complete(words: Sequence[str]) -> int:
 
 
 def _candidates(before: Sequence[str], begun: str) -> Iterator[str]:
-    if not before:
+    if before:
+        before = [*ALIASES.get(before[0], before[:1]), *before[1:]]
+    if before in ([], ["help"]):
         yield from (command.name for command in COMMANDS)
         return
     if "--" in before:
@@ -103,21 +126,23 @@ def _candidates(before: Sequence[str], begun: str) -> Iterator[str]:
     command = next((command for command in COMMANDS if command.name == before[0]), None)
     if command is None:
         return
-    app = _app(command.target, command.name)
-    below = [name for name in app if not name.startswith("-")] if app.default_command is None else []
-    if below and len(before) == 1:
-        yield from below
-        return
-    if below:
-        app = app[before[1]]
-    of = _VALUES_OF.get(before[-1])
-    if of is not None:
-        yield from _names(of, before)
-        return
-    yield from _words_of(app, before[-1], begun)
-    if command.names and not begun.startswith("-") and not before[-1].startswith("-"):
-        taken = set(before)
-        yield from (name for name in _names(command.names, before) if name not in taken)
+    app, path = _app(command.target, command.name), 1
+    while path < len(before) and before[path] in app and not before[path].startswith("-"):
+        app, path = app[before[path]], path + 1
+    if path == len(before) and not begun.startswith("-"):
+        yield from (name for name in app if not name.startswith("-"))
+    option = before[-1]
+    if option in _VALUES_OF:
+        yield from _names(_VALUES_OF[option], before)
+    elif option in _WORDS_OF:
+        yield from _WORDS_OF[option]
+    else:
+        yield from _words_of(app, option, begun)
+        if not begun.startswith("-") and not option.startswith("-"):
+            kind = _NAMES_AFTER.get(" ".join(before[:path]), command.names)
+            taken = before[path:]
+            if kind and not (taken and kind in _ONCE):
+                yield from (name for name in _names(kind, before) if name not in taken)
 
 
 def _app(target: str, name: str) -> "App":
@@ -170,7 +195,7 @@ def _names(of: str, before: Sequence[str]) -> list[str]:
         body: Any = json.loads(answer.read()) if answer.status == 200 else {}
     finally:
         connection.close()
-    return [str(item["name"]) for item in body.get("items", ())]
+    return list(dict.fromkeys(str(item.get("name") or item["id"]) for item in body.get("items", ())))
 
 
 def _project(before: Sequence[str]) -> str:
