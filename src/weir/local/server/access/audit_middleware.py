@@ -18,6 +18,7 @@ _LOGS = "/logs"
 _TOKEN = re.compile(r"weir_[A-Za-z0-9_-]{8,}")
 """A token that was put into a path by mistake."""
 REQUEST_ID = b"x-request-id"
+_LEFT_OUT = "left_out"
 
 
 class AuditMiddleware:
@@ -58,6 +59,8 @@ class AuditMiddleware:
         if outcome != "refused" and method in READS and not _is_confidential(path):
             return
         state = scope["state"]
+        if outcome == "failed" and state.get(_LEFT_OUT):
+            return
         person: Person | None = state.get("person")
         if person is not None and person.subject:
             state["audit"].update(signed_in_by=person.signed_in_by, subject=person.subject)
@@ -94,6 +97,11 @@ def source_of(scope: Scope) -> str:
 def note(request: Request, **words: Any) -> None:
     """Have these words in the line of this request. Never a token, a value or a command."""
     request.state.audit.update(words)
+
+
+def leave_out(request: Request) -> None:
+    """Leave a request out of the log if it fails: it asks again until it succeeds, and changed nothing."""
+    setattr(request.state, _LEFT_OUT, True)
 
 
 def _is_confidential(path: str) -> bool:

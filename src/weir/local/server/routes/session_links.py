@@ -5,7 +5,7 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from weir.api.sessions import SessionLink
-from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.audit_middleware import leave_out, note
 from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Action
 from weir.local.server.http.problem_details import RequestRefused
@@ -45,8 +45,13 @@ async def make_session_link(name: str, request: Request, pool: ThePool, who: Who
         raise RequestRefused(
             422, "This sign-in lasts for minutes: open the dashboard in a browser, and sign in there."
         )
-    own = proxy.gate.own_directory(who, workload.name, found.row.uid)
-    connect(own).close()
+    try:
+        own = proxy.gate.own_directory(who, workload.name, found.row.uid)
+        connect(own).close()
+    except RequestRefused as refused:
+        if refused.status == 409:
+            leave_out(request)
+        raise
     code, until_s = proxy.gate.views.make_code(
         request.state.credential, who.user, found.row.uid, workload.name, kind
     )
