@@ -108,7 +108,7 @@ def undrain(name: str | None = None, /, *, gpu: Annotated[int | None, whole_numb
             pool.undrain(node)
         else:
             pool.undrain_gpu(node, gpu)
-    print(f"{node if gpu is None else f'GPU {gpu} of {node}'} isn't drained, so workloads may start there.")
+    print(f"{node if gpu is None else f'GPU {gpu} of {node}'} is in service: workloads may start there.")
     return 0
 
 

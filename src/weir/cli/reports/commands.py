@@ -10,8 +10,9 @@ from cyclopts import App, Parameter
 
 from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.past_time import past_time, since_time
+from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column, table
-from weir.cli.output.formatting import hours, lasting, moment, number, percent, resource
+from weir.cli.output.formatting import counted, hours, lasting, moment, number, percent, resource
 from weir.cli.output.outputs import ProjectOption, as_json
 from weir.cli.output.terminal import screen
 from weir.cli.pool.connect import connect
@@ -96,7 +97,7 @@ def _report(
     with option_mistakes():
         since_s = since_time(options.since)
         until_s = None if options.until is None else past_time("--until", options.until)
-    with connect() as pool:
+    with connect() as pool, named(since="--since", until="--until"):
         project = options.project
         filters = {"since_s": since_s, "until_s": until_s, "by": options.by, "project": project}
         report = get(pool, filters)
@@ -205,7 +206,7 @@ def _history_table(report: "HistoryReport") -> list[str]:
     quota = report.total.to_quota
     if quota.count:
         times = f"{lasting_if(quota.p50_s)} (P50) and {lasting_if(quota.p90_s)} (P90)"
-        lines += ["", f"Owners got GPUs of their quota back after {times}, {quota.count} times."]
+        lines += ["", f"Owners got GPUs of their quota back after {times}, {counted(quota.count, 'time')}."]
     if report.total.waits.rounded or quota.rounded:
         lines += ["", "P50 and P90 of more than 10,000 times are rounded to 2.5 %."]
     for rule in report.rules:

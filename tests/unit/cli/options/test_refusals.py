@@ -57,6 +57,8 @@ def test_a_refused_project_is_said_in_options(
         ("logs a --pod x", "GET /workloads/a/logs", "pod", "--pod"),
         ("logs a --start 9", "GET /workloads/a/logs", "start", "--start"),
         ("shell a -p v", "POST /workloads", "name", "NAME"),
+        ("report usage --until 8d", "GET /usage", "since", "--since"),
+        ("report history --until 8d", "GET /history", "since", "--since"),
         ("schedule add --name a -p v --cron x -- a", "PUT /schedules/a", "cron", "--cron"),
         ("schedule add --name a -p v --cron x --zone x -- a", "PUT /schedules/a", "zone", "--zone"),
     ],
