@@ -223,6 +223,10 @@ def test_nothing_is_said_on_the_error_output_and_that_is_fine(
     answer = capsys.readouterr()
     assert answer.out == ""
     assert answer.err == "No workload waits or runs; --all lists those that are over.\n"
+    for choice in ("--user ada", "--type build", "-q x", "--since 2h", "--status running"):
+        assert main(["list", *choice.split()]) == 0
+        answer = capsys.readouterr()
+        assert answer.err == "No such workload waits or runs; --all lists those that are over.\n", choice
 
 
 def test_what_is_asked_of_the_pool(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:

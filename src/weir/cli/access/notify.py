@@ -107,6 +107,7 @@ def add(
             address = read_secret("address of the webhook", file).strip()
     topics = list(on) or ["end", "eviction", "warning"]
     with connect() as pool, named(target="ADDRESS", quiet="--quiet", digest="--digest"):
+        before = pool.notifications() if channel in ("mail", "desktop") else []  # the others hide a part
         made = pool.add_notification(channel, address, on=topics, project=project, quiet=quiet, digest=digest)
     name = made.name or str(made.id)
     print(f"Notification {name}: {', '.join(made.on)} to {made.target}.")
@@ -115,9 +116,21 @@ def add(
         print("It isn't shown again.")
     hint = "shows them" if channel == "desktop" else "sends a test"
     print(f"  weir notify {'watch' if channel == 'desktop' else f'test {name}'}  {hint}")
+    for row in before:
+        if both := _sent_twice(row, made):
+            twin = row.name or str(row.id)
+            print(
+                f"Notification {twin} sends {both} there too: `weir notify delete {twin}`.", file=sys.stderr
+            )
     if made.trouble:
         print(f"weir: nothing can be sent yet: {plain(made.trouble)}", file=sys.stderr)
     return 0
+
+
+def _sent_twice(row: "NotificationRow", made: "NotificationRow") -> str:
+    """Return the topics that two notifications send to one receiver."""
+    receivers = [(each.channel, each.target, each.project, each.user) for each in (row, made)]
+    return ", ".join(topic for topic in made.on if topic in row.on) if receivers[0] == receivers[1] else ""
 
 
 @app.command(name="list")

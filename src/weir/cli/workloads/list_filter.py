@@ -74,6 +74,12 @@ class ListFilter:
     ended: bool = False
     since_s: float | None = None
 
+    @property
+    def is_narrow(self) -> bool:
+        """Return True if it leaves out live workloads."""
+        chosen = (self.project, self.type, self.user, self.search, self.since_s)
+        return bool(self.status) or any(each is not None for each in chosen)
+
     def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], WorkloadPage]":
         """Return up to `limit` workloads (0: all), and the last page with the numbers of the pool."""
         rows: list[WorkloadRow] = []

@@ -95,7 +95,8 @@ def _list(
     none = (
         "There is no such workload."
         if list_filter.ended
-        else "No workload waits or runs; --all lists those that are over."
+        else f"No {'such ' if list_filter.is_narrow else ''}workload waits or runs; "
+        "--all lists those that are over."
     )
     more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
     more = more or f"{summary(rows, total, page)}."

@@ -78,6 +78,7 @@ def test_a_refused_word_is_named_as_in_the_usage(
     method, path = request_.split()
     fake.on("GET", "/projects", page())
     fake.on("GET", "/schedules", page())
+    fake.on("GET", "/notifications", page())
     fake.on(method, path, problem(422, "The request: ...", error))
     assert main(words.replace("VALUE", str(value)).split()) == 2
     assert capsys.readouterr().err == f"weir: {said}: 'x' is wrong; write y.\n"
