@@ -107,7 +107,8 @@ class ClusterMessages:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._parts))
-                self._changed.wait_for(lambda: self._ends, max(0.0, self._next_s - time.monotonic()))
+                pause_s = max(0.0, self._next_s - time.monotonic())
+                self._changed.wait_for(lambda: self._ends and not self._failures, pause_s)
                 parts, self._parts, self._is_sending = self._parts, {}, True
             refusal = self._try(parts)
             with self._changed:

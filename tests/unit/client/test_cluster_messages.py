@@ -5,6 +5,7 @@ import json
 import math
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -157,6 +158,20 @@ def test_last_message_is_sent_at_the_end_of_the_process(
     messages.checkpointed()
     messages.flush(120.0)
     assert "checkpointed" in server.asked[-1][2]
+
+
+def test_tries_after_a_failure_at_the_end_keep_their_pause(
+    server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("EVERY_S", "PAUSE_S_MAX"):
+        monkeypatch.setattr(cluster_messages, name, 3600.0)
+    server.status = 403
+    messages = ClusterMessages(server.variables, str(tmp_path))
+    messages.report(1, {})
+    messages.flush(120.0)
+    messages.report(2, {})
+    time.sleep(0.3)
+    assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("token", ["", "opaque", "a.b.c"])
