@@ -62,7 +62,9 @@ class RuleState:
         self.status = thing.status
         self.is_changed = False
         if self.status.told_until is None:
-            self.status.told_until = thing.metadata.creation_timestamp or moment(now_s)
+            created = thing.metadata.creation_timestamp
+            # Times are whole seconds, and an event of the rule's first second counts
+            self.status.told_until = moment((seconds_of(created) if created else now_s) - 1)
         self._told_before = {each.rpartition("-")[2] for each in self.status.told}
         self._told: dict[str, set[str]] = {}  # events notified in this term, by uid of the workload
         self.status.pending = len(self.status.queued) + sum(

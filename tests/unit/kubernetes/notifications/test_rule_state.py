@@ -24,7 +24,7 @@ from weir.kubernetes.state.owners.pod_info import NAME_MOST
 from weir.kubernetes.writes.statuses.stated_events import StatedEvent
 from weir.model.notifications import OutboxMessage
 
-from .rules import NOW_S, ended, read_rule, rule, running, workload
+from .rules import CREATED, NOW_S, ended, read_rule, rule, running, workload
 
 SPEC = workload().spec
 
@@ -65,6 +65,12 @@ def test_an_event_is_queued_once_and_only_if_rule_and_workload_match() -> None:
     assert not take(state, other)
     assert not take(state, running("old", at="2026-01-31T11:59:00Z")), "it is older than the rule"
     assert [each.workload for each in state.status.queued] == ["vision/train"]
+
+
+def test_an_event_of_the_first_second_of_a_rule_counts_and_none_before() -> None:
+    state = state_of(rule())
+    assert not take(state, running("before", at="2026-01-31T11:59:59Z"))
+    assert take(state, running("same", at=CREATED))
 
 
 def test_a_notification_has_the_number_that_lists_have() -> None:
