@@ -8,7 +8,9 @@ _ANSWER_MS = 15_000
 
 
 def open_notebook(page: Any, link: str) -> None:
-    """Open a new notebook, and wait for its kernel."""
+    """Open a new notebook, and wait for its kernel. Dialogs about a lost connection are closed as they come."""
+    lost = page.get_by_role("dialog", name="Server Connection Error")
+    page.add_locator_handler(lost, lambda: lost.get_by_role("button", name="Close").click())
     page.goto(link)
     page.locator(".jp-LauncherCard[data-category='Notebook']").first.click()
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
