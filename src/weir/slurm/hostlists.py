@@ -74,15 +74,19 @@ def fold_hosts(names: Sequence[str]) -> str:
 
 
 def _folded(prefix: str, width: int, numbers: Sequence[int]) -> str:
+    folded = folded_numbers(numbers, width)
+    return f"{prefix}{folded}" if len(numbers) == 1 else f"{prefix}[{folded}]"
+
+
+def folded_numbers(numbers: Sequence[int], width: int = 0) -> str:
+    """Return rising numbers with their runs folded, such as `0-3,6`, each filled with zeros to a width."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    parts = [_run(run, width) for run in runs]
-    plain = len(numbers) == 1
-    return f"{prefix}{parts[0]}" if plain else f"{prefix}[{','.join(parts)}]"
+    return ",".join(_run(run, width) for run in runs)
 
 
 def _run(run: Sequence[int], width: int) -> str:

@@ -173,18 +173,8 @@ _LINES = {
 """Commands of Weir by a first word that says it all."""
 _PROJECT_OPTIONS = ("-p", "--project", "-A", "--account")
 _OTHER_OPTIONS = (
-    "-n",
-    "--namespace",
-    "-i",
-    "--image",
-    "-g",
-    "--gpu",
-    "--gpus",
-    "-o",
-    "--output",
-    "-u",
-    "-l",
-    "-c",
+    *("-n", "--namespace", "-i", "--image", "-g", "--gpu", "--gpus"),
+    *("-o", "--output", "-u", "-l", "-c"),
 )
 _WITH_VALUE = frozenset((*_PROJECT_OPTIONS, *_OTHER_OPTIONS))
 """Options whose values are no names of objects."""

@@ -17,6 +17,7 @@ from weir.cli.output.terminal import Screen, Tone, plain, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.watch import append, changed, is_terminal, repaint
 from weir.cli.reports.period_usage import notes, period_lines, period_usage
+from weir.slurm.hostlists import folded_numbers
 
 if TYPE_CHECKING:
     from weir.api.answers import DeviceRow, NodeRow, PoolStatus, QueueRow
@@ -71,18 +72,7 @@ def _by_text(texts: Mapping[int, str]) -> Iterator[str]:
     """Yield each text once, after the GPUs that it is about, such as `GPUs 0-3 drained`."""
     for text in dict.fromkeys(texts.values()):
         indices = [index for index, each in texts.items() if each == text]
-        yield f"GPU{'s' if len(indices) > 1 else ''} {','.join(_ranges(indices))} {text}"
-
-
-def _ranges(indices: Sequence[int]) -> Iterator[str]:
-    """Yield the runs of successive numbers, such as `0-3`."""
-    first = last = indices[0]
-    for index in (*indices[1:], -1):
-        if index == last + 1:
-            last = index
-            continue
-        yield f"{first}-{last}" if last > first else f"{first}"
-        first = last = index
+        yield f"GPU{'s' if len(indices) > 1 else ''} {folded_numbers(indices)} {text}"
 
 
 def _foreign(device: "DeviceRow") -> str:
