@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
 from weir.client.address import NO_CLUSTER, find
-from weir.client.calls import Answered, AsyncSender, Call, Row, RowPage, refusal
+from weir.client.calls import Answered, AsyncSender, Call, Row, RowPage, nothing, refusal
 from weir.client.endpoints import Endpoints, logs
 from weir.client.errors import Unreachable
 from weir.client.log_stream import LogReader
@@ -19,12 +20,9 @@ from weir.client.outage import PATIENCE_S, OutageReport, ServerOutage
 from weir.client.stream import Change, Reader, wait_s
 from weir.client.transport import (
     ENDED,
-    FOLLOW,
-    FOLLOW_LOGS,
     LOOK_S_MAX,
     LOOK_S_MIN,
     async_client,
-    is_away,
     retry_s,
     server_error,
     unreachable,
@@ -82,14 +80,9 @@ class AsyncPool(Endpoints, AsyncSender):
             async for text in self._followed(call):
                 yield text
             return
-        try:
-            async with self._http.stream(call.method, call.path, params=dict(call.params)) as answer:
-                if not answer.is_success:
-                    raise refusal(answer.status_code, await answer.aread())
-                async for piece in answer.aiter_text():
-                    yield piece
-        except httpx.TransportError as error:
-            raise unreachable(self.address, error) from error
+        async with self._opened(call) as answer:
+            async for piece in answer.aiter_text():
+                yield piece
 
     async def wait(self, name: str, *, timeout_s: float | None = None) -> WorkloadDetail:
         """Wait until a workload is over; `status` says how it ended. A restart of the server is waited out.
@@ -121,12 +114,13 @@ class AsyncPool(Endpoints, AsyncSender):
         reader, attempt, outage = Reader(last), 0, ServerOutage(self._on_outage)
         while True:
             try:
-                async for line in self._lines(reader.last):
-                    outage.answered()
-                    attempt = 0
-                    change = reader.line(line)
-                    if change is not None:
-                        yield change
+                async with self._opened(Call("GET", "/stream", nothing), reader) as answer:
+                    async for line in answer.aiter_lines():
+                        outage.answered()
+                        attempt = 0
+                        change = reader.line(line)
+                        if change is not None:
+                            yield change
             except Unreachable as error:
                 outage.failed(error)
             reader.broken()
@@ -169,40 +163,32 @@ class AsyncPool(Endpoints, AsyncSender):
                 await asyncio.sleep(wait_s(attempt))
 
     async def _log_pieces(self, call: Call[None], reader: LogReader) -> AsyncIterator[str]:
-        try:
-            async with self._http.stream(
-                call.method,
-                call.path,
-                params=dict(call.params),
-                headers=reader.headers(),
-                timeout=FOLLOW_LOGS,
-            ) as answer:
-                if is_away(answer.status_code) and not reader.is_new:
-                    raise server_error(self.address)
-                if not answer.is_success:
-                    raise refusal(answer.status_code, await answer.aread())
-                reader.begin(answer)
-                if reader.is_plain:
-                    async for text in answer.aiter_text():
-                        yield text
-                    return
-                async for line in answer.aiter_lines():
-                    yield reader.line(line)
-            if not reader.is_over:  # a proxy or a server that stops ends answers in order
-                raise server_error(self.address)
-        except httpx.TransportError as error:
-            raise unreachable(self.address, error) from error
+        async with self._opened(call, reader) as answer:
+            reader.begin(answer)
+            if reader.is_plain:
+                async for text in answer.aiter_text():
+                    yield text
+                return
+            async for line in answer.aiter_lines():
+                yield reader.line(line)
+        if not reader.is_over:  # a proxy or a server that stops ends answers in order
+            raise server_error(self.address)
 
-    async def _lines(self, last: str | None) -> AsyncIterator[str]:
-        headers = {"Last-Event-ID": last} if last is not None else {}
+    @asynccontextmanager
+    async def _opened(
+        self, call: Call[None], reader: Reader | LogReader | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """Yield a response that is read in pieces; a `reader` resumes one after its last piece."""
+        options: dict[str, Any] = {"params": dict(call.params)}
+        if reader is not None:
+            options |= {"headers": reader.headers(), "timeout": reader.timeout}
         try:
-            async with self._http.stream("GET", "/stream", headers=headers, timeout=FOLLOW) as answer:
-                if answer.status_code >= 500:
+            async with self._http.stream(call.method, call.path, **options) as answer:
+                if reader is not None and reader.is_away(answer.status_code):
                     raise server_error(self.address)
                 if not answer.is_success:
                     raise refusal(answer.status_code, await answer.aread())
-                async for line in answer.aiter_lines():
-                    yield line
+                yield answer
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
 from weir.client.address import NO_CLUSTER, find
-from weir.client.calls import Answered, Call, Row, RowPage, Sender, refusal
+from weir.client.calls import Answered, Call, Row, RowPage, Sender, nothing, refusal
 from weir.client.endpoints import Endpoints, logs
 from weir.client.errors import Unreachable
 from weir.client.log_stream import LogReader
@@ -18,12 +19,9 @@ from weir.client.outage import PATIENCE_S, OutageReport, ServerOutage
 from weir.client.stream import Change, Reader, wait_s
 from weir.client.transport import (
     ENDED,
-    FOLLOW,
-    FOLLOW_LOGS,
     LOOK_S_MAX,
     LOOK_S_MIN,
     client,
-    is_away,
     retry_s,
     server_error,
     unreachable,
@@ -80,13 +78,8 @@ class Pool(Endpoints, Sender):
         if follow:
             yield from self._followed(call)
             return
-        try:
-            with self._http.stream(call.method, call.path, params=dict(call.params)) as answer:
-                if not answer.is_success:
-                    raise refusal(answer.status_code, answer.read())
-                yield from answer.iter_text()
-        except httpx.TransportError as error:
-            raise unreachable(self.address, error) from error
+        with self._opened(call) as answer:
+            yield from answer.iter_text()
 
     def wait(self, name: str, *, timeout_s: float | None = None) -> WorkloadDetail:
         """Wait until a workload is over; `status` says how it ended. A restart of the server is waited out.
@@ -118,12 +111,13 @@ class Pool(Endpoints, Sender):
         reader, attempt, outage = Reader(last), 0, ServerOutage(self._on_outage)
         while True:
             try:
-                for line in self._lines(reader.last):
-                    outage.answered()
-                    attempt = 0
-                    change = reader.line(line)
-                    if change is not None:
-                        yield change
+                with self._opened(Call("GET", "/stream", nothing), reader) as answer:
+                    for line in answer.iter_lines():
+                        outage.answered()
+                        attempt = 0
+                        change = reader.line(line)
+                        if change is not None:
+                            yield change
             except Unreachable as error:
                 outage.failed(error)
             reader.broken()
@@ -165,38 +159,29 @@ class Pool(Endpoints, Sender):
                 time.sleep(wait_s(attempt))
 
     def _log_pieces(self, call: Call[None], reader: LogReader) -> Iterator[str]:
-        try:
-            with self._http.stream(
-                call.method,
-                call.path,
-                params=dict(call.params),
-                headers=reader.headers(),
-                timeout=FOLLOW_LOGS,
-            ) as answer:
-                if is_away(answer.status_code) and not reader.is_new:
-                    raise server_error(self.address)
-                if not answer.is_success:
-                    raise refusal(answer.status_code, answer.read())
-                reader.begin(answer)
-                if reader.is_plain:
-                    yield from answer.iter_text()
-                    return
-                for line in answer.iter_lines():
-                    yield reader.line(line)
-            if not reader.is_over:  # a proxy or a server that stops ends answers in order
-                raise server_error(self.address)
-        except httpx.TransportError as error:
-            raise unreachable(self.address, error) from error
+        with self._opened(call, reader) as answer:
+            reader.begin(answer)
+            if reader.is_plain:
+                yield from answer.iter_text()
+                return
+            for line in answer.iter_lines():
+                yield reader.line(line)
+        if not reader.is_over:  # a proxy or a server that stops ends answers in order
+            raise server_error(self.address)
 
-    def _lines(self, last: str | None) -> Iterator[str]:
-        headers = {"Last-Event-ID": last} if last is not None else {}
+    @contextmanager
+    def _opened(self, call: Call[None], reader: Reader | LogReader | None = None) -> Iterator[httpx.Response]:
+        """Yield a response that is read in pieces; a `reader` resumes one after its last piece."""
+        options: dict[str, Any] = {"params": dict(call.params)}
+        if reader is not None:
+            options |= {"headers": reader.headers(), "timeout": reader.timeout}
         try:
-            with self._http.stream("GET", "/stream", headers=headers, timeout=FOLLOW) as answer:
-                if answer.status_code >= 500:
+            with self._http.stream(call.method, call.path, **options) as answer:
+                if reader is not None and reader.is_away(answer.status_code):
                     raise server_error(self.address)
                 if not answer.is_success:
                     raise refusal(answer.status_code, answer.read())
-                yield from answer.iter_lines()
+                yield answer
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
 

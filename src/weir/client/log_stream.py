@@ -14,6 +14,8 @@ _END = "end"
 class LogReader:
     """Parser of the lines of followed output. A cluster sends plain text, without positions."""
 
+    timeout = httpx.Timeout(10.0, read=None)  # a job may print nothing for days
+
     def __init__(self) -> None:
         self.is_new = True
         self.is_over = False
@@ -26,6 +28,10 @@ class LogReader:
         """Return the headers of a request for the output that follows."""
         accepted = {"Accept": f"{EVENTS}, text/plain;q=0.9, */*;q=0.5"}
         return accepted if self._last is None else {**accepted, "Last-Event-ID": self._last}
+
+    def is_away(self, status: int) -> bool:
+        """Return True for a status that may pass: of a server that starts or is full, or of a proxy."""
+        return not self.is_new and (status >= 500 or status == httpx.codes.TOO_MANY_REQUESTS)
 
     def begin(self, answer: httpx.Response) -> None:
         """Process the headers of a response."""

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import httpx
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -32,11 +33,21 @@ class Change:
 class Reader:
     """Parser of a stream's lines. Unknown kinds of a newer server are ignored."""
 
+    timeout = httpx.Timeout(10.0, read=60.0)  # a healthy pool sends something at least once a minute
+
     def __init__(self, last: str | None = None) -> None:
         self.last = last
         self.retry_s: float | None = None
         self._kind = ""
         self._text: list[str] = []
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a request for the changes that follow."""
+        return {} if self.last is None else {"Last-Event-ID": self.last}
+
+    def is_away(self, status: int) -> bool:
+        """Return True for a status of a server that fails, or of a proxy."""
+        return status >= 500
 
     def line(self, line: str) -> Change | None:
         """Parse a line; return a change if the line completes one."""

@@ -21,10 +21,6 @@ from weir.version import __version__
 ENDED = ("succeeded", "failed", "stopped")
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
 """Intervals between requests of `wait`, at first and later."""
-FOLLOW = httpx.Timeout(10.0, read=60.0)
-"""Timeout of the stream of changes: a healthy pool sends something at least once a minute."""
-FOLLOW_LOGS = httpx.Timeout(10.0, read=None)
-"""Timeout of followed output: a job may print nothing for days."""
 CONNECT_S = 5.0
 _SILENT_S = 30.0
 """Idle time after which a connection through ssh is checked before a request."""
@@ -107,11 +103,6 @@ def _silent_socket(address: Address) -> str:
 def server_error(address: Address) -> Unreachable:
     """Return the error of a server that fails for now."""
     return Unreachable(f"The pool at {address.url} has an internal error: try again later.")
-
-
-def is_away(status: int) -> bool:
-    """Return True for a status that may pass: of a server that starts or is full, or of a proxy."""
-    return status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS
 
 
 def retry_s(answer: httpx.Response) -> float | None:
