@@ -7,14 +7,12 @@ they were written.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-from pydantic import ValidationError
-
 from weir.api.answers import Problem, Type
 from weir.api.short_forms import OF_PODS, gathered
 from weir.api.submissions import Submission
 from weir.client.errors import Refused
 from weir.model import scenario
-from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.error_messages import validated
 from weir.scenario_io.source_map import Mistakes
 
 Amount = int | float | str
@@ -100,14 +98,9 @@ def check(body: Mapping[str, Any]) -> None:
         Refused: with all mistakes.
     """
     try:
-        Submission.model_validate(body)
-    except ValidationError as error:
-        mistakes = Mistakes("")
-        add_errors(error, Submission, mistakes)
-        try:
-            mistakes.refuse_if_any()
-        except scenario.InvalidFile as refused:
-            raise _wrong([mistake.text for mistake in refused.mistakes]) from None
+        validated(Submission, body, Mistakes(""))
+    except scenario.InvalidFile as refused:
+        raise _wrong([mistake.text for mistake in refused.mistakes]) from None
 
 
 def _of_pods(words: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,14 @@ import reprlib
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from weir.scenario_io.source_map import Mistakes, Path, Step
 
+Form = TypeVar("Form", bound=BaseModel)
 _KEYS_TOLD_MAX = 12
 _KEY_MOST = 80
 _COMPARED_LENGTH_MAX = 128
@@ -28,6 +29,22 @@ def add_errors(error: ValidationError, model: type[BaseModel], mistakes: Mistake
             where = where[:-1]
         mistakes.at(where, _words(detail, model, where, mistakes))
     mistakes.untold += max(0, len(details) - mistakes.told_max)
+
+
+def validated(model: type[Form], body: Any, mistakes: Mistakes) -> Form:
+    """Return the body of a file as a model.
+
+    Raises:
+        InvalidFile: the file has mistakes, with all of them.
+    """
+    found = None
+    try:
+        found = model.model_validate(body)
+    except ValidationError as error:
+        add_errors(error, model, mistakes)
+    mistakes.refuse_if_any()
+    assert found is not None, "a refused body has mistakes"
+    return found
 
 
 def parameter_error(detail: Mapping[str, Any], name: str) -> str:

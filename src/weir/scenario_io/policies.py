@@ -2,11 +2,9 @@
 
 from pathlib import Path as FilePath
 
-from pydantic import ValidationError
-
 from weir.model.policy import PRESETS, Policy
 from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.error_messages import validated
 from weir.scenario_io.source_map import Mistakes
 
 
@@ -42,10 +40,4 @@ def named_policy(name: str) -> Policy:
 
 def _read(text: str, mistakes: Mistakes) -> Policy:
     raw = read_document(text, mistakes)
-    policy = Policy()
-    try:
-        policy = Policy.model_validate({} if raw is None else raw)
-    except ValidationError as error:
-        add_errors(error, Policy, mistakes)
-    mistakes.refuse_if_any()
-    return policy
+    return validated(Policy, {} if raw is None else raw, mistakes)

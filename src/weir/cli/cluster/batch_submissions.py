@@ -5,7 +5,6 @@ which Jobs were created together: if the command is killed, those that are suspe
 """
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from weir.api.answers import Problem, WorkloadPage
 from weir.api.batch_order import BatchOrderError, dependency_names, ordered_positions
 from weir.api.batches import SubmissionBatch, merged
 from weir.api.field_errors import read_model
+from weir.api.name_endings import random_ending
 from weir.api.submissions import Submission
 from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import refused, wrong
@@ -38,7 +38,6 @@ AT_ONCE = 8
 """Jobs of a batch that are created or released at the same time."""
 TRIES, PAUSE_S = 10, 2.0
 """Attempts to release a Job, or to remove one, while the API server doesn't answer, and time between them."""
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _PASSING = (429, 500, 502, 503, 504)
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,7 +76,7 @@ class BatchSubmissions:
             raise Refused(
                 Problem(title="The cluster refused", status=422, detail=str(error), errors=error.errors)
             ) from None
-        mark = "".join(secrets.choice(_LETTERS) for _ in range(8))
+        mark = random_ending(8)
         held = await self._held_jobs(batch.workloads, merged(msgspec.json.decode(body))["workloads"], mark)
         try:
             created = await _in_turn(self._create, held)

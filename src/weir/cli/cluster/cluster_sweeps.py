@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -10,6 +9,7 @@ from pydantic import BaseModel
 
 from weir.api.comma_lists import comma_words
 from weir.api.field_errors import read_model
+from weir.api.name_endings import random_ending
 from weir.api.submissions import Submission
 from weir.api.sweep_rules import check_sweep
 from weir.api.sweep_submissions import SweepSubmission
@@ -37,7 +37,6 @@ from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL, checkpoint_path
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 _OWN = ("params", "trials", "rungs", "eta", "metric", "mode", "sampler", "seed", "parallel", "arguments")
 
 
@@ -138,7 +137,7 @@ class ClusterSweeps:
         if submission.checkpoint_claim is not None:
             await self._check_claim(namespace, submission.checkpoint_claim)
         spec = {camel(key): getattr(submission, key) for key in _OWN}
-        name = submission.name or f"sweep-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
+        name = submission.name or f"sweep-{random_ending()}"
         sweep = {
             "apiVersion": API_VERSION,
             "kind": KIND,

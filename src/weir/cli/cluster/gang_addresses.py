@@ -5,12 +5,12 @@ It belongs to the Job, so the garbage collector deletes it after the Job. The Jo
 since its uid is part of the Service; it starts when the Service exists.
 """
 
-import secrets
 import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Protocol, TypeVar
 
+from weir.api.name_endings import random_ending
 from weir.cli.cluster.errors import refused
 from weir.cli.cluster.lookup import JOBS
 from weir.kubernetes.api.client import ApiClient, Patch
@@ -26,7 +26,6 @@ _JOB_NAME = "batch.kubernetes.io/job-name"
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _REFUSALS = (400, 403, 422)
 """Refusals of the Service itself: by rights, quotas, policies and webhooks."""
-_LETTERS = "bcdfghjklmnpqrstvwxz"
 
 
 class _CreatedObject(Protocol):
@@ -102,7 +101,7 @@ class GangAddresses:
     async def _may_create(self, namespace: str) -> bool:
         """Return True if the API server accepts a Service of the person; warn once if it doesn't."""
         if namespace not in self._allowed:
-            trial = _service("gang-" + _letters(), "gang")
+            trial = _service(f"gang-{random_ending()}", "gang")
             path = path_of("v1", "services", namespace)
             try:
                 await self._api.post(path, trial, ApiObject, query={"dryRun": "All"})
@@ -189,11 +188,7 @@ def _service(name: str, job: str) -> Body:
 
 def _service_name(job: str) -> str:
     """Return a new name, because the Service of a former Job of this name may still exist."""
-    return f"{'' if job[0].isalpha() else 'job-'}{job}-{_letters()}"
-
-
-def _letters() -> str:
-    return "".join(secrets.choice(_LETTERS) for _ in range(5))
+    return f"{'' if job[0].isalpha() else 'job-'}{job}-{random_ending()}"
 
 
 def _missing(error: ApiRefused, namespace: str) -> str:

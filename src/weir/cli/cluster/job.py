@@ -2,11 +2,11 @@
 
 import math
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from weir.api.name_endings import random_ending
 from weir.api.submissions import Submission
 from weir.cli.cluster.array_job import array_command, array_env, array_spec
 from weir.cli.cluster.errors import wrong
@@ -27,7 +27,6 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)
 _REPLACED = re.compile(r"\$(?=[$(])")
 RETRIES = 3
 """Restarts after a failure of a submission that states none."""
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def job_of(
@@ -114,7 +113,7 @@ def _start_conditions(submission: Submission) -> dict[str, str]:
 def _made_up(submission: Submission) -> str:
     """Return a new name: the command's name and random letters."""
     word = re.sub(r"[^a-z0-9]+", "-", submission.command[0].rpartition("/")[2].lower()).strip("-")[:40]
-    return f"{word or submission.type}-" + "".join(secrets.choice(_LETTERS) for _ in range(5))
+    return f"{word or submission.type}-{random_ending()}"
 
 
 def _annotations(submission: Submission, words: Mapping[str, Any], pods: PodsEntry) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from weir.api.field_errors import read_model
+from weir.api.name_endings import random_ending
 from weir.api.notifications import (
     DeliveryPage,
     DeliveryRow,
@@ -50,7 +51,6 @@ TESTED_S = 40.0
 LOOK_S = 0.3
 SECRET_BYTES = 32
 SIGNING_PREFIX = "whsec_"
-_LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 
 
 class NotificationRequests:
@@ -114,7 +114,7 @@ class NotificationRequests:
             namespace, user = self._within, await user_of(self._api)
             if not user:
                 raise not_here("the API server doesn't name your user (SelfSubjectReview): write -p PROJECT")
-        name = f"{asked.channel}-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
+        name = f"{asked.channel}-{random_ending()}"
         spec: dict[str, Any] = {"channel": asked.channel, "topics": list(dict.fromkeys(asked.on))}
         optional = {
             "user": user,

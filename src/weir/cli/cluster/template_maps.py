@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 from msgspec import field
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from weir.api.field_errors import read_model
 from weir.api.placeholders import fill, with_samples
@@ -37,7 +37,7 @@ from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.model.scenario import InvalidFile
 from weir.scenario_io.document import read_document
-from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.error_messages import validated
 from weir.scenario_io.source_map import Mistakes
 
 PROJECT, TEMPLATE = "weir.dev/project", "weir.dev/template"
@@ -220,12 +220,9 @@ def _read(project: str, text: str) -> TemplateAsked:
     mistakes.refuse_if_any()
     workload = {key: value for key, value in body.items() if key != "parameters"}
     workload.setdefault("project", project)
-    try:
-        asked = TemplateAsked.model_validate({"parameters": body.get("parameters", []), "workload": workload})
-    except ValidationError as error:
-        add_errors(error, TemplateAsked, mistakes)
-        mistakes.refuse_if_any()
-        raise
+    asked = validated(
+        TemplateAsked, {"parameters": body.get("parameters", []), "workload": workload}, mistakes
+    )
     errors = BodyErrors("The template")
     check_template(project, workload, asked.parameters, errors)
     errors.refuse_if_any()

@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
+from weir.api.name_endings import random_ending
 from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.output.outputs import naming
 from weir.cli.output.terminal import plain
@@ -33,7 +33,6 @@ app = App(
     end_of_options_delimiter="\0",  # no word equals this, so all words are passed on
 )
 _NAMES_TRIED_MOST = 8
-_LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 _SUFFIX_LENGTH = 4
 _PROJECTS_SHOWN = 8
 _TAKEN = 409
@@ -255,5 +254,4 @@ def _renamed(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield a body with its name, then with suffixes: jobs of Slurm may share a name."""
     yield body
     while True:
-        suffix = "".join(secrets.choice(_LETTERS) for _ in range(_SUFFIX_LENGTH))
-        yield {**body, "name": f"{body['name']}-{suffix}"}
+        yield {**body, "name": f"{body['name']}-{random_ending(_SUFFIX_LENGTH)}"}

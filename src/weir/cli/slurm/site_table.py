@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from weir.api.answers import Type
 from weir.model.scenario import InvalidFile
 from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.error_messages import validated
 from weir.scenario_io.scalars import ClassPriority, Label, Name, Span
 from weir.scenario_io.source_map import Mistakes
 from weir.scenario_io.specs import Entry
@@ -107,19 +107,8 @@ def _read(file: Path) -> Mapping[str, Any]:
         if not isinstance(body, dict):
             mistakes.on(1, "is no mapping; write keys such as partitions: and accounts:")
             mistakes.refuse_if_any()
-        SiteTable.model_validate(body)
-    except ValidationError as error:
-        add_errors(error, SiteTable, mistakes)
-        raise SlurmError("; ".join(map(str, _of(mistakes)))) from None
+        validated(SiteTable, body, mistakes)
     except InvalidFile as refused:
         raise SlurmError("; ".join(map(str, refused.mistakes))) from None
     found: Mapping[str, Any] = body
     return found
-
-
-def _of(mistakes: Mistakes) -> list[str]:
-    try:
-        mistakes.refuse_if_any()
-    except InvalidFile as refused:
-        return [str(each) for each in refused.mistakes]
-    return []

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from weir.api.batches import SubmissionBatch
 from weir.api.submissions import Submission
 from weir.cli.submissions.job_script import is_script, read_script
 from weir.scenario_io.document import input_name, input_text, read_document
-from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.error_messages import validated
 from weir.scenario_io.source_map import Mistakes, Step
 
 _SCRIPTS = {".py": "python", ".sh": "sh"}
@@ -51,19 +49,13 @@ def read_submission(file: Path, command: Sequence[str] = ()) -> tuple[dict[str, 
     body = read_document(text, mistakes)
     if not isinstance(body, dict):
         mistakes.on(1, "is no mapping; write keys and values such as project: vision")
-        mistakes.refuse_if_any()
     mistakes.refuse_if_any()
     mistakes.top = frozenset(body)
     if "workloads" in body:
         _check_batch(body, mistakes)
         return dict(body), command
     # Options may add the project and the command.
-    whole = {"project": "-", **({} if "run" in body else {"command": ["-"]}), **body}
-    try:
-        Submission.model_validate(whole)
-    except ValidationError as error:
-        add_errors(error, Submission, mistakes)
-    mistakes.refuse_if_any()
+    validated(Submission, {"project": "-", **({} if "run" in body else {"command": ["-"]}), **body}, mistakes)
     return dict(body), command
 
 
@@ -74,9 +66,5 @@ def _check_batch(body: dict[str, Any], mistakes: Mistakes) -> None:
         scenario.InvalidFile: with all mistakes.
     """
     defaults = body.get("defaults", {})
-    whole = {**body, "defaults": {"project": "-", **defaults} if isinstance(defaults, dict) else defaults}
-    try:
-        SubmissionBatch.model_validate(whole)
-    except ValidationError as error:
-        add_errors(error, SubmissionBatch, mistakes)
-    mistakes.refuse_if_any()
+    defaults = {"project": "-", **defaults} if isinstance(defaults, dict) else defaults
+    validated(SubmissionBatch, {**body, "defaults": defaults}, mistakes)

@@ -1,10 +1,10 @@
 """Requests about sweeps: checked completely, written down, and then left to the controller."""
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from functools import partial
 
+from weir.api.name_endings import random_ending
 from weir.api.sweep_rules import check_sweep
 from weir.api.sweep_submissions import SweepSubmission
 from weir.local.server.access.absent_person import owner_of
@@ -22,7 +22,6 @@ from weir.sweeps.samplers import check_sampler, random_point
 LIVE_PER_PERSON_MAX = 100
 """Sweeps of one person that go on."""
 NAMES_TRIED_MAX = 5
-_LETTERS = "23456789bcdfghjkmnpqrstvwxz"
 
 
 async def create_sweep(
@@ -41,7 +40,7 @@ async def create_sweep(
     _check_number(pool, person)
     await _check(pool, submission, person)
     for tries_left in reversed(range(NAMES_TRIED_MAX)):
-        name = submission.name or f"sweep-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
+        name = submission.name or f"sweep-{random_ending()}"
         record = SweepRecord(
             id=0,
             name=name,
