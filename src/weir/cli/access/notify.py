@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 app = App(name="notify", help="Choose notifications by mail, a webhook or on the desktop.")
 
 TopicWord = Literal["start", "end", "failure", "eviction", "idle", "warning", "quota", "maintenance"]
-NotificationId = Annotated[str, Parameter(name="ID")]
+NotificationId = Annotated[str, Parameter(name="ID", help="Its ID in `weir notify list`.")]
 LOOK_S = 5.0
 """Interval of checks for desktop messages."""
 SHOW_S_MAX = 10.0
@@ -144,13 +144,7 @@ def list_(*, output: OutputOption = "table") -> int:
 
 @app.command
 def delete(identifier: NotificationId, /) -> int:
-    """Delete a notification, with everything that it would still send.
-
-    Parameters
-    ----------
-    identifier
-        Its ID in `weir notify list`.
-    """
+    """Delete a notification, with everything that it would still send."""
     with connect() as pool, named(id="ID"):
         pool.delete_notification(identifier)
     print(f"Notification {plain(identifier)} is deleted.")
@@ -159,13 +153,7 @@ def delete(identifier: NotificationId, /) -> int:
 
 @app.command
 def test(identifier: NotificationId, /) -> int:
-    """Send a test message now, and print the outcome.
-
-    Parameters
-    ----------
-    identifier
-        Its ID in `weir notify list`.
-    """
+    """Send a test message now, and print the outcome."""
     with connect() as pool, named(id="ID"):
         outcome = pool.test_notification(identifier)
     print(f"{'Delivered' if outcome.delivered else 'Not delivered'}: {plain(outcome.sentence)}.")

@@ -10,7 +10,7 @@ from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import moment
-from weir.cli.output.outputs import OutputOption, ProjectOption, chosen_project, show
+from weir.cli.output.outputs import OutputOption, OwnerOption, chosen_project, show
 from weir.cli.pool.connect import connect, refuse_on_cluster
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ COLUMNS: "tuple[Column[SecretRow], ...]" = (
 
 
 @app.command(name="set")
-def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = None) -> int:
+def set_(name: str, /, *, project: OwnerOption = None, file: Path | None = None) -> int:
     """Set a secret. Its value is read from the input or from a file, and never shown.
 
     Workloads that name it get the value when they start; running ones keep the old value.
@@ -35,8 +35,6 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
     ----------
     name
         Name of the secret, such as WANDB_API_KEY.
-    project
-        The project it belongs to; $WEIR_PROJECT if left out.
     file
         File with the value; by default it is typed without echo, or read from the input. A last newline is
         removed.
@@ -52,14 +50,8 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
 
 
 @app.command(name="list")
-def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
-    """List the secrets of a project, without their values.
-
-    Parameters
-    ----------
-    project
-        The project; $WEIR_PROJECT if left out.
-    """
+def list_(*, project: OwnerOption = None, output: OutputOption = "table") -> int:
+    """List the secrets of a project, without their values."""
     chosen = chosen_project(project)
     with connect() as pool:
         rows = pool.secrets(chosen)
@@ -68,15 +60,13 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
 
 
 @app.command
-def delete(name: str, /, *, project: ProjectOption = None) -> int:
+def delete(name: str, /, *, project: OwnerOption = None) -> int:
     """Delete a secret. Pending workloads that name it are suspended until it is set again.
 
     Parameters
     ----------
     name
         The secret.
-    project
-        The project it belongs to; $WEIR_PROJECT if left out.
     """
     chosen = chosen_project(project)
     with connect() as pool:

@@ -18,7 +18,10 @@ from weir.cli.pool.connect import connect
 if TYPE_CHECKING:
     from weir.api.answers import TokenMade, TokenRow
 
-MadeOutput = Annotated[Literal["token", "json", "yaml"], Parameter(name=("--output", "-o"))]
+MadeOutput = Annotated[
+    Literal["token", "json", "yaml"],
+    Parameter(name=("--output", "-o"), help="token (its text alone), json or yaml."),
+]
 app = App(name="token", help="Make, list, rotate and revoke the tokens people ask with.")
 
 COLUMNS: "tuple[Column[TokenRow], ...]" = (
@@ -66,8 +69,6 @@ def create(
         Label, such as laptop, to distinguish several tokens of a person.
     expires
         Lifetime, such as 90d; unlimited by default.
-    output
-        token (its text alone), json or yaml.
     """
     if not admin and not project:
         raise WrongOption("no project is named: write -p PROJECT, or --admin for all of them")
@@ -112,8 +113,6 @@ def rotate(
         Id of the token from `weir token list`; the token of this command by default.
     expires
         Lifetime of the new text, such as 90d; that of the old one by default.
-    output
-        token (its text alone), json or yaml.
     """
     with connect() as pool:
         made = pool.rotate_token(number, expires=expires)

@@ -9,10 +9,19 @@ from weir.cli.options.mistakes import WrongOption
 from weir.cli.options.numbers import whole_number
 from weir.cli.pool.connect import connect
 
+OpenOption = Annotated[
+    bool,
+    Parameter(
+        name="--open",
+        negative="--no-open",
+        help="Open the link in a browser, if this machine has one and a person looks at it.",
+    ),
+]
+
 
 def dashboard(
     *,
-    open_: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
+    open_: OpenOption = True,
     port: Annotated[int | None, whole_number(0, 65535)] = None,
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None,
 ) -> int:
@@ -23,8 +32,6 @@ def dashboard(
 
     Parameters
     ----------
-    open_
-        Open the link in a browser, if this machine has one and a person looks at it.
     port
         On a cluster: port of 127.0.0.1 to listen on; a free one by default.
     namespace

@@ -26,6 +26,7 @@ from weir.client.errors import PoolError
 
 _EVERYONES_PATH = "/usr/local/bin:/usr/bin:/bin"
 _UID_MOST = 4_294_967_294
+DryRunOption = Annotated[bool, Parameter(negative=(), help="Print what would be done, and do nothing.")]
 
 
 def install(
@@ -35,7 +36,7 @@ def install(
     allow_group: str | None = None,
     uid_min: Annotated[int | None, whole_number(1, _UID_MOST)] = None,
     new_privileges: bool | None = None,
-    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    dry_run: DryRunOption = False,
 ) -> int:
     """Install a pool for everyone on this machine, start it, and wait until it answers. It needs root.
 
@@ -56,8 +57,6 @@ def install(
         Least user id of people; accounts of the system are below it. By default 1000.
     new_privileges
         Let jobs gain privileges, as sudo and ping do.
-    dry_run
-        Print what would be done, and do nothing.
     """
     host = Host()
     try:

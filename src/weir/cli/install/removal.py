@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weir.cli.install import plan
-from weir.cli.install.command import carry_out, check_root, show_plan
+from weir.cli.install.command import DryRunOption, carry_out, check_root, show_plan
 from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.pool_processes import end_jobs, pool_processes, remove_groups
 from weir.cli.install.program import program_link
@@ -26,7 +26,7 @@ def uninstall(
     *,
     purge: Annotated[bool, Parameter(negative=())] = False,
     stop_jobs: Annotated[bool, Parameter(negative=())] = False,
-    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    dry_run: DryRunOption = False,
 ) -> int:
     """Remove the pool that `weir install` installed. Its state stays, and a later installation continues it.
 
@@ -36,8 +36,6 @@ def uninstall(
         Also delete the pool's home with all output and checkpoints, and the users and groups that were made.
     stop_jobs
         Stop running jobs first, with their notice.
-    dry_run
-        Print what would be done, and do nothing.
     """
     host = Host()
     try:

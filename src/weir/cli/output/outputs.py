@@ -34,6 +34,11 @@ IndexOption = Annotated[int | None, Parameter(negative=()), whole_number(0)]
 LimitOption = Annotated[int, whole_number(0, 1_000_000)]
 """Maximum number of rows; 0 for all."""
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
+OwnerOption = Annotated[
+    str | None,
+    Parameter(name=("--project", "-p"), help="The project; $WEIR_PROJECT if left out."),
+]
+"""Project of a secret or a template."""
 
 NO_PROJECT = "no project is named: write -p PROJECT; `weir project list` shows which there are"
 _UNSAFE = re.compile(r"[^\n -~]")

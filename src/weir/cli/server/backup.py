@@ -2,12 +2,18 @@
 
 from getpass import getuser
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from weir.cli.options.mistakes import failures
 from weir.cli.output.formatting import counted
 
+_ADDRESS = "The database's address, if it isn't the file in the home; $WEIR_DATABASE_URL if left out."
+DatabaseOption = Annotated[str | None, Parameter(help=_ADDRESS)]
 
-def backup(file: Path, /, *, database: str | None = None) -> int:
+
+def backup(file: Path, /, *, database: DatabaseOption = None) -> int:
     """Write a backup of the pool's database to a file, whether the server runs or not.
 
     Workloads, quotas, tokens (as hashes), events and use are in it. Values of secrets, output and
@@ -17,8 +23,6 @@ def backup(file: Path, /, *, database: str | None = None) -> int:
     ----------
     file
         Where to write it; it must not be there yet.
-    database
-        The database's address, if it isn't the file in the home; $WEIR_DATABASE_URL if left out.
     """
     from weir.cli.server.up_options import database_url
     from weir.client.address import home
@@ -32,7 +36,7 @@ def backup(file: Path, /, *, database: str | None = None) -> int:
     return 0
 
 
-def restore(file: Path, /, *, database: str | None = None) -> int:
+def restore(file: Path, /, *, database: DatabaseOption = None) -> int:
     """Put a backup in the place of the pool's database. The server must not run.
 
     Numbers of workloads go on above every directory of the home. Jobs that were submitted after the backup
@@ -42,8 +46,6 @@ def restore(file: Path, /, *, database: str | None = None) -> int:
     ----------
     file
         A file that `weir backup` has written.
-    database
-        The database's address, if it isn't the file in the home; $WEIR_DATABASE_URL if left out.
     """
     from weir.cli.server.up_options import database_url
     from weir.client.address import home

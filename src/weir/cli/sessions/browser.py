@@ -4,12 +4,10 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from cyclopts import Parameter
-
-from weir.cli.dashboard.command import open_in_browser
+from weir.cli.dashboard.command import OpenOption, open_in_browser
 from weir.cli.output.terminal import screen
 from weir.cli.pool.connect import connect
 from weir.cli.sessions.pod_entry import EntryRefused
@@ -31,7 +29,6 @@ _PROGRAMS: "dict[SessionKind, tuple[Sequence[str], str]]" = {
 }
 """Programs of each kind, the preferred one first, and the message if there is none."""
 _LOOK_S_MIN, _LOOK_S_MAX = 0.05, 0.2
-OpenOption = Annotated[bool, Parameter(name="--open", negative="--no-open")]
 
 
 def jupyter(
@@ -52,8 +49,6 @@ def jupyter(
         The workload; jupyter-USER if left out.
     words
         Options of Jupyter: everything after --.
-    open_
-        Open the link in a browser, if this machine has one and a person looks at it.
     """
     return _in_browser("jupyter", name, words, options, open_=open_)
 
@@ -76,8 +71,6 @@ def code(
         The workload; code-USER if left out.
     words
         Options of code-server: everything after --.
-    open_
-        Open the link in a browser, if this machine has one and a person looks at it.
     """
     return _in_browser("code", name, words, options, open_=open_)
 

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 ELSEWHERE = "a session is entered on the machine of the pool, or with WEIR_URL=ssh://HOST"
 _SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
+SessionName = Annotated[str | None, Parameter(help="The workload; shell-USER if left out.")]
 app = App(name="session", help="Forward connections to running workloads.")
 app.command(pipe)
 
 
 def shell(
-    name: str | None = None,
+    name: SessionName = None,
     /,
     *command: str,
     options: SessionOptions = SessionOptions(),
@@ -41,8 +42,6 @@ def shell(
 
     Parameters
     ----------
-    name
-        The workload; shell-USER if left out.
     command
         Command to run there in place of a shell: everything after --.
     """
@@ -66,7 +65,7 @@ def shell(
 
 
 def ssh(
-    name: str | None = None,
+    name: SessionName = None,
     /,
     *command: str,
     options: SessionOptions = SessionOptions(),
@@ -79,8 +78,6 @@ def ssh(
 
     Parameters
     ----------
-    name
-        The workload; shell-USER if left out.
     command
         Command to run there: everything after --; without one, a login shell.
     print_config

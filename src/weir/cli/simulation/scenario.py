@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from weir.cli.options.numbers import whole_number
 from weir.cli.output.tables import table, terminal_width
@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from weir.model.scenario_result import CycleResult, PodResult, ScenarioResult
 
 DONE, DIFFERS, WRONG_REQUEST = 0, 1, 2
-Output = Literal["text", "json"]
+ScenarioFile = Annotated[Path, Parameter(help="Scenario files, YAML or JSON.")]
+Output = Annotated[
+    Literal["text", "json"],
+    Parameter(help="text for people; json for programs, one object a line for each file."),
+]
 
 app = App(name="scenario", help="Play scenario files, and check their expected outcome.")
 
 
 @app.command
 def run(
-    *files: Path,
+    *files: ScenarioFile,
     cycles: Annotated[int | None, whole_number(1, 10_000)] = None,
     output: Output = "text",
 ) -> int:
@@ -35,12 +39,8 @@ def run(
 
     Parameters
     ----------
-    files
-        Scenario files, YAML or JSON.
     cycles
         Number of cycles; by default that of the file's expectations, else 2.
-    output
-        text for people; json for programs, one object a line for each file.
     """
     from weir.simulation.scenario_runner import play
 
@@ -53,16 +53,8 @@ def run(
 
 
 @app.command
-def check(*files: Path, output: Output = "text") -> int:
-    """Run each file, and check its `expect`; the exit code is 1 if one differs.
-
-    Parameters
-    ----------
-    files
-        Scenario files, YAML or JSON.
-    output
-        text for people; json for programs, one object a line for each file.
-    """
+def check(*files: ScenarioFile, output: Output = "text") -> int:
+    """Run each file, and check its `expect`; the exit code is 1 if one differs."""
     from weir.model.expectations import differences
     from weir.simulation.scenario_runner import play
 

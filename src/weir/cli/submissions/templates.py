@@ -12,7 +12,7 @@ from weir.cli.output.formatting import moment, sentence
 from weir.cli.output.outputs import (
     NamespaceOption,
     OutputOption,
-    ProjectOption,
+    OwnerOption,
     chosen_project,
     print_plain,
     show,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weir.api.templates import TemplateRow
 
 app = App(name="template", help="Keep submissions with parameters, for `weir submit --template`.")
+TemplateName = Annotated[str, Parameter(help="The template.")]
 
 
 @app.command
@@ -31,7 +32,7 @@ def save(
     /,
     *,
     file: Annotated[Path, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)],
-    project: ProjectOption = None,
+    project: OwnerOption = None,
     namespace: NamespaceOption = None,
 ) -> int:
     """Save a template of a project, or change it. Only its leads and administrators may do so.
@@ -43,8 +44,6 @@ def save(
     file
         Submission as YAML or JSON, - for the standard input. In its texts ${{ lr }} stands for the parameter
         lr. The list parameters: has the name of each, its default if it has one, and its meaning.
-    project
-        Project that it belongs to; $WEIR_PROJECT if left out.
     """
     chosen = chosen_project(project)
     with option_mistakes():
@@ -57,15 +56,9 @@ def save(
 
 @app.command(name="list")
 def list_(
-    *, project: ProjectOption = None, namespace: NamespaceOption = None, output: OutputOption = "table"
+    *, project: OwnerOption = None, namespace: NamespaceOption = None, output: OutputOption = "table"
 ) -> int:
-    """List the templates of a project.
-
-    Parameters
-    ----------
-    project
-        The project; $WEIR_PROJECT if left out.
-    """
+    """List the templates of a project."""
     chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
         rows = pool.templates(chosen)
@@ -75,10 +68,10 @@ def list_(
 
 @app.command(name="show")
 def show_(
-    name: str,
+    name: TemplateName,
     /,
     *,
-    project: ProjectOption = None,
+    project: OwnerOption = None,
     namespace: NamespaceOption = None,
     output: Annotated[Literal["yaml", "json"], Parameter(name=("--output", "-o"))] = "yaml",
 ) -> int:
@@ -86,10 +79,6 @@ def show_(
 
     Parameters
     ----------
-    name
-        The template.
-    project
-        The project it belongs to; $WEIR_PROJECT if left out.
     output
         yaml or json.
     """
@@ -102,16 +91,8 @@ def show_(
 
 
 @app.command
-def delete(name: str, /, *, project: ProjectOption = None, namespace: NamespaceOption = None) -> int:
-    """Delete a template of a project; its workloads stay. Only its leads and administrators may do so.
-
-    Parameters
-    ----------
-    name
-        The template.
-    project
-        The project it belongs to; $WEIR_PROJECT if left out.
-    """
+def delete(name: TemplateName, /, *, project: OwnerOption = None, namespace: NamespaceOption = None) -> int:
+    """Delete a template of a project; its workloads stay. Only its leads and administrators may do so."""
     chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
         pool.delete_template(chosen, name)

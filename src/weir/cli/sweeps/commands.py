@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 app = App(name="sweep", help="Search hyper-parameters, and list, show, stop and delete searches.")
+SweepName = Annotated[str, Parameter(help="The sweep.")]
 
 
 @app.default
@@ -202,14 +203,8 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
 
 
 @app.command(name="show")
-def show_(name: str, /, *, output: OutputOption = "table") -> int:
-    """Show a sweep: its rungs, and its trials with their parameters and results, the best first.
-
-    Parameters
-    ----------
-    name
-        The sweep.
-    """
+def show_(name: SweepName, /, *, output: OutputOption = "table") -> int:
+    """Show a sweep: its rungs, and its trials with their parameters and results, the best first."""
     with connect() as pool:
         sweep = pool.sweep(name)
     if output in ("json", "yaml"):
@@ -236,14 +231,8 @@ def show_(name: str, /, *, output: OutputOption = "table") -> int:
 
 
 @app.command
-def best(name: str, /, *, output: OutputOption = "table") -> int:
-    """Show the best trial of a sweep: its parameters, results, command and checkpoints.
-
-    Parameters
-    ----------
-    name
-        The sweep.
-    """
+def best(name: SweepName, /, *, output: OutputOption = "table") -> int:
+    """Show the best trial of a sweep: its parameters, results, command and checkpoints."""
     with connect() as pool:
         sweep = pool.sweep(name)
         if sweep.best_trial is None:
@@ -278,14 +267,8 @@ def best(name: str, /, *, output: OutputOption = "table") -> int:
 
 
 @app.command
-def stop(name: str, /) -> int:
-    """Stop a sweep and its trials for good. Their checkpoints stay.
-
-    Parameters
-    ----------
-    name
-        The sweep.
-    """
+def stop(name: SweepName, /) -> int:
+    """Stop a sweep and its trials for good. Their checkpoints stay."""
     with connect() as pool:
         sweep = pool.stop_sweep(name)
     print(f"Sweep {plain(sweep.name)} is stopped, after {counted(sweep.trials, 'trial')}.")
@@ -294,7 +277,7 @@ def stop(name: str, /) -> int:
 
 @app.command
 def delete(
-    name: str,
+    name: SweepName,
     /,
     *,
     checkpoints: Annotated[bool, Parameter(negative=())] = False,
@@ -306,8 +289,6 @@ def delete(
 
     Parameters
     ----------
-    name
-        The sweep.
     checkpoints
         Delete the checkpoints of its trials too, those of the best one included.
     yes

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from weir.api.answers import WorkloadRow
     from weir.client.api import Pool
 
-
+NamesOrPatterns = Annotated[str, Parameter(help="The workloads, or patterns such as 'sweep-*'.")]
 _NAMED = Selection()
 """Filter of the named workloads only."""
 
 
 def stop(
-    *names: str,
+    *names: NamesOrPatterns,
     selection: Selection = _NAMED,
     index: IndexOption = None,
 ) -> int:
@@ -34,33 +34,19 @@ def stop(
 
     Parameters
     ----------
-    names
-        The workloads, or patterns such as 'sweep-*'.
     index
         Stop only this index of an array.
     """
     return _each(with_index(names, index), selection, lambda pool, name: pool.stop(name), _stopped, "stop")
 
 
-def suspend(*names: str, selection: Selection = _NAMED) -> int:
-    """Stop workloads until they are resumed.
-
-    Parameters
-    ----------
-    names
-        The workloads, or patterns such as 'sweep-*'.
-    """
+def suspend(*names: NamesOrPatterns, selection: Selection = _NAMED) -> int:
+    """Stop workloads until they are resumed."""
     return _each(names, selection, lambda pool, name: pool.suspend(name), _suspended, "suspend")
 
 
-def resume(*names: str, selection: Selection = _NAMED) -> int:
-    """Let suspended workloads start again.
-
-    Parameters
-    ----------
-    names
-        The workloads, or patterns such as 'sweep-*'.
-    """
+def resume(*names: NamesOrPatterns, selection: Selection = _NAMED) -> int:
+    """Let suspended workloads start again."""
     return _each(names, selection, lambda pool, name: pool.resume(name), _queued, "resume")
 
 
@@ -101,7 +87,7 @@ def extend(name: str, duration: str, /) -> int:
 
 
 def rerun(
-    *names: str,
+    *names: NamesOrPatterns,
     selection: Selection = _NAMED,
     failed: Annotated[bool, Parameter(negative=())] = False,
     index: IndexOption = None,
@@ -112,8 +98,6 @@ def rerun(
 
     Parameters
     ----------
-    names
-        The workloads, or patterns such as 'sweep-*'.
     failed
         Run only the failed indices of an array again.
     index
