@@ -26,32 +26,25 @@ from weir.kubernetes.api.errors import AlreadyExists, ApiRefused, NotFound
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION, camel
-from weir.kubernetes.crd.sweep_objects import (
-    KIND,
-    PLURAL,
-    SweepObject,
-)
+from weir.kubernetes.crd.sweep_objects import KIND, PLURAL, SweepObject
 from weir.kubernetes.sweeps.object_limits import beyond_object
 from weir.kubernetes.sweeps.observed_jobs import TrialObject
 from weir.kubernetes.sweeps.trial_jobs import SWEEP_LABEL, checkpoint_path
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_OWN = ("params", "trials", "rungs", "eta", "metric", "mode", "sampler", "seed", "parallel", "arguments")
+_OWN = (
+    *("params", "trials", "rungs", "eta", "metric", "mode"),
+    *("sampler", "seed", "parallel", "arguments", "checkpoint_claim"),
+)
 
 
 class ClusterSweeps:
     """Sweeps of one cluster."""
 
-    def __init__(
-        self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs, *, within: str, only: str | None
-    ) -> None:
-        self._api = api
-        self._lookup = lookup
-        self._jobs = jobs
-        self._objects = NamespacedObjects(
-            *(api, API_VERSION, PLURAL, SweepObject), noun="sweep", selector="", within=within, only=only
-        )
+    def __init__(self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs) -> None:
+        self._api, self._lookup, self._jobs = api, lookup, jobs
+        self._objects = NamespacedObjects(api, lookup, API_VERSION, PLURAL, SweepObject, noun="sweep")
 
     async def answer(
         self, method: str, parts: Sequence[str], params: Mapping[str, str], body: bytes
@@ -136,22 +129,17 @@ class ClusterSweeps:
         template = await self._jobs.template(nameless, written)
         if submission.checkpoint_claim is not None:
             await self._check_claim(namespace, submission.checkpoint_claim)
-        spec = {camel(key): getattr(submission, key) for key in _OWN}
+        stated = {key: getattr(submission, key) for key in _OWN}
         name = submission.name or f"sweep-{random_ending()}"
         sweep = {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "metadata": {"name": name, "labels": template["metadata"]["labels"]},
             "spec": {
-                **{key: value for key, value in spec.items() if value is not None},
+                **{camel(key): value for key, value in stated.items() if value is not None},
                 "project": submission.workload.project,
                 "gpus": f"{gpus_of(submission.workload.pods[0]):g}",
                 "jobTemplate": template,
-                **(
-                    {"checkpointClaim": submission.checkpoint_claim}
-                    if submission.checkpoint_claim is not None
-                    else {}
-                ),
             },
         }
         try:

@@ -18,10 +18,9 @@ from weir.api.cron_times import check_schedule, last_time, next_time, read_cron,
 from weir.api.field_errors import read_model
 from weir.api.schedules import Concurrency, ScheduleAsked, SchedulePage, ScheduleRow
 from weir.cli.cluster.body_errors import BodyErrors
-from weir.cli.cluster.creators import creator_of
 from weir.cli.cluster.errors import not_here, refused
 from weir.cli.cluster.lookup import JOBS, Lookup
-from weir.cli.cluster.namespaced_objects import NamespacedObjects, key_of
+from weir.cli.cluster.namespaced_objects import NamespacedObjects, creator_of, key_of
 from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.submission_job import SubmissionJobs
 from weir.kubernetes.api.client import ApiClient, Patch
@@ -70,14 +69,10 @@ class CronView(ApiStruct):
 class CronJobs:
     """Schedules of one cluster."""
 
-    def __init__(
-        self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs, *, within: str, only: str | None
-    ) -> None:
-        self._api = api
-        self._lookup = lookup
-        self._jobs = jobs
-        where = {"within": within, "only": only, "noun": "schedule", "selector": PROJECT}
-        self._objects = NamespacedObjects(api, JOBS, "cronjobs", CronView, **where)  # type: ignore[arg-type]
+    def __init__(self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs) -> None:
+        self._api, self._lookup, self._jobs = api, lookup, jobs
+        kind = (JOBS, "cronjobs", CronView)
+        self._objects = NamespacedObjects(api, lookup, *kind, noun="schedule", selector=PROJECT)
 
     async def answer(self, method: str, parts: Sequence[str], body: bytes) -> BaseModel | None:
         """Return the answer to a request below /schedules.

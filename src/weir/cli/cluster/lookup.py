@@ -53,8 +53,13 @@ class Lookup:
     def __init__(self, api: ApiClient, queries: QueryApi, namespace: str | None) -> None:
         self._api = api
         self._queries = queries
-        self._namespace = namespace
+        self.namespace = namespace
         self._namespaces: dict[str, str] = {}
+
+    @property
+    def within(self) -> str:
+        """Return the namespace of names without one: the given one, or that of the kubeconfig."""
+        return self._queries.within
 
     async def workload(self, name: str) -> LookupResult:
         """Return the workload with a name, or with an owner of that name; `NAMESPACE/NAME` works, too.
@@ -70,7 +75,7 @@ class Lookup:
             listed = await self._queries.everywhere("workloads", params)
         page = msgspec.json.decode(listed)
         matching = [_found(row) for row in page["items"]]
-        nearby = [each for each in matching if each.namespace == self._queries.within]
+        nearby = [each for each in matching if each.namespace == self.within]
         candidates = nearby if len(nearby) == 1 else matching
         if len(candidates) == 1:
             return candidates[0]
@@ -96,7 +101,7 @@ class Lookup:
 
     async def _own_namespaces(self) -> list[str]:
         """Return the namespaces of names without one: that of the kubeconfig, and that of $WEIR_PROJECT."""
-        found = [self._queries.within]
+        found = [self.within]
         if project := os.environ.get("WEIR_PROJECT"):
             with suppress(PoolError):  # it has several, or they can't be read
                 found.append(await self.namespace_of(project))
@@ -138,20 +143,20 @@ class Lookup:
         except ApiRefused as error:
             if error.status != FORBIDDEN:
                 raise
-            if self._namespace is None:
+            if self.namespace is None:
                 raise wrong(
                     f"namespace: you may not read project {project}, so name its namespace: "
                     "--namespace NAMESPACE"
                 ) from None
-            return self._namespace  # Weir's webhook checks if the project has this namespace
+            return self.namespace  # Weir's webhook checks if the project has this namespace
         namespaces = queue.spec.get("namespaces") or []
-        if self._namespace is not None:
-            if self._namespace not in namespaces:
+        if self.namespace is not None:
+            if self.namespace not in namespaces:
                 choices = ", ".join(namespaces) or "none yet"
                 raise wrong(
-                    f"namespace: project {project} isn't open to {self._namespace}; its own are {choices}"
+                    f"namespace: project {project} isn't open to {self.namespace}; its own are {choices}"
                 )
-            return self._namespace
+            return self.namespace
         if len(namespaces) != 1:
             choices = (
                 f"one of {', '.join(namespaces)}" if namespaces else "one that is in its spec.namespaces"

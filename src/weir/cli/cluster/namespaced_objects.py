@@ -1,12 +1,15 @@
 """Objects of one kind in the namespaces of a cluster, by the names that people write."""
 
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from weir.cli.cluster.errors import refused
+from weir.cli.cluster.lookup import Lookup
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.translate.annotations import PREFIX
 
 _LISTED_MOST = 8
 
@@ -19,19 +22,18 @@ Kind = TypeVar("Kind", bound=_HasMetadata)
 
 
 class NamespacedObjects(Generic[Kind]):
-    """Objects of a kind with a label. `within` is the default namespace, `only` the given one."""
+    """Objects of a kind with a label."""
 
     def __init__(
         self,
         api: ApiClient,
+        lookup: Lookup,
         group_version: str,
         resource: str,
         of: type[Kind],
         *,
         noun: str,
-        selector: str,
-        within: str,
-        only: str | None,
+        selector: str = "",
         shown_by: str = "",
     ) -> None:
         """Begin. `shown_by` is the command that lists the objects; by default that of the noun."""
@@ -39,7 +41,7 @@ class NamespacedObjects(Generic[Kind]):
         self._shown_by = shown_by or f"{noun} list"
         self._group_version, self._resource, self._of = group_version, resource, of
         self._noun, self._selector = noun, selector
-        self._within, self._only = within, only
+        self._within, self._only = lookup.within, lookup.namespace
 
     def path(self, namespace: str, name: str = "") -> str:
         """Return the path of an object, or of all objects of a namespace."""
@@ -84,6 +86,17 @@ class NamespacedObjects(Generic[Kind]):
         return refused(
             404, f"There is no {self._noun} {name[:80]}; `weir {self._shown_by}` shows which there are."
         )
+
+
+def creator_of(job_template: Mapping[str, Any]) -> str:
+    """Return the account that created a schedule or a sweep, by the template of its Jobs; empty if unknown.
+
+    Weir's webhook writes the account on the template.
+    """
+    try:
+        return str(job_template["metadata"]["annotations"][f"{PREFIX}user"])
+    except (KeyError, TypeError):
+        return ""
 
 
 def key_of(metadata: Metadata) -> str:

@@ -56,18 +56,11 @@ SIGNING_PREFIX = "whsec_"
 class NotificationRequests:
     """Notification rules of one cluster."""
 
-    def __init__(self, api: ApiClient, lookup: Lookup, *, within: str, only: str | None) -> None:
+    def __init__(self, api: ApiClient, lookup: Lookup) -> None:
         self._api = api
         self._lookup = lookup
-        self._within = within
-        self._objects = NamespacedObjects(
-            *(api, API_VERSION, PLURAL, NotificationRuleObject),
-            noun="notification",
-            selector="",
-            within=within,
-            only=only,
-            shown_by="notify list",
-        )
+        kind = (API_VERSION, PLURAL, NotificationRuleObject)
+        self._objects = NamespacedObjects(api, lookup, *kind, noun="notification", shown_by="notify list")
 
     async def answer(
         self, method: str, parts: Sequence[str], params: Mapping[str, str], body: bytes
@@ -111,7 +104,7 @@ class NotificationRequests:
         if asked.project is not None:
             namespace, user = await self._lookup.namespace_of(asked.project), ""
         else:
-            namespace, user = self._within, await user_of(self._api)
+            namespace, user = self._lookup.within, await user_of(self._api)
             if not user:
                 raise not_here("the API server doesn't name your user (SelfSubjectReview): write -p PROJECT")
         name = f"{asked.channel}-{random_ending()}"

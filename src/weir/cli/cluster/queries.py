@@ -3,8 +3,6 @@
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -20,12 +18,6 @@ from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 
-if TYPE_CHECKING:
-    from weir.cli.cluster.batch_submissions import BatchSubmissions
-    from weir.cli.cluster.job_changes import JobChanges
-    from weir.cli.cluster.submission_job import SubmissionJobs
-    from weir.cli.cluster.submissions import Submissions
-
 
 class ClusterQueries:
     """Answers about one cluster: `within` is the default namespace, `home` Weir's own."""
@@ -35,13 +27,6 @@ class ClusterQueries:
         self._queries = QueryApi(api, within, namespace)
         self.lookup = Lookup(api, self._queries, namespace)
         self._home = home
-
-    @cached_property
-    def jobs(self) -> "SubmissionJobs":
-        """The Jobs of submissions."""
-        from weir.cli.cluster.submission_job import SubmissionJobs
-
-        return SubmissionJobs(self._api, self._home)
 
     # Workloads
 
@@ -102,20 +87,6 @@ class ClusterQueries:
         status: Status = "running" if running else "pending"
         return WhyAnswer(name=workload.key, status=status, reason=reason)
 
-    @cached_property
-    def submissions(self) -> "Submissions":
-        """Creates Jobs."""
-        from weir.cli.cluster.submissions import Submissions
-
-        return Submissions(self._api, self.lookup, self.jobs)
-
-    @cached_property
-    def batches(self) -> "BatchSubmissions":
-        """Creates the Jobs of batches."""
-        from weir.cli.cluster.batch_submissions import BatchSubmissions
-
-        return BatchSubmissions(self._api, self.lookup, self.jobs)
-
     async def act(self, name: str, action: str) -> bytes:
         """Stop, suspend or resume a workload through the owner of its pods."""
         workload = await self.lookup.workload(name)
@@ -131,13 +102,6 @@ class ClusterQueries:
             change = {"spec": {"suspend": action == "suspend"}}
             await self._api.patch(path, change, Patch.MERGE, ApiObject)
         return msgspec.json.encode(workload.row) if workload.row else _encoded(_just_queued(workload))
-
-    @cached_property
-    def changes(self) -> "JobChanges":
-        """Changes of Jobs."""
-        from weir.cli.cluster.job_changes import JobChanges
-
-        return JobChanges(self._api, self.lookup, self.jobs)
 
     async def extend(self, name: str, body: bytes) -> bytes:
         """Keep the idle rules away from a workload by an annotation of its Job."""

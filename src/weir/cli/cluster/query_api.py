@@ -11,7 +11,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.query.aggregation.discovery import API_SERVICE, API_VERSION, ROOT
 
-_NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
+NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 INSTALL = "weir kube manifests | kubectl apply --server-side -f -"
 
 
@@ -44,7 +44,7 @@ class QueryApi:
         try:
             return bytes(await self._api.get(f"{ROOT}/{path}{query}", msgspec.Raw))
         except NotFound as error:
-            if any(each in str(error) for each in _NO_SUCH_KIND):
+            if any(each in str(error) for each in NO_SUCH_KIND):
                 raise refused(404, _not_served()) from None
             raise
         except ApiRefused as error:

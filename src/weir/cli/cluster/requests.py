@@ -7,8 +7,7 @@ out are refused with the tool that can.
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from functools import cached_property
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -17,22 +16,19 @@ from pydantic import BaseModel
 from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.queries import ClusterQueries
+from weir.cli.cluster.query_api import INSTALL, NO_SUCH_KIND
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import TooManyRequests
 from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
-    from weir.cli.cluster.cluster_sweeps import ClusterSweeps
-    from weir.cli.cluster.cron_jobs import CronJobs
-    from weir.cli.cluster.notification_requests import NotificationRequests
-    from weir.cli.cluster.template_maps import TemplateMaps
+    from weir.cli.cluster.submission_job import SubmissionJobs
 
 NAMESPACE = "WEIR_NAMESPACE"
 """Variable that names the namespace of Weir in the cluster."""
 DEFAULT_NAMESPACE = "weir-system"
 BUSY_S = 30.0
 """Time for which a read is repeated while the API server is too busy."""
-_NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 _ROOT = "/api/v1/"
 Answer = BaseModel | bytes | str | None
 
@@ -48,37 +44,15 @@ class ClusterRequests:
 
     def __init__(self, api: ApiClient, *, namespace: str | None) -> None:
         self._api = api
-        home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
-        self.queries = ClusterQueries(api, api.namespace, home, namespace=namespace)
-        self._within, self._only = namespace or api.namespace, namespace
+        self._home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
+        self.queries = ClusterQueries(api, api.namespace, self._home, namespace=namespace)
 
-    # Imported on demand: a command needs one of them, and each takes longer than a request.
+    @property
+    def _jobs(self) -> "SubmissionJobs":
+        """The Jobs of submissions."""
+        from weir.cli.cluster.submission_job import SubmissionJobs
 
-    @cached_property
-    def _schedules(self) -> "CronJobs":
-        from weir.cli.cluster.cron_jobs import CronJobs
-
-        lookup, jobs = self.queries.lookup, self.queries.jobs
-        return CronJobs(self._api, lookup, jobs, within=self._within, only=self._only)
-
-    @cached_property
-    def _sweeps(self) -> "ClusterSweeps":
-        from weir.cli.cluster.cluster_sweeps import ClusterSweeps
-
-        lookup, jobs = self.queries.lookup, self.queries.jobs
-        return ClusterSweeps(self._api, lookup, jobs, within=self._within, only=self._only)
-
-    @cached_property
-    def _notifications(self) -> "NotificationRequests":
-        from weir.cli.cluster.notification_requests import NotificationRequests
-
-        return NotificationRequests(self._api, self.queries.lookup, within=self._within, only=self._only)
-
-    @cached_property
-    def _templates(self) -> "TemplateMaps":
-        from weir.cli.cluster.template_maps import TemplateMaps
-
-        return TemplateMaps(self._api, self.queries.lookup, self.queries.jobs)
+        return SubmissionJobs(self._api, self._home)
 
     async def answer(self, method: str, parts: Sequence[str], params: dict[str, str], body: bytes) -> Answer:
         """Return the answer; a read that a busy API server refuses is repeated, as in kubectl.
@@ -99,34 +73,51 @@ class ClusterRequests:
     async def _answer(  # noqa: PLR0911 - one for each request
         self, method: str, parts: list[str], params: dict[str, str], body: bytes
     ) -> Answer:
-        queries = self.queries
+        api, lookup = self._api, self.queries.lookup
+        # Imported on demand: a command needs one of them, and each takes longer than a request.
         match method, parts:
             case _, ["workloads", *rest]:
                 return await self._answer_workloads(method, rest, params, body)
             case "POST", ["workloads:batch"]:
-                return await queries.batches.submit(body)
+                from weir.cli.cluster.batch_submissions import BatchSubmissions
+
+                return await BatchSubmissions(api, lookup, self._jobs).submit(body)
             case _, ["schedules", *rest]:
-                return await self._schedules.answer(method, rest, body)
+                from weir.cli.cluster.cron_jobs import CronJobs
+
+                return await CronJobs(api, lookup, self._jobs).answer(method, rest, body)
             case _, ["sweeps", *rest]:
-                return await self._sweeps.answer(method, rest, params, body)
+                from weir.cli.cluster.cluster_sweeps import ClusterSweeps
+
+                return await ClusterSweeps(api, lookup, self._jobs).answer(method, rest, params, body)
             case _, ["notifications", *rest]:
-                return await self._notifications.answer(method, rest, params, body)
+                from weir.cli.cluster.notification_requests import NotificationRequests
+
+                return await NotificationRequests(api, lookup).answer(method, rest, params, body)
             case _, ["projects", project, "templates", *rest]:
-                return await self._templates.answer(method, project, rest, body)
+                from weir.cli.cluster.template_maps import TemplateMaps
+
+                return await TemplateMaps(api, lookup, self._jobs).answer(method, project, rest, body)
             case _, [("projects" | "departments") as kind, *names]:
                 return await self._answer_queues(method, kind, names, body)
-            case "GET", [("nodes" | "status" | "snapshot") as summary]:
-                summaries: dict[str, Callable[[], Awaitable[Answer]]] = {
-                    "nodes": queries.nodes,
-                    "status": queries.status,
-                    "snapshot": queries.snapshot,
-                }
-                return await summaries[summary]()
-            case "GET", [("usage" | "history") as report]:
+            case "GET", _:
+                return await self._answer_reads(parts, params)
+        raise not_here(instead_of(parts))
+
+    async def _answer_reads(self, parts: list[str], params: dict[str, str]) -> Answer:
+        queries = self.queries
+        match parts:
+            case ["nodes"]:
+                return await queries.nodes()
+            case ["status"]:
+                return await queries.status()
+            case ["snapshot"]:
+                return await queries.snapshot()
+            case [("usage" | "history") as report]:
                 return await queries.report(report, params)
-            case "GET", ["events"]:
+            case ["events"]:
                 return await queries.events(params)
-            case "GET", ["whoami"]:
+            case ["whoami"]:
                 return await queries.whoami()
         raise not_here(instead_of(parts))
 
@@ -148,7 +139,9 @@ class ClusterRequests:
             case "GET", []:
                 return await queries.workloads(params)
             case "POST", []:
-                return await queries.submissions.submit(body)
+                from weir.cli.cluster.submissions import submit
+
+                return await submit(self._api, queries.lookup, self._jobs, body)
             case "GET", [name]:
                 return await queries.workload(name)
             case "GET", [name, "why"]:
@@ -159,10 +152,12 @@ class ClusterRequests:
                 return await queries.decision(name)
             case "POST", [name, "extend"]:
                 return await queries.extend(name, body)
-            case "POST", [name, "rerun"]:
-                return await queries.changes.rerun(name, params)
-            case "POST", [name, "priority"]:
-                return await queries.changes.set_priority(name, body)
+            case "POST", [name, ("rerun" | "priority") as change]:
+                from weir.cli.cluster.job_changes import JobChanges
+
+                changes = JobChanges(self._api, queries.lookup, self._jobs)
+                is_rerun = change == "rerun"
+                return await (changes.rerun(name, params) if is_rerun else changes.set_priority(name, body))
             case "POST", [name, ("stop" | "suspend" | "resume") as action]:
                 return await queries.act(name, action)
         raise not_here(instead_of(["workloads", *parts]))
@@ -186,6 +181,6 @@ class ClusterRequests:
 def sentence_of(error: Exception) -> str:
     """Return an error of the API server as a sentence."""
     text = str(error)
-    if any(kind in text for kind in _NO_SUCH_KIND):
-        return "Weir isn't installed in this cluster: weir kube manifests | kubectl apply --server-side -f -"
+    if any(kind in text for kind in NO_SUCH_KIND):
+        return f"Weir isn't installed in this cluster: {INSTALL}"
     return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."

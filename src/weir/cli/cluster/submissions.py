@@ -14,21 +14,18 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import ApiObject
 
 
-class Submissions:
-    """Creates the Jobs of submissions."""
+async def submit(api: ApiClient, lookup: Lookup, jobs: SubmissionJobs, body: bytes) -> WorkloadDetail:
+    """Create the Job of a submission.
 
-    def __init__(self, api: ApiClient, lookup: Lookup, jobs: SubmissionJobs) -> None:
-        self._lookup, self._jobs = lookup, jobs
-        self._addresses = GangAddresses(api)
-
-    async def submit(self, body: bytes) -> WorkloadDetail:
-        """Create a Job."""
-        words = msgspec.json.decode(body)
-        try:
-            submission = Submission.model_validate(words)
-        except ValidationError as error:
-            raise wrong(str(error)) from None
-        namespace = await self._lookup.namespace_of(submission.project)
-        job = await self._addresses.add_to(await self._jobs.job(submission, words), namespace)
-        created = await self._addresses.create(job, namespace, ApiObject)
-        return queued_row(submission, namespace, created)
+    Raises:
+        PoolError: a Job can't express it.
+    """
+    words = msgspec.json.decode(body)
+    try:
+        submission = Submission.model_validate(words)
+    except ValidationError as error:
+        raise wrong(str(error)) from None
+    namespace, addresses = await lookup.namespace_of(submission.project), GangAddresses(api)
+    job = await addresses.add_to(await jobs.job(submission, words), namespace)
+    created = await addresses.create(job, namespace, ApiObject)
+    return queued_row(submission, namespace, created)

@@ -6,7 +6,7 @@ from typing import Any
 
 from weir.api.sweep_submissions import SweepSubmission
 from weir.api.sweeps import RungValue, SweepDetail, SweepRow, SweepState, TrialRow, TrialState
-from weir.cli.cluster.creators import creator_of
+from weir.cli.cluster.namespaced_objects import creator_of
 from weir.kubernetes.api.object_numbers import at_s, workload_number
 from weir.kubernetes.crd.sweep_objects import LIVE, PARKED, STOPPED_TRIAL, SweepObject, SweepTrial
 from weir.kubernetes.sweeps.progress import SweepProgress
