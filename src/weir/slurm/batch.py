@@ -6,17 +6,16 @@ session of its own, so that notice from Weir reaches it as Slurm's signals would
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from weir.slurm.batch_environment import batch_environment
 from weir.slurm.batch_process import BatchProcess
-from weir.slurm.file_patterns import DEFAULT, DEFAULT_OF_ARRAY, expand
-from weir.slurm.job_place import JobNumbers, host, job_numbers, make_place, write_program
+from weir.slurm.file_patterns import DEFAULT, DEFAULT_OF_ARRAY, expand, pattern_values
+from weir.slurm.job_place import JobNumbers, job_numbers, make_place, write_program
 from weir.slurm.job_settings import SCRIPT_NAME, JobSettings, read_settings
 from weir.slurm.output_copies import OutputCopy
-from weir.user_names import own_user
 
 _FAILED = 1
 
@@ -68,23 +67,8 @@ def _open_input(settings: JobSettings, numbers: JobNumbers) -> int:
 
 
 def _path(pattern: str, settings: JobSettings, numbers: JobNumbers) -> Path:
-    return Path(expand(pattern, pattern_values(settings.name, numbers))).absolute()
-
-
-def pattern_values(name: str, numbers: JobNumbers) -> Mapping[str, str]:
-    """Return the values of a pattern's symbols."""
-    return {
-        "j": numbers.job,
-        "J": numbers.job,
-        "A": numbers.array or numbers.job,
-        "a": numbers.index or "4294967294",
-        "x": name,
-        "u": own_user(),
-        "N": host(),
-        "n": "0",
-        "s": "batch",
-        "t": "0",
-    }
+    values = pattern_values(numbers.job, name=settings.name, array=numbers.array, index=numbers.index)
+    return Path(expand(pattern, values)).absolute()
 
 
 def say(sentence: str) -> None:

@@ -1,6 +1,6 @@
 """Options of srun inside a job."""
 
-from weir.slurm.options import OptionTable, SlurmOption
+from weir.slurm.options import OPTIONS, OptionTable, SlurmOption
 
 _WHOLE_JOB = (
     *("account", "partition", "qos", "job-name", "time", "mem", "mem-per-cpu", "mem-per-gpu", "constraint"),
@@ -9,36 +9,11 @@ _WHOLE_JOB = (
     *("cpu-bind", "mem-bind", "gpu-bind", "distribution", "cpu-freq", "gpu-freq", "network", "core-spec"),
     *("threads-per-core", "cores-per-socket", "sockets-per-node", "ntasks-per-core", "ntasks-per-socket"),
     *("extra-node-info", "cpus-per-gpu", "ntasks-per-gpu", "gpus-per-socket", "switches", "delay-boot"),
-    *(
-        "gres-flags",
-        "epilog",
-        "prolog",
-        "task-epilog",
-        "task-prolog",
-        "slurmd-debug",
-        "threads",
-        "msg-timeout",
-    ),
+    *("gres-flags", "epilog", "prolog", "task-epilog", "task-prolog", "slurmd-debug", "threads"),
     *("max-threads", "relative", "power", "propagate", "thread-spec", "bcast", "compress", "open-mode"),
+    "msg-timeout",
 )
-_LETTERS = {
-    "account": "A",
-    "partition": "p",
-    "qos": "q",
-    "job-name": "J",
-    "time": "t",
-    "constraint": "C",
-    "nodelist": "w",
-    "exclude": "x",
-    "distribution": "m",
-    "dependency": "d",
-    "begin": "b",
-    "licenses": "L",
-    "core-spec": "S",
-    "extra-node-info": "B",
-    "threads": "T",
-    "relative": "r",
-}
+_LETTERS = {option.name: option.short for option in OPTIONS} | {"threads": "T", "relative": "r"}
 _FLAGS = {
     "unbuffered": "u",
     "overcommit": "O",

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from weir.slurm.file_patterns import expand
+from weir.slurm.file_patterns import expand, pattern_values
 from weir.slurm.job_place import host
 from weir.slurm.step_request import StepRequest
 from weir.slurm.task_output import LinePrefixer
-from weir.user_names import own_user
 
 _BLOCK = 1 << 16
 _NOT_FOUND, _SIGNALLED = 2, 128
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _ALSO_PASSED_ON = (signal.SIGALRM, signal.SIGCONT, signal.SIGTSTP)
-_PER_TASK = ("%t", "%n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +130,14 @@ class StepTasks:
             if int(pattern) == rank:
                 return None
             pattern = os.devnull
-        job = os.environ.get("SLURM_JOB_ID", "0")
-        values = {
-            "j": job,
-            "J": f"{job}.{self._step}",
-            "A": os.environ.get("SLURM_ARRAY_JOB_ID", job),
-            "a": os.environ.get("SLURM_ARRAY_TASK_ID", "4294967294"),
-            "x": os.environ.get("SLURM_JOB_NAME", ""),
-            "s": str(self._step),
-            "t": str(rank),
-            "n": "0",
-            "N": host(),
-            "u": own_user(),
-        }
+        values = pattern_values(
+            os.environ.get("SLURM_JOB_ID", "0"),
+            name=os.environ.get("SLURM_JOB_NAME", ""),
+            array=os.environ.get("SLURM_ARRAY_JOB_ID"),
+            index=os.environ.get("SLURM_ARRAY_TASK_ID"),
+            step=str(self._step),
+            task=str(rank),
+        )
         name = str(Path(self._request.chdir or ".", expand(pattern, values)))
         if name not in self._files:
             how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC

@@ -56,25 +56,10 @@ class BundleDetails:
         Raises:
             ValueError: an option has a mistake; the sentence names the flag.
         """
-        from weir.kubernetes.install.manifests import Installation
         from weir.kubernetes.install.olm.bundle import BundleOptions
-        from weir.kubernetes.install.pods.network import source
 
-        devices = weir.device_resources
         return BundleOptions(
-            Installation(
-                check.one("--namespace", check.namespace, weir.namespace),
-                weir.image_name,
-                weir.replicas,
-                check.one("--scheduler", check.scheduler, weir.scheduler),
-                check.managed_namespaces(weir.managed_namespaces),
-                devices.resources,
-                devices.weights,
-                check.each("--reachable-from", source, weir.reachable_from),
-                monitoring=monitoring,
-                node=agents.agents,
-                dashboard=dashboard.dashboard,
-            ),
+            weir.installation(agents, dashboard, monitoring=monitoring),
             check.one("--bundle-image", check.image, self.bundle_image),
             check.like("--channel", _CHANNEL, self.channel, "stable"),
             None

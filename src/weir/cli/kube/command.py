@@ -3,13 +3,13 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from weir import __version__
-from weir.cli.kube import option_checks as check
 from weir.cli.kube.bundle_options import BundleDetails
 from weir.cli.kube.dashboard_options import DashboardServerOptions
 from weir.cli.kube.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
@@ -65,28 +65,16 @@ def manifests(
         Time before preemptible pods are stopped on a node whose GPUs are overcommitted.
     """
     from weir.kubernetes.install import manifests as install
-    from weir.kubernetes.install.pods.network import source
 
     with option_mistakes():
-        devices = weir.device_resources
-        chosen = install.Installation(
-            check.one("--namespace", check.namespace, weir.namespace),
-            weir.image_name,
-            weir.replicas,
-            check.one("--scheduler", check.scheduler, weir.scheduler),
-            check.managed_namespaces(weir.managed_namespaces),
-            devices.resources,
-            devices.weights,
-            check.each("--reachable-from", source, weir.reachable_from),
-            admission.policies,
-            priority_classes,
-            pods.checked(shared_nodes, overcommit_grace, weir.replicas),
-            monitoring,
-            query_api,
-            job_messages,
-            agents.agents,
-            page.dashboard,
-            pods.notifications_everywhere,
+        chosen = replace(
+            weir.installation(agents, page, monitoring=monitoring),
+            optional=admission.policies,
+            priority_classes=priority_classes,
+            pods=pods.checked(shared_nodes, overcommit_grace, weir.replicas),
+            query_api=query_api,
+            job_messages=job_messages,
+            read_all_receivers=pods.notifications_everywhere,
         )
     print(f"# Weir {__version__}, made by `weir kube manifests`.")
     if "@" not in chosen.image:

@@ -64,19 +64,15 @@ class DashboardServerOptions:
         if self.dashboard_url is None or self.dashboard_issuer is None:
             missing = "--dashboard-url" if self.dashboard_url is None else "--dashboard-issuer"
             raise ValueError(f"the dashboard needs an address and an identity provider: add {missing}")
-        secret, authorities, scopes = (
-            self.dashboard_client_secret,
-            self.dashboard_authorities,
-            self.dashboard_scopes,
-        )
+        scopes = self.dashboard_scopes
         proxies = read_trusted_proxies("--dashboard-trusted-proxies", self.dashboard_trusted_proxies)
         return DashboardOptions(
             check.like("--dashboard-url", _URL, self.dashboard_url, "https://weir.example.org"),
             check.like("--dashboard-issuer", _ISSUER, self.dashboard_issuer, "https://sso.example.org"),
             check.like("--dashboard-client-id", _CLIENT, self.dashboard_client_id, "weir"),
-            "" if secret is None else check.one("--dashboard-client-secret", check.name, secret),
+            check.if_given("--dashboard-client-secret", check.name, self.dashboard_client_secret),
             check.one("--dashboard-tls-secret", check.name, self.dashboard_tls_secret),
-            "" if authorities is None else check.one("--dashboard-authorities", check.name, authorities),
+            check.if_given("--dashboard-authorities", check.name, self.dashboard_authorities),
             ()
             if scopes is None
             else tuple(check.like("--dashboard-scopes", _SCOPES, scopes, "groups,offline_access").split(",")),

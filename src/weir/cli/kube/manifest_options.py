@@ -8,13 +8,14 @@ from cyclopts import Parameter
 
 from weir import __version__
 from weir.cli.kube import option_checks as check
+from weir.cli.kube.dashboard_options import DashboardServerOptions
 from weir.cli.options.numbers import whole_number
 
 if TYPE_CHECKING:
+    from weir.kubernetes.install.manifests import Installation
     from weir.kubernetes.install.pods.deployment import PodOptions
     from weir.kubernetes.install.pods.history import HistoryStorage
     from weir.kubernetes.install.pods.node_agent import NodeAgents
-    from weir.kubernetes.install.pods.notification_secret import NotificationSecret
     from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
     from weir.kubernetes.translate.device_resources import DeviceResources
 
@@ -44,11 +45,6 @@ class WeirOptions:
     """Address ranges and namespaces that Weir's NetworkPolicy lets in; any by default."""
 
     @property
-    def image_name(self) -> str:
-        """Return the image to run."""
-        return check.one("--image", check.image, self.image or f"weir:{__version__}")
-
-    @property
     def device_resources(self) -> "DeviceResources":
         """Return the resources that are GPUs."""
         from weir.kubernetes.translate.device_list import read_devices
@@ -56,6 +52,32 @@ class WeirOptions:
 
         return (
             DeviceResources() if self.devices is None else check.one("--devices", read_devices, self.devices)
+        )
+
+    def installation(
+        self, agents: "NodeAgentOptions", page: DashboardServerOptions, *, monitoring: bool
+    ) -> "Installation":
+        """Return the installation that these options choose.
+
+        Raises:
+            ValueError: an option has a mistake; the sentence names the flag.
+        """
+        from weir.kubernetes.install.manifests import Installation
+        from weir.kubernetes.install.pods.network import source
+
+        devices = self.device_resources
+        return Installation(
+            check.one("--namespace", check.namespace, self.namespace),
+            check.one("--image", check.image, self.image or f"weir:{__version__}"),
+            self.replicas,
+            check.one("--scheduler", check.scheduler, self.scheduler),
+            check.managed_namespaces(self.managed_namespaces),
+            devices.resources,
+            devices.weights,
+            check.each("--reachable-from", source, self.reachable_from),
+            monitoring=monitoring,
+            node=agents.agents,
+            dashboard=page.dashboard,
         )
 
 
@@ -169,6 +191,7 @@ class WeirPodOptions:
         from weir.kubernetes.install.pods.deployment import PodOptions
         from weir.kubernetes.install.pods.history import checked_storage
         from weir.kubernetes.install.pods.network import destination
+        from weir.kubernetes.install.pods.notification_secret import NotificationSecret
 
         priority, labels = self.pod_priority_class, self.node_selector
         return PodOptions(
@@ -182,24 +205,17 @@ class WeirPodOptions:
             check.one("--overcommit-grace", check.span, overcommit_grace),
             check.each("--may-call", destination, self.may_call),
             checked_storage(self._history(), replicas),
-            self._notifications(),
-        )
-
-    def _notifications(self) -> "NotificationSecret":
-        from weir.kubernetes.install.pods.notification_secret import NotificationSecret
-
-        name = self.notifications_secret
-        return NotificationSecret(
-            "" if name is None else check.one("--notifications-secret", check.name, name)
+            NotificationSecret(
+                check.if_given("--notifications-secret", check.name, self.notifications_secret)
+            ),
         )
 
     def _history(self) -> "HistoryStorage":
         from weir.kubernetes.install.pods.history import HistoryStorage
 
-        secret, claim = self.history_secret, self.history_claim
         return HistoryStorage(
-            "" if secret is None else check.one("--history-secret", check.name, secret),
-            "" if claim is None else check.one("--history-claim", check.name, claim),
+            check.if_given("--history-secret", check.name, self.history_secret),
+            check.if_given("--history-claim", check.name, self.history_claim),
             check.one("--keep-history", check.span, self.keep_history),
             not self.history_any_group,
         )

@@ -68,6 +68,11 @@ def one(flag: str, check: Callable[[str], T], text: str) -> T:
         raise ValueError(f"{flag}: {error}") from None
 
 
+def if_given(flag: str, check: Callable[[str], str], text: str | None) -> str:
+    """Return the checked value of an option's text; an empty text if the option isn't given."""
+    return "" if text is None else one(flag, check, text)
+
+
 def like(flag: str, form: re.Pattern[str], text: str, example: str) -> str:
     """Return a text of this form; a mistake names the flag and an example."""
     if not form.fullmatch(text):
