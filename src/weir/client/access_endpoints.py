@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Literal
 
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
+from weir.client.path_parts import path_part, stated
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -71,10 +71,8 @@ class AccessEndpoints:
         """
         from weir.api.answers import TokenMade
 
-        body: dict[str, Any] = {"role": role, "projects": [*projects]}
-        body |= {"user": user} if user is not None else {}
-        body |= {"label": label} if label else {}
-        body |= {"expires": expires} if expires is not None else {}
+        words = stated(user=user, label=label or None, expires=expires)
+        body = {"role": role, "projects": [*projects], **words}
         return Call("POST", "/tokens", form(TokenMade), body=body)
 
     @endpoint
@@ -85,7 +83,7 @@ class AccessEndpoints:
         from weir.api.answers import TokenMade
 
         path = f"/tokens/{'own' if number is None else number}/rotate"
-        return Call("POST", path, form(TokenMade), body={} if expires is None else {"expires": expires})
+        return Call("POST", path, form(TokenMade), body=stated(expires=expires))
 
     @endpoint
     def revoke_token(self, number: int) -> Call[None]:
@@ -94,4 +92,4 @@ class AccessEndpoints:
 
 
 def _path(kind: Kind, name: str, *member: str) -> str:
-    return "/".join(("", kind, quote(name, safe=""), "members", *(quote(each, safe="") for each in member)))
+    return "/".join(("", kind, path_part(name), "members", *map(path_part, member)))

@@ -58,6 +58,11 @@ class Address:
         return self.url.startswith(CLUSTER)
 
     @property
+    def context(self) -> str | None:
+        """Return the context of a cluster's kubeconfig; None for the current one."""
+        return self.url.partition(":")[2] or None
+
+    @property
     def is_installed(self) -> bool:
         """Return True if the pool is installed on this machine for everyone."""
         return self.home == MACHINE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
-from weir.client.path_parts import path_part
+from weir.client.path_parts import params, path_part, stated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,7 @@ class NodeEndpoints:
         """Return the workloads that hold something on a node, or on one GPU of it."""
         from weir.api.workload_list import WorkloadPage
 
-        query = {} if gpu is None else {"gpu": str(gpu)}
-        return Call("GET", f"/nodes/{path_part(name)}/workloads", form(WorkloadPage), query)
+        return Call("GET", f"/nodes/{path_part(name)}/workloads", form(WorkloadPage), params(gpu=gpu))
 
     @endpoint
     def drain(
@@ -50,7 +49,7 @@ class NodeEndpoints:
         """
         from weir.api.answers import NodeRow
 
-        body = _drain_body(reason, running, at_s, after)
+        body = stated(reason=reason, running=running, at_s=at_s, after=after)
         return Call("POST", f"/nodes/{path_part(name)}/drain", form(NodeRow), body=body)
 
     @endpoint
@@ -75,7 +74,8 @@ class NodeEndpoints:
         from weir.api.answers import NodeRow
 
         path = f"/nodes/{path_part(name)}/gpus/{gpu}/drain"
-        return Call("POST", path, form(NodeRow), body=_drain_body(reason, running, at_s, after))
+        body = stated(reason=reason, running=running, at_s=at_s, after=after)
+        return Call("POST", path, form(NodeRow), body=body)
 
     @endpoint
     def undrain_gpu(self, name: str, gpu: int) -> Call[model.NodeRow]:
@@ -112,21 +112,11 @@ class NodeEndpoints:
         """Announce a maintenance window of the node, or of some of its GPUs."""
         from weir.api.maintenance import MaintenanceRow
 
-        body: dict[str, object] = {"from_s": from_s, "until_s": until_s, "reason": reason, "running": running}
-        if gpus is not None:
-            body["gpus"] = list(gpus)
-        if name is not None:
-            body["name"] = name
+        words = stated(gpus=None if gpus is None else list(gpus), name=name)
+        body = {"from_s": from_s, "until_s": until_s, "reason": reason, "running": running, **words}
         return Call("POST", "/maintenance", form(MaintenanceRow), body=body)
 
     @endpoint
     def delete_maintenance(self, name: str) -> Call[None]:
         """Withdraw a maintenance window, or end one that has begun."""
         return Call("DELETE", f"/maintenance/{path_part(name)}", nothing)
-
-
-def _drain_body(
-    reason: str, running: str | None, at_s: float | None, after: float | str | None
-) -> dict[str, object]:
-    body: dict[str, object] = {"reason": reason, "running": running, "at_s": at_s, "after": after}
-    return {key: value for key, value in body.items() if value is not None}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
-from weir.client.path_parts import path_part
+from weir.client.path_parts import params, path_part, stated
 
 if TYPE_CHECKING:
     from weir.api import notifications as model
     from weir.client.submissions import Amount
     from weir.model.notifications import Channel, DeliveryState, Topic
 
-_ROWS_A_PAGE = "100"
+_ROWS_A_PAGE = 100
 
 
 class NotificationEndpoints:
@@ -44,9 +44,8 @@ class NotificationEndpoints:
         """
         from weir.api.notifications import NotificationMade
 
-        body: dict[str, Any] = {"channel": channel, "target": target, "on": [*on], "quiet": quiet}
-        body |= {} if project is None else {"project": project}
-        body |= {} if digest is None else {"digest": digest}
+        words = stated(project=project, digest=digest)
+        body = {"channel": channel, "target": target, "on": [*on], "quiet": quiet, **words}
         return Call("POST", "/notifications", form(NotificationMade), body=body)
 
     @endpoint
@@ -78,5 +77,5 @@ class NotificationEndpoints:
         """Iterate over messages with their attempts, newest first."""
         from weir.api.notifications import DeliveryPage
 
-        params = {"limit": _ROWS_A_PAGE} | ({"state": ",".join(states)} if states else {})
-        return Call("GET", "/notifications/deliveries", form(DeliveryPage), params)
+        chosen = params(limit=_ROWS_A_PAGE, state=",".join(states))
+        return Call("GET", "/notifications/deliveries", form(DeliveryPage), chosen)

@@ -1,5 +1,6 @@
-"""Names as parts of a path of REST."""
+"""Parts of a call: names in its path, and the parameters and fields that are stated."""
 
+from typing import Any
 from urllib.parse import quote
 
 from weir.client.errors import Refused
@@ -14,6 +15,16 @@ def path_part(name: str) -> str:
     if not name or name in (".", ".."):
         raise _no_name(name)
     return quote(name, safe="")
+
+
+def stated(**values: Any) -> dict[str, Any]:
+    """Return the fields that aren't None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def params(**values: str | float | None) -> dict[str, str]:
+    """Return the parameters that aren't None or empty, as texts."""
+    return {name: str(value) for name, value in stated(**values).items() if value != ""}
 
 
 def _no_name(name: str) -> Refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from weir.client.calls import Call, endpoint, form
+from weir.client.path_parts import params
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -28,7 +29,8 @@ class ReportEndpoints:
         """Return the usage between two times (seconds since the epoch)."""
         from weir.api.answers import UsageReport
 
-        return Call("GET", "/usage", form(UsageReport), _params(since_s, until_s, by=by, project=project))
+        period = params(since=since_s, until=until_s, by=by, project=project)
+        return Call("GET", "/usage", form(UsageReport), period)
 
     @endpoint
     def history(
@@ -42,15 +44,10 @@ class ReportEndpoints:
         """Return usage, waits, time to quota, evictions and cost between two times."""
         from weir.api.history import HistoryReport
 
-        return Call("GET", "/history", form(HistoryReport), _params(since_s, until_s, by=by, project=project))
+        period = params(since=since_s, until=until_s, by=by, project=project)
+        return Call("GET", "/history", form(HistoryReport), period)
 
     @endpoint
     def trace(self, *, since_s: float | None = None, until_s: float | None = None) -> Call[str]:
         """Return the pool's ended workloads as a trace for `weir simulate`, in CSV."""
-        return Call("GET", "/history/trace", bytes.decode, _params(since_s, until_s))
-
-
-def _params(since_s: float | None, until_s: float | None, **words: str | None) -> dict[str, str]:
-    """Return the parameters of a period, and those that are stated."""
-    stated = {"since": since_s, "until": until_s, **words}
-    return {name: str(value) for name, value in stated.items() if value not in (None, "")}
+        return Call("GET", "/history/trace", bytes.decode, params(since=since_s, until=until_s))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir.client.calls import Call, endpoint, form
-from weir.client.path_parts import path_part
+from weir.client.path_parts import params, path_part
 
 if TYPE_CHECKING:
     from weir.api import answers as model
@@ -19,12 +19,7 @@ class SessionEndpoints:
         """Put this process into a running pod of one's own; return the pod's first process."""
         from weir.api.answers import EnteredProcess
 
-        return Call(
-            "POST",
-            f"/workloads/{path_part(name)}/entry",
-            form(EnteredProcess),
-            {} if pod is None else {"pod": pod},
-        )
+        return Call("POST", f"/workloads/{path_part(name)}/entry", form(EnteredProcess), params(pod=pod))
 
     @endpoint
     def session_link(self, name: str) -> Call[model.SessionLink]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from weir.client.calls import Call, RowPage, endpoint, form, row_list
-from weir.client.path_parts import path_part
+from weir.client.path_parts import params, path_part, stated
 
 if TYPE_CHECKING:
     from weir.api.sweeps import SweepDeleted, SweepDetail, SweepRow
@@ -55,15 +55,14 @@ class SweepEndpoints:
             body["workload"] = written(workload, {})
             if not body["workload"].get("directory") and self.address.is_loopback:
                 body["workload"]["directory"] = str(Path.cwd())
-        given = {key: value for key, value in body.items() if value is not None}
-        return Call("POST", "/sweeps", form(SweepDetail), body=given)
+        return Call("POST", "/sweeps", form(SweepDetail), body=stated(**body))
 
     @row_list
     def sweeps(self, *, project: str | None = None) -> Call[RowPage[SweepRow]]:
         """Return the sweeps that one may see, newest first."""
         from weir.api.sweeps import SweepPage
 
-        return Call("GET", "/sweeps", form(SweepPage), {} if project is None else {"project": project})
+        return Call("GET", "/sweeps", form(SweepPage), params(project=project))
 
     @endpoint
     def sweep(self, name: str) -> Call[SweepDetail]:
@@ -88,5 +87,5 @@ class SweepEndpoints:
         """
         from weir.api.sweeps import SweepDeleted
 
-        given = {"checkpoints": "true"} if checkpoints else {}
-        return Call("DELETE", f"/sweeps/{path_part(name)}", form(SweepDeleted), given)
+        chosen = params(checkpoints="true" if checkpoints else None)
+        return Call("DELETE", f"/sweeps/{path_part(name)}", form(SweepDeleted), chosen)

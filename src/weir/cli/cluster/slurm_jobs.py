@@ -18,9 +18,9 @@ class ClusterJobs:
 
     def __init__(self, namespace: str | None) -> None:
         """Connect to the cluster of `$WEIR_URL`. Raises the errors of `connect`."""
-        url = find().url
-        self._transport = ClusterTransport(url.partition(":")[2] or None, namespace=namespace)
-        self.pool = Pool(url, transport=self._transport)
+        address = find()
+        self._transport = ClusterTransport(address.context, namespace=namespace)
+        self.pool = Pool(address.url, transport=self._transport)
 
     def __enter__(self) -> Self:
         return self

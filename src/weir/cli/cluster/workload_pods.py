@@ -11,6 +11,7 @@ from weir.cli.cluster.array_job import array_position
 from weir.cli.cluster.errors import refused
 from weir.cli.cluster.lookup import JOBS, LookupResult
 from weir.cli.cluster.pod_containers import OF_JOB, PodContainers
+from weir.client.transport import ENDED
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, NotFound
 from weir.kubernetes.api.paths import path_of
@@ -22,7 +23,6 @@ PATIENCE_S = 60.0
 """Time without answers from an API server or node that is tolerated, as during an upgrade."""
 _PASSING = (400, 429, 500, 502, 503, 504)
 """HTTP statuses that may go away: 400 is that of a container that isn't running yet."""
-_ENDED = ("succeeded", "failed", "stopped")
 _JOB_ENDS = ("Complete", "Failed")
 _INDEX = "batch.kubernetes.io/job-completion-index"
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class WorkloadPods:
             if self._owner.kind == "Pod":
                 pod = await self.pod(self._owner.name)
                 return pod is None or pod.is_over
-            return msgspec.json.decode(await self._detail())["status"] in _ENDED
+            return msgspec.json.decode(await self._detail())["status"] in ENDED
         except NotFound:
             return True
 

@@ -43,15 +43,17 @@ def dashboard(
     if address.is_cluster:
         from weir.cli.cluster.dashboard.page_process import serve
 
-        context = address.url.partition(":")[2] or None
-        return serve(
-            context, namespace=namespace, port=port or 0, open_link=open_in_browser if open_ else _stay
-        )
+        open_link = open_in_browser if open_ else _stay
+        return serve(address.context, namespace=namespace, port=port or 0, open_link=open_link)
     if port is not None:
         raise WrongOption("--port is for clusters: a pool serves its dashboard at its own address")
     with connect(namespace=namespace) as pool:
-        if pool.address.url.startswith("https:") and not pool.address.token:
-            return _address(pool.address.url, open_=open_)
+        if pool.address.url.startswith("https:") and not pool.address.token:  # people sign in by themselves
+            print(pool.address.url, flush=True)
+            print("Sign in there with OpenID Connect.", file=sys.stderr)
+            if open_:
+                open_in_browser(pool.address.url, is_secret=False)
+            return 0
         ssh = pool.address.ssh
         url = pool.address.url if ssh is None else "http://127.0.0.1:9347"
         link = f"{url}{pool.dashboard_link().path}"
@@ -62,15 +64,6 @@ def dashboard(
     print("The link signs you in once, within a minute.", file=sys.stderr)
     if open_:
         open_in_browser(link)
-    return 0
-
-
-def _address(url: str, *, open_: bool) -> int:
-    """Print the address of a pool with OpenID Connect: people sign in there by themselves."""
-    print(url, flush=True)
-    print("Sign in there with OpenID Connect.", file=sys.stderr)
-    if open_:
-        open_in_browser(url, is_secret=False)
     return 0
 
 

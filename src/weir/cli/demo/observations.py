@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from weir.api.answers import EventRow, NodeRow, QueueRow, WorkloadDetail
 from weir.cli.demo.jobs import PARTS
 from weir.client.api import Pool
+from weir.client.transport import ENDED
 
-ENDED = ("succeeded", "failed", "stopped")
 _EVENTS_A_LOOK = 200
 
 

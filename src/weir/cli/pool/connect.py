@@ -27,10 +27,8 @@ def connect(*, namespace: str | None = None) -> "Pool":
         return Pool(on_outage=report_outage)
     from weir.cli.cluster.transport import ClusterTransport
 
-    context = address.url.partition(":")[2] or None
-    return Pool(
-        address.url, transport=ClusterTransport(context, namespace=namespace), on_outage=report_outage
-    )
+    transport = ClusterTransport(address.context, namespace=namespace)
+    return Pool(address.url, transport=transport, on_outage=report_outage)
 
 
 def report_outage(error: "Unreachable | None") -> None:

@@ -12,7 +12,7 @@ from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.past_time import past_time, since_time
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column, table
-from weir.cli.output.formatting import counted, hours, lasting, moment, number, percent, resource
+from weir.cli.output.formatting import NOTHING, counted, hours, lasting, moment, number, percent, resource
 from weir.cli.output.outputs import ProjectOption, as_json
 from weir.cli.output.terminal import screen
 from weir.cli.pool.connect import connect
@@ -35,14 +35,19 @@ By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
 def _of_held(part: float | None, row: "UsageRow") -> str:
     if part is None or not row.allocated_gpu_s:
-        return "-"
+        return NOTHING
     return percent(part / row.allocated_gpu_s)
 
 
+def _key_column(by: str) -> "Column[Any]":
+    """Return the first column; its head is the kind of the rows."""
+    return Column(by.upper().replace("_", " "), lambda row: row.key or NOTHING, least=10)
+
+
 def columns(by: str) -> "tuple[Column[UsageRow], ...]":
-    """Return the columns; the head of the first one is the kind of the rows."""
+    """Return the columns of usage."""
     return (
-        Column(by.upper().replace("_", " "), lambda row: row.key or "-", least=10),
+        _key_column(by),
         Column("GPU HOURS", lambda row: hours(row.allocated_gpu_s), right=True),
         Column("USED", lambda row: _of_held(row.used_gpu_s, row), right=True, drop=1),
         Column("IDLE HOURS", lambda row: hours(row.idle_gpu_s), right=True, drop=2),
@@ -164,20 +169,15 @@ HISTORY: "tuple[Column[HistoryRow], ...]" = (
     Column("GPU HOURS", lambda row: hours(row.allocated_gpu_s), right=True),
     Column("USED", lambda row: _of_held(row.used_gpu_s, row), right=True, drop=4),
     Column("IDLE HOURS", lambda row: hours(row.idle_gpu_s), right=True, drop=3),
-    Column("WAIT P50", lambda row: lasting_if(row.waits.p50_s), right=True, drop=2),
-    Column("WAIT P90", lambda row: lasting_if(row.waits.p90_s), right=True),
-    Column("WAIT P95", lambda row: lasting_if(row.waits.p95_s), right=True, drop=7),
-    Column("TO QUOTA P50", lambda row: lasting_if(row.to_quota.p50_s), right=True, drop=6),
-    Column("TO QUOTA P90", lambda row: lasting_if(row.to_quota.p90_s), right=True, drop=1),
+    Column("WAIT P50", lambda row: lasting(row.waits.p50_s), right=True, drop=2),
+    Column("WAIT P90", lambda row: lasting(row.waits.p90_s), right=True),
+    Column("WAIT P95", lambda row: lasting(row.waits.p95_s), right=True, drop=7),
+    Column("TO QUOTA P50", lambda row: lasting(row.to_quota.p50_s), right=True, drop=6),
+    Column("TO QUOTA P90", lambda row: lasting(row.to_quota.p90_s), right=True, drop=1),
     Column("EVICTED", lambda row: number(row.evicted), right=True),
     Column("LOST HOURS", lambda row: hours(row.lost_gpu_s), right=True, drop=5),
-    Column("COST", lambda row: "-" if row.cost is None else f"{row.cost:,.2f}", right=True),
+    Column("COST", lambda row: NOTHING if row.cost is None else f"{row.cost:,.2f}", right=True),
 )
-
-
-def lasting_if(seconds: float | None) -> str:
-    """Return a duration; a dash for none."""
-    return "-" if seconds is None else lasting(seconds)
 
 
 def _history_csv(report: "HistoryReport") -> None:
@@ -197,15 +197,12 @@ def _history_table(report: "HistoryReport") -> list[str]:
     lines = [here.paint(f"{moment(report.since_s)} to {moment(report.until_s)}", "quiet"), ""]
     if not report.rows:
         return [*lines, "Nothing was used."]
-    head: Column[HistoryRow] = Column(
-        report.by.upper().replace("_", " "), lambda row: row.key or "-", least=10
-    )
     shown = [column for column in HISTORY if column.head != "COST" or report.currency is not None]
     rows = [*report.rows, report.total]
-    lines += table(rows, (head, *shown), here)
+    lines += table(rows, (_key_column(report.by), *shown), here)
     quota = report.total.to_quota
     if quota.count:
-        times = f"{lasting_if(quota.p50_s)} (P50) and {lasting_if(quota.p90_s)} (P90)"
+        times = f"{lasting(quota.p50_s)} (P50) and {lasting(quota.p90_s)} (P90)"
         lines += ["", f"Owners got GPUs of their quota back after {times}, {counted(quota.count, 'time')}."]
     if report.total.waits.rounded or quota.rounded:
         lines += ["", "P50 and P90 of more than 10,000 times are rounded to 2.5 %."]

@@ -13,7 +13,7 @@ from weir.cli.pool.connect import connect
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.exec import run_beside
 from weir.cli.sessions.pipe import found_sshd, no_terminals, pipe
-from weir.cli.sessions.pod_entry import EntryRefused, enter, first_process
+from weir.cli.sessions.pod_entry import SHELL_IN_CONTAINER, EntryRefused, enter, first_process
 from weir.cli.sessions.start import SessionOptions, default_name, live, running, ssh_program, submit_session
 from weir.client.address import find
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 ELSEWHERE = "a session is entered on the machine of the pool, or with WEIR_URL=ssh://HOST"
-_SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
 SessionName = Annotated[str | None, Parameter(help="The workload; shell-USER if left out.")]
 app = App(name="session", help="Forward connections to running workloads.")
@@ -58,7 +57,7 @@ def shell(
             return _become_ssh(pool, detail, "-t" if terminal else "", f"cd {directory}; exec {run}")
         leader = enter(pool, detail)
         if detail.image:
-            return run_beside(leader, command or _SHELL_IN_CONTAINER, first_process(leader, awaited=True))
+            return run_beside(leader, command or SHELL_IN_CONTAINER, first_process(leader, awaited=True))
         return run_beside(leader, command or [leader.environment.get("SHELL") or "/bin/sh"], None)
 
     return in_session(name, options, enter_shell)

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 from weir.cli.options.mistakes import CommandError, WrongOption
 from weir.cli.pool.connect import connect
-from weir.cli.sessions.pod_entry import EnteredLeader, EntryRefused, enter, first_process
+from weir.cli.sessions.pod_entry import (
+    NOT_FOUND,
+    NOT_STARTED,
+    EnteredLeader,
+    EntryRefused,
+    enter,
+    first_process,
+)
 
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
 """Variables that describe the terminal of the caller."""
-_NOT_RUNNABLE, _NOT_FOUND = 126, 127
-"""Exit codes for a program that can't be run, as of a shell."""
 
 
 def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
@@ -65,7 +70,7 @@ def run_beside(leader: EnteredLeader, command: Sequence[str], container: int | N
     try:
         os.execvpe(command[0], list(command), environment)  # noqa: S606 - that is what was asked for
     except OSError as error:
-        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUNNABLE
+        code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
         raise CommandError(f"{command[0]} can't be run: {error.strerror}", code) from None
 
 

@@ -25,6 +25,9 @@ BEGUN_S_MAX, BEGUN_LOOK_S = 10.0, 0.02
 """Time for which the process of a pod that has just begun is awaited, and between two looks."""
 CONTAINER_LOOK_S = 0.1
 """Interval of checks for a container that still pulls its image."""
+SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+NOT_STARTED, NOT_FOUND = 126, 127
+"""Exit codes of a program that can't be started, and of one that isn't there, as those of a shell."""
 _AWAITED = "The container starts once it has its image: `weir logs` shows the output meanwhile."
 
 

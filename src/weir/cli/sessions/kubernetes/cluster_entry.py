@@ -217,7 +217,7 @@ def _row_status(detail: "WorkloadDetail", pod: str) -> str:
 def cluster_pool(namespace: str | None = None) -> Iterator[ClusterPool]:
     """Yield the cluster that the environment names."""
     address = find()
-    transport = ClusterTransport(address.url.partition(":")[2] or None, namespace=namespace)
+    transport = ClusterTransport(address.context, namespace=namespace)
     with Pool(address.url, transport=transport) as pool:
         try:
             yield ClusterPool(pool, transport)

@@ -16,7 +16,7 @@ from weir.cli.sessions.kubernetes.session_container import (
     running_container,
     short_name,
 )
-from weir.cli.sessions.pod_entry import EntryRefused, not_running
+from weir.cli.sessions.pod_entry import NOT_FOUND, NOT_STARTED, SHELL_IN_CONTAINER, EntryRefused, not_running
 from weir.cli.sessions.start import SessionOptions, live, ssh_program
 from weir.client.errors import PoolError
 from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
@@ -25,14 +25,11 @@ from weir.kubernetes.api.errors import ApiError, ApiRefused
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
 
-_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 _OF_WORKLOAD = "_"
 """Separator of namespace and name in a host of ssh: no name of Kubernetes has it."""
 _SESSIONS_MAX = 100
 _BROKEN = 255
 """Exit code of a connection that broke off, as that of ssh."""
-_NOT_STARTED, _NOT_FOUND = 126, 127
-"""Exit codes of commands that can't be started, and that aren't there, as those of a shell."""
 T = TypeVar("T")
 
 
@@ -45,7 +42,7 @@ def shell(name: str | None, command: Sequence[str], options: SessionOptions) -> 
     with cluster_pool(options.placement.namespace) as cluster:
         detail, address = cluster.session(name or cluster.default_name("shell"), options)
         _say_stop(detail)
-        return _run(cluster, detail, address, command or _SHELL, terminal=has_terminal())
+        return _run(cluster, detail, address, command or SHELL_IN_CONTAINER, terminal=has_terminal())
 
 
 def execute(name: str, command: Sequence[str], pod: str | None) -> int:
@@ -182,9 +179,9 @@ def entered(run: Callable[[], T]) -> T:
         return run()
     except ExecNotStarted as error:
         if (missing := missing_program(str(error))) is not None:
-            raise EntryRefused(f"the container has no program {missing}", _NOT_FOUND) from None
+            raise EntryRefused(f"the container has no program {missing}", NOT_FOUND) from None
         why = f"the command can't be started in the container: {error}".rstrip(".")
-        raise EntryRefused(why, _NOT_STARTED) from None
+        raise EntryRefused(why, NOT_STARTED) from None
     except ApiRefused as error:
         raise EntryRefused(f"the API server refused the entry: {error.message}".rstrip(".")) from None
     except ApiError as error:

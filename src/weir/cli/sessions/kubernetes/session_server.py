@@ -15,6 +15,7 @@ from weir.cli.sessions.kubernetes.session_container import running_container, sh
 from weir.cli.sessions.kubernetes.session_listener import SessionListener, until_it_listens
 from weir.cli.sessions.pod_entry import EntryRefused
 from weir.cli.sessions.ssh_files import user_name
+from weir.cli.sessions.start import ENDED
 from weir.client.errors import PoolError, Refused
 from weir.dashboard.web_sessions.own_address import LOOPBACK, own_address
 from weir.kubernetes.api.container_address import ContainerAddress
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 PORT = 9348
 _LOOK_S, _LISTENS_LOOK_S = 3.0, 0.2
-_ENDED = ("succeeded", "failed", "stopped")
 
 
 def serve_session(
@@ -84,8 +84,6 @@ async def _serve(
                 opening.result()
             if watching.done():
                 watching.result()
-        except ApiRefused as error:
-            raise EntryRefused(f"the API server refused the entry: {error.message}") from None
         except NoInterpreter as error:
             raise EntryRefused(f"{name} can't be opened: {str(error).rstrip('.')}") from None
         finally:
@@ -136,7 +134,7 @@ async def _watch(
         except (PoolError, ApiRefused):
             continue  # the streams report a silent API server
         uid = now.uid if uid is None else uid
-        if now.uid != uid or now.status in _ENDED:
+        if now.uid != uid or now.status in ENDED:
             raise EntryRefused(f"{name} is over: {_why(now) or now.status}")
         streams.move(address)
         why = _why(now) or "its container isn't there yet"
