@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from weir.cli.output.outputs import OutputOption, print_plain
+from weir.cli.output.outputs import OutputOption, show_one
 from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
 from weir.client.errors import PoolError
@@ -70,10 +70,7 @@ def whoami(*, output: OutputOption = "table") -> int:
     """Show your user in the pool, your way of signing in, and your role in each department and project."""
     with connect() as pool:
         person = pool.whoami()
-    if output in ("json", "yaml"):
-        print_plain(person.model_dump(mode="json"), output)
-    else:
-        print("\n".join(map(plain, _lines(person))))
+    show_one(person, output, lambda _here: [plain(line) for line in _lines(person)])
     return 0
 
 

@@ -12,15 +12,16 @@ from weir.cli.options.mistakes import WrongOption, option_mistakes
 from weir.cli.options.past_time import since_time
 from weir.cli.output.columns import Column, pairs, table
 from weir.cli.output.formatting import NOTHING, counted, number, percent, since, size
-from weir.cli.output.outputs import DocumentedOutput, OutputOption, WatchOption, print_plain, show
+from weir.cli.output.outputs import DocumentedOutput, OutputOption, WatchOption, print_plain, show, show_one
 from weir.cli.output.terminal import Screen, Tone, plain, screen
 from weir.cli.pool.connect import connect
-from weir.cli.pool.watch import append, changed, is_terminal, repaint
+from weir.cli.pool.watch import append, changed, is_terminal, repaint, repaint_or_append
 from weir.cli.reports.period_usage import notes, period_lines, period_usage
 from weir.slurm.hostlists import folded_numbers
 
 if TYPE_CHECKING:
     from weir.api.answers import DeviceRow, NodeRow, PoolStatus, QueueRow
+    from weir.client.api import Pool
 
 app = App(name="nodes", help="List the nodes with their allocation, and show, drain and undrain one.")
 Row = TypeVar("Row")
@@ -122,18 +123,20 @@ def nodes(*, output: DocumentedOutput = "table", watch: WatchOption = False) -> 
         Go on, and show them again as they change.
     """
     with connect() as pool:
-        if watch and is_terminal() and output in ("table", "wide"):
+        if watch:
 
             def frame(here: Screen) -> list[str]:
                 rows = pool.nodes()
                 return table(rows, known(NODES, rows), here, wide=output == "wide")
 
-            return repaint(frame)
-        if watch:
-            return append(changed(pool.nodes, lambda row: row.name), NODES, output)
+            return repaint_or_append(frame, _changed_nodes(pool), NODES, output)
         rows = pool.nodes()
     show(rows, known(NODES, rows), output, none="The pool has no machine.")
     return 0
+
+
+def _changed_nodes(pool: "Pool") -> "Iterator[NodeRow]":
+    return changed(pool.nodes, lambda row: row.name)
 
 
 app.command(drain)
@@ -201,10 +204,11 @@ def show_node(name: str, /, *, output: OutputOption = "table") -> int:
         row = next((row for row in pool.nodes() if row.name == name), None)
     if row is None:
         raise WrongOption(f"There is no node {plain(name)}; `weir nodes` shows which there are")
-    if output in ("json", "yaml"):
-        print_plain(row.model_dump(mode="json"), output)
-        return 0
-    here = screen()
+    show_one(row, output, lambda here: _node_lines(row, here))
+    return 0
+
+
+def _node_lines(row: "NodeRow", here: Screen) -> list[str]:
     facts = [
         ("Node", row.name),
         ("State", _states(row)),
@@ -215,11 +219,9 @@ def show_node(name: str, /, *, output: OutputOption = "table") -> int:
         ("Pods", number(row.pods)),
         ("Labels", ", ".join(f"{key}={value}" for key, value in row.labels.items()) or NOTHING),
     ]
-    print("\n".join(pairs([fact for fact in facts if not fact[1].startswith(NOTHING)], here)))
+    lines = pairs([fact for fact in facts if not fact[1].startswith(NOTHING)], here)
     devices = [_NodeDevice(row, device) for device in row.devices]
-    if devices:
-        print("\n".join(["", *table(devices, known(DEVICES, devices), here)]))
-    return 0
+    return [*lines, "", *table(devices, known(DEVICES, devices), here)] if devices else lines
 
 
 def top(*, since: str | None = None, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
@@ -238,21 +240,16 @@ def top(*, since: str | None = None, watch: WatchOption = False, output: Documen
     if since is not None:
         return _top_since(since, watch=watch, output=output)
     with connect() as pool:
-        if output in ("json", "yaml"):
-            if watch:
-                return append(changed(pool.nodes, lambda row: row.name), NODES, output)
-            print_plain([row.model_dump(mode="json") for row in pool.nodes()], output)
-            return 0
 
         def frame(here: Screen) -> list[str]:
             return glance(pool.status(), pool.projects(), pool.nodes(), here)
 
-        if watch and is_terminal():
-            return repaint(frame)
         if watch:
-            rows = changed(pool.nodes, lambda row: row.name)
-            return append(rows, NODES, output)
-        print("\n".join(frame(screen())))
+            return repaint_or_append(frame, _changed_nodes(pool), NODES, output)
+        if output in ("json", "yaml"):
+            print_plain([row.model_dump(mode="json") for row in pool.nodes()], output)
+        else:
+            print("\n".join(frame(screen())))
     return 0
 
 

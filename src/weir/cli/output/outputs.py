@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from weir.cli.options.mistakes import WrongOption
 from weir.cli.options.numbers import whole_number
 from weir.cli.output.columns import Column, table
-from weir.cli.output.terminal import screen
+from weir.cli.output.terminal import Screen, screen
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -70,6 +70,14 @@ def show(
         if more:
             sys.stdout.flush()
             print(more, file=sys.stderr)
+
+
+def show_one(row: "BaseModel", output: str, lines: Callable[[Screen], Sequence[str]]) -> None:
+    """Print one row: its lines for people, or all of it as JSON or YAML."""
+    if output in ("json", "yaml"):
+        print_plain(row.model_dump(mode="json"), output)
+    else:
+        print("\n".join(lines(screen())))
 
 
 def print_plain(value: object, output: str) -> None:

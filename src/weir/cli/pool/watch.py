@@ -67,6 +67,15 @@ def paint_over(lines: Sequence[str], here: Screen, before: int) -> int:
     return len(lines)
 
 
+def repaint_or_append(
+    frame: Frame, rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output
+) -> int:
+    """Repaint the frame on a terminal. Elsewhere, and for programs, append the rows as they arrive."""
+    if is_terminal() and output in ("table", "wide"):
+        return repaint(frame)
+    return append(rows, columns, output)
+
+
 def append(rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output) -> int:
     """Print each row when it arrives: a line of the table, a line of JSON, or a document of YAML."""
     lines = Lines(columns, wide=output == "wide")

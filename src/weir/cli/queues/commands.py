@@ -1,16 +1,16 @@
 """`weir project` and `weir department`: the quota tree."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from weir.cli.output.columns import Column, table
 from weir.cli.output.formatting import amount, gpus_of, lasting, number
-from weir.cli.output.outputs import DocumentedOutput, OutputOption, WatchOption, show
+from weir.cli.output.outputs import Output, OutputOption, WatchOption, show, show_one
 from weir.cli.pool.connect import connect
-from weir.cli.pool.watch import append, changed, is_terminal, repaint
-from weir.cli.queues.details import show_queue
+from weir.cli.pool.watch import changed, repaint_or_append
+from weir.cli.queues.details import queue_lines
 from weir.cli.queues.members import members_app
 from weir.cli.queues.options import LimitOptions, QuotaOptions
 from weir.cli.queues.quotas import Kind, put
@@ -18,6 +18,15 @@ from weir.cli.queues.quotas import Kind, put
 if TYPE_CHECKING:
     from weir.api.answers import QueueRow
     from weir.client.api import Pool
+
+Name = Annotated[str, Parameter(help="Name of the queue.")]
+ProjectName = Annotated[str, Parameter(help="The project.")]
+DepartmentName = Annotated[str, Parameter(help="The department.")]
+ListOutput = Annotated[
+    Output,
+    Parameter(name=("--output", "-o"), help="table, wide (further resources), json or yaml."),
+]
+ListWatch = Annotated[WatchOption, Parameter(help="Go on, and show them again as they change.")]
 
 project = App(name="project", help="Create, set, show and delete projects, which hold quotas.")
 department = App(name="department", help="Create, set, show and delete departments, which hold projects.")
@@ -72,7 +81,7 @@ DEPARTMENTS: "tuple[Column[QueueRow], ...]" = (
 
 @project.command(name="create")
 def create_project(
-    name: str,
+    name: Name,
     /,
     *,
     department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
@@ -83,8 +92,6 @@ def create_project(
 
     Parameters
     ----------
-    name
-        Name of the queue.
     department
         Parent department.
     """
@@ -93,7 +100,7 @@ def create_project(
 
 @project.command(name="set")
 def set_project(
-    name: str,
+    name: ProjectName,
     /,
     *,
     department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
@@ -104,8 +111,6 @@ def set_project(
 
     Parameters
     ----------
-    name
-        The project.
     department
         Parent department; an empty string for none.
     """
@@ -114,18 +119,12 @@ def set_project(
 
 @department.command(name="create")
 def create_department(
-    name: str,
-    /,
-    *,
-    parent: str | None = None,
-    quota: QuotaOptions = QuotaOptions(),
+    name: Name, /, *, parent: str | None = None, quota: QuotaOptions = QuotaOptions()
 ) -> int:
     """Create a department. Without --gpus it is guaranteed the GPUs of its projects together.
 
     Parameters
     ----------
-    name
-        Name of the queue.
     parent
         Parent department.
     """
@@ -134,18 +133,12 @@ def create_department(
 
 @department.command(name="set")
 def set_department(
-    name: str,
-    /,
-    *,
-    parent: str | None = None,
-    quota: QuotaOptions = QuotaOptions(),
+    name: DepartmentName, /, *, parent: str | None = None, quota: QuotaOptions = QuotaOptions()
 ) -> int:
     """Change a department. Options that are left out change nothing.
 
     Parameters
     ----------
-    name
-        The department.
     parent
         Parent department; an empty string for none.
     """
@@ -153,30 +146,14 @@ def set_department(
 
 
 @project.command(name="list")
-def list_projects(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
-    """List projects with their quota, their allocation and their present fair share.
-
-    Parameters
-    ----------
-    watch
-        Go on, and show them again as they change.
-    output
-        table, wide (further resources), json or yaml.
-    """
+def list_projects(*, watch: ListWatch = False, output: ListOutput = "table") -> int:
+    """List projects with their quota, their allocation and their present fair share."""
     return _list(lambda pool: pool.projects(), PROJECTS, "project", output, watch=watch)
 
 
 @department.command(name="list")
-def list_departments(*, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
-    """List departments with their quota, their allocation and their present fair share.
-
-    Parameters
-    ----------
-    watch
-        Go on, and show them again as they change.
-    output
-        table, wide (further resources), json or yaml.
-    """
+def list_departments(*, watch: ListWatch = False, output: ListOutput = "table") -> int:
+    """List departments with their quota, their allocation and their present fair share."""
     return _list(lambda pool: pool.departments(), DEPARTMENTS, "department", output, watch=watch)
 
 
@@ -184,15 +161,18 @@ def _list(
     look: "Callable[[Pool], Sequence[QueueRow]]",
     columns: "Sequence[Column[QueueRow]]",
     kind: Kind,
-    output: Any,
+    output: Output,
     *,
     watch: bool,
 ) -> int:
     with connect() as pool:
-        if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: table(look(pool), columns, here, wide=output == "wide"))
         if watch:
-            return append(changed(lambda: look(pool), lambda row: row.name), columns, output)
+            return repaint_or_append(
+                lambda here: table(look(pool), columns, here, wide=output == "wide"),
+                changed(lambda: look(pool), lambda row: row.name),
+                columns,
+                output,
+            )
         rows = look(pool)
     warnings = dict.fromkeys(warning for row in rows for warning in row.warnings)
     none = f"There is no {kind} yet: `weir {kind} create NAME --gpus 4` makes one."
@@ -201,38 +181,27 @@ def _list(
 
 
 @project.command(name="show")
-def show_project(name: str, /, *, output: OutputOption = "table") -> int:
-    """Show all settings of a project, its allocation and its present fair share.
-
-    Parameters
-    ----------
-    name
-        The project.
-    """
-    return show_queue("project", name, output)
+def show_project(name: ProjectName, /, *, output: OutputOption = "table") -> int:
+    """Show all settings of a project, its allocation and its present fair share."""
+    return _show(lambda pool: pool.project(name), output)
 
 
 @department.command(name="show")
-def show_department(name: str, /, *, output: OutputOption = "table") -> int:
-    """Show all settings of a department, its allocation and its present fair share.
+def show_department(name: DepartmentName, /, *, output: OutputOption = "table") -> int:
+    """Show all settings of a department, its allocation and its present fair share."""
+    return _show(lambda pool: pool.department(name), output)
 
-    Parameters
-    ----------
-    name
-        The department.
-    """
-    return show_queue("department", name, output)
+
+def _show(look: "Callable[[Pool], QueueRow]", output: Output) -> int:
+    with connect() as pool:
+        row = look(pool)
+    show_one(row, output, lambda here: queue_lines(row, here))
+    return 0
 
 
 @project.command(name="delete")
-def delete_project(name: str, /) -> int:
-    """Delete a project. It must have no pending or running workloads.
-
-    Parameters
-    ----------
-    name
-        The project.
-    """
+def delete_project(name: ProjectName, /) -> int:
+    """Delete a project. It must have no pending or running workloads."""
     with connect() as pool:
         deleted = pool.delete_project(name)
     print(f"Project {name} is deleted.")
@@ -245,14 +214,8 @@ def delete_project(name: str, /) -> int:
 
 
 @department.command(name="delete")
-def delete_department(name: str, /) -> int:
-    """Delete a department. It must be empty.
-
-    Parameters
-    ----------
-    name
-        The department.
-    """
+def delete_department(name: DepartmentName, /) -> int:
+    """Delete a department. It must be empty."""
     with connect() as pool:
         pool.delete_department(name)
     print(f"Department {name} is deleted.")

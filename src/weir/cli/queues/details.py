@@ -4,31 +4,20 @@ from typing import TYPE_CHECKING
 
 from weir.cli.output.columns import pairs
 from weir.cli.output.formatting import lasting, number, resource
-from weir.cli.output.outputs import Output, print_plain
-from weir.cli.output.terminal import screen
-from weir.cli.pool.connect import connect
+from weir.cli.output.terminal import Screen
 from weir.model.resources import GPU, PODS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from weir.api.answers import QueueRow
-    from weir.cli.queues.quotas import Kind
 
 _DURATIONS = ("max_runtime", "grace")
 
 
-def show_queue(kind: "Kind", name: str, output: Output) -> int:
-    """Print one queue."""
-    with connect() as pool:
-        row = pool.project(name) if kind == "project" else pool.department(name)
-    if output in ("json", "yaml"):
-        print_plain(row.model_dump(mode="json"), output)
-        return 0
-    print("\n".join(pairs(queue_facts(row), screen())))
-    for warning in row.warnings:
-        print(f"\n{warning}")
-    return 0
+def queue_lines(row: "QueueRow", here: Screen) -> list[str]:
+    """Return the lines of one queue: its facts, and the warnings about it."""
+    return [*pairs(queue_facts(row), here), *(line for text in row.warnings for line in ("", text))]
 
 
 def queue_facts(row: "QueueRow") -> list[tuple[str, str]]:

@@ -13,8 +13,8 @@ from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.options.refusals import sweep_options
 from weir.cli.output.columns import Column, pairs, table
 from weir.cli.output.formatting import NOTHING, counted, moment, sentence, since
-from weir.cli.output.outputs import OutputOption, ProjectOption, naming, print_plain, show
-from weir.cli.output.terminal import Tone, is_agreed, plain, screen
+from weir.cli.output.outputs import OutputOption, ProjectOption, naming, print_plain, show, show_one
+from weir.cli.output.terminal import Screen, Tone, is_agreed, plain, screen
 from weir.cli.pool.connect import connect
 from weir.cli.submissions.submit import in_options
 from weir.cli.submissions.submit_options import (
@@ -207,10 +207,11 @@ def show_(name: SweepName, /, *, output: OutputOption = "table") -> int:
     """Show a sweep: its rungs, and its trials with their parameters and results, the best first."""
     with connect() as pool:
         sweep = pool.sweep(name)
-    if output in ("json", "yaml"):
-        print_plain(sweep.model_dump(mode="json"), output)
-        return 0
-    here = screen()
+    show_one(sweep, output, lambda here: _sweep_lines(sweep, here, wide=output == "wide"))
+    return 0
+
+
+def _sweep_lines(sweep: "SweepDetail", here: Screen, *, wide: bool) -> list[str]:
     state = sweep.state if not sweep.sentence else f"{sweep.state}. {sentence(sweep.sentence)}"
     facts = [
         ("Sweep", f"{sweep.name}{f' of {sweep.user}' if sweep.user else ''} in {sweep.project}"),
@@ -220,14 +221,11 @@ def show_(name: SweepName, /, *, output: OutputOption = "table") -> int:
         ("Trials", f"{sweep.trials} of {sweep.trials_max}, {sweep.gpu_hours:.2f} GPU-hours"),
         ("Command", " ".join(sweep.command)),
     ]
-    print("\n".join(pairs(facts, here)))
-    print()
-    print("\n".join(table(sweep.rung_rows, RUNGS, here)))
+    lines = [*pairs(facts, here), "", *table(sweep.rung_rows, RUNGS, here)]
     if sweep.trial_rows:
-        print()
         rows = sorted(sweep.trial_rows, key=lambda row: _order(row, sweep.mode))
-        print("\n".join(table(rows, _trial_columns(sweep), here, wide=output == "wide")))
-    return 0
+        lines += ["", *table(rows, _trial_columns(sweep), here, wide=wide)]
+    return lines
 
 
 @app.command

@@ -14,17 +14,10 @@ from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column, pairs, table
 from weir.cli.output.formatting import clock, counted, lasting, moment, number, resource, sentence, since
-from weir.cli.output.outputs import (
-    DocumentedOutput,
-    LimitOption,
-    Output,
-    WatchOption,
-    print_plain,
-    show,
-)
-from weir.cli.output.terminal import Screen, plain, screen, wrapped
+from weir.cli.output.outputs import DocumentedOutput, LimitOption, Output, WatchOption, show, show_one
+from weir.cli.output.terminal import Screen, plain, wrapped
 from weir.cli.pool.connect import connect, report_outage
-from weir.cli.pool.watch import append, changed, is_terminal, repaint, waited_out
+from weir.cli.pool.watch import changed, repaint_or_append, waited_out
 from weir.cli.workloads.activity import activity_facts
 from weir.cli.workloads.list_columns import columns_of, progress_bar, time_of, tone_of
 from weir.cli.workloads.list_filter import ListFilter, ListOptions, check_projects
@@ -85,10 +78,13 @@ def _list(
     with connect() as pool, named(status="--status", type="--type"):
         if options.me:
             list_filter = replace(list_filter, user=pool.whoami().user)
-        if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output))
         if watch:
-            return append(_changes(pool, list_filter, limit), columns_of(output), output)
+            return repaint_or_append(
+                lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output),
+                _changes(pool, list_filter, limit),
+                columns_of(output),
+                output,
+            )
         rows, page = list_filter.all(pool, limit)
         total = max(page.total, len(rows))
         check_projects(pool, list_filter.project, {row.project for row in rows})
@@ -156,16 +152,15 @@ def describe(name: str, /, *, output: DocumentedOutput = "table", watch: WatchOp
         Go on, and show it again as it changes.
     """
     with connect() as pool:
-        if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: description(pool.get(name), here, wide=output == "wide"))
         if watch:
-            found = changed(lambda: [pool.get(name)], lambda row: row.uid)
-            return append(found, columns_of(output), output)
+            return repaint_or_append(
+                lambda here: description(pool.get(name), here, wide=output == "wide"),
+                changed(lambda: [pool.get(name)], lambda row: row.uid),
+                columns_of(output),
+                output,
+            )
         detail = pool.get(name)
-    if output in ("json", "yaml"):
-        print_plain(detail.model_dump(mode="json"), output)
-    else:
-        print("\n".join(description(detail, screen(), wide=output == "wide")))
+    show_one(detail, output, lambda here: description(detail, here, wide=output == "wide"))
     return 0
 
 
