@@ -40,6 +40,16 @@ def screen(stream: TextIO | None = None) -> Screen:
     return Screen(max(_WIDTH_MIN, size.columns), size.lines, colour=colour)
 
 
+def say(text: str) -> None:
+    """Print a note on the error output."""
+    print(screen(sys.stderr).paint(plain(text), "quiet"), file=sys.stderr, flush=True)
+
+
+def has_person() -> bool:
+    """Return True if a person types the input and sees the output."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def is_agreed(question: str) -> bool:
     """Ask a question on the terminal; return True for a yes. Without a terminal there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

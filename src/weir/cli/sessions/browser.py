@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from weir.cli.dashboard.command import OpenOption, open_in_browser
-from weir.cli.output.terminal import screen
+from weir.cli.output.terminal import say
 from weir.cli.pool.connect import connect
 from weir.cli.sessions.pod_entry import EntryRefused
-from weir.cli.sessions.start import SessionOptions, default_name, live, running, submit_session
+from weir.cli.sessions.start import SessionOptions, default_name, live, running, say_kept, submit_session
 from weir.client.address import find
 from weir.client.errors import Refused
 
@@ -103,16 +103,14 @@ def _print_link(pool: "Pool", name: str, link: str) -> str:
     if pool.address.ssh is not None:
         tunnel = f"ssh -NL {at.port}:{at.netloc} {pool.address.ssh.destination}"
         print(f"The session is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
-    note = f"The link opens {name} once, within a minute. `weir stop {name}` ends it."
-    print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
+    say(f"The link opens {name} once, within a minute. `weir stop {name}` ends it.")
     return link
 
 
 def _page(address: str, detail: "WorkloadDetail", *, open_: bool) -> int:
     """Print the page of a session: people of an identity provider sign in there by themselves."""
     print(address, flush=True)
-    note = f"Sign in there, and open {detail.name}. `weir stop {detail.name}` ends it."
-    print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
+    say(f"Sign in there, and open {detail.name}. `weir stop {detail.name}` ends it.")
     if open_:
         open_in_browser(address, is_secret=False)
     return 0
@@ -132,7 +130,7 @@ def _session(
         if detail.session != kind:
             raise EntryRefused(f"{name} is no session of `weir {kind}`: choose another name", 2)
         if options.fields or words:
-            print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
+            say_kept(name)
         return running(pool, detail, is_new=False)
     programs, missing = _PROGRAMS[kind]
     is_elsewhere = options.placement.image is not None or not pool.address.is_loopback

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from weir.cli.output.terminal import screen
+from weir.cli.output.terminal import has_person
 from weir.cli.pool.connect import connect
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.exec import run_beside
 from weir.cli.sessions.pipe import found_sshd, no_terminals, pipe
 from weir.cli.sessions.pod_entry import SHELL_IN_CONTAINER, EntryRefused, enter, first_process
-from weir.cli.sessions.start import SessionOptions, default_name, live, running, ssh_program, submit_session
+from weir.cli.sessions.start import (
+    SessionOptions,
+    default_name,
+    live,
+    running,
+    say_kept,
+    say_stop,
+    ssh_program,
+    submit_session,
+)
 from weir.client.address import find
 
 if TYPE_CHECKING:
@@ -53,7 +62,7 @@ def shell(
         if pool.address.ssh is not None:
             directory = shlex.quote(detail.directory or ".")
             run = shlex.join(command) or '"${SHELL:-/bin/sh}"'
-            terminal = not command or (sys.stdin.isatty() and sys.stdout.isatty())
+            terminal = not command or has_person()
             return _become_ssh(pool, detail, "-t" if terminal else "", f"cd {directory}; exec {run}")
         leader = enter(pool, detail)
         if detail.image:
@@ -133,8 +142,7 @@ def in_session(
     """Enter the named session once it runs; queue it first if there is none. Return the exit code."""
     with connect(namespace=options.placement.namespace) as pool:
         detail = _session(pool, name, options)
-        stop = f"{detail.name} runs until `weir stop {detail.name}`"
-        print(screen(sys.stderr).paint(stop, "quiet"), file=sys.stderr, flush=True)
+        say_stop(detail.name)
         return enter_it(pool, detail)
 
 
@@ -147,5 +155,5 @@ def _session(pool: "Pool", name: str | None, options: SessionOptions) -> "Worklo
     if detail is None:
         return running(pool, submit_session(pool, name, options), is_new=True)
     if options.fields:
-        print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
+        say_kept(name)
     return running(pool, detail, is_new=False)

@@ -67,8 +67,7 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
         ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
         *(_ELSEWHERE if is_remote else here),
     ]
-    body = "".join(f"  {key} {value}\n" for key, value in settings)
-    return f"{_HEAD}{listed}Host {HOST_PREFIX}*\n{body}"
+    return _configuration(listed, settings)
 
 
 def render_for_cluster(users: Mapping[str, str]) -> str:
@@ -86,6 +85,11 @@ def render_for_cluster(users: Mapping[str, str]) -> str:
         *_ELSEWHERE,
         ("ServerAliveInterval", "30"),
     ]
+    return _configuration(hosts, settings)
+
+
+def _configuration(hosts: str, settings: Sequence[tuple[str, str]]) -> str:
+    """Return the configuration with these hosts, and settings of all of them."""
     body = "".join(f"  {key} {value}\n" for key, value in settings)
     return f"{_HEAD}{hosts}Host {HOST_PREFIX}*\n{body}"
 

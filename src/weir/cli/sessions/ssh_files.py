@@ -252,8 +252,6 @@ def _opened_client(alias: str) -> Iterator[int]:
     """
     with _locked_client_files() as above:
         _forget_ended(above, keep=alias)
-        with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
-            os.unlink(alias, dir_fd=above)  # the link of an earlier version
         with suppress(FileExistsError):
             os.mkdir(alias, 0o700, dir_fd=above)
         with _opened(alias, above) as client:
@@ -275,10 +273,8 @@ def _forget_ended(above: int, keep: str = "") -> None:
 def _is_live(files: Path) -> bool:
     """Return True if the pod that a client's files are for has a session."""
     try:
-        own = (
-            files.readlink().parent if files.is_symlink() else Path(os.fsdecode((files / _POD).read_bytes()))
-        )
-        return (own / SESSION).is_dir()
+        own = os.fsdecode((files / _POD).read_bytes())
+        return Path(own, SESSION).is_dir()
     except OSError:
         return False
 

@@ -16,7 +16,7 @@ from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.refusals import named
 from weir.cli.output.formatting import counted, number, sentence
 from weir.cli.output.outputs import NO_PROJECT, ProjectOption
-from weir.cli.output.terminal import plain, screen
+from weir.cli.output.terminal import plain, say
 from weir.cli.pool.connect import report_outage
 from weir.cli.pool.watch import waited_out
 from weir.cli.sessions.pod_entry import EntryRefused
@@ -132,7 +132,7 @@ def submit_session(
     except Refused as refused:
         raise EntryRefused(in_options(str(refused)).rstrip("."), 2 if refused.is_ours else 1) from None
     gpus = f"{number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
-    _say(f"queued {made.name} in {made.project}: {counted(made.pods, 'pod')}, {gpus}")
+    say(f"queued {made.name} in {made.project}: {counted(made.pods, 'pod')}, {gpus}")
     return made
 
 
@@ -192,9 +192,15 @@ def say_reason(detail: "WorkloadDetail", said: str) -> str:
 def say_once(text: str, said: str) -> str:
     """Print a sentence unless it was printed last; return it."""
     if text != said:
-        _say(text)
+        say(text)
     return text
 
 
-def _say(text: str) -> None:
-    print(screen(sys.stderr).paint(plain(text), "quiet"), file=sys.stderr, flush=True)
+def say_stop(name: str) -> None:
+    """Print how a session is stopped."""
+    say(f"{name} runs until `weir stop {name}`")
+
+
+def say_kept(name: str) -> None:
+    """Print that the options of a session that is there have no effect."""
+    print(f"{name} is there already: its options stay as they are.", file=sys.stderr)

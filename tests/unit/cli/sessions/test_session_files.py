@@ -163,13 +163,9 @@ def test_a_directory_in_the_place_of_a_key_is_named_in_a_sentence(own: Path) -> 
 
 
 def test_the_files_of_a_client_go_with_its_session(own: Path) -> None:
-    link = ssh_files.client_files() / "weir-old"
     directory = ssh_files.make(str(own), "dev", {})
-    link.symlink_to(directory)  # by an earlier version
     ssh_files.forget_ended()
-    names = sorted(each.name for each in ssh_files.client_files().iterdir())
-    assert names == ["weir-dev", "weir-old"]
-    assert (ssh_files.make(str(own), "old", {}), link.is_symlink()) == (directory, False)
+    assert [each.name for each in ssh_files.client_files().iterdir()] == ["weir-dev"]
     shutil.rmtree(directory)
     ssh_files.forget_ended()
     assert not list(ssh_files.client_files().iterdir())

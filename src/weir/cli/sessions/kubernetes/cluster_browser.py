@@ -1,12 +1,12 @@
 """`weir jupyter` and `weir code` on a cluster: find or queue a session, then open it."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from weir.cli.sessions.kubernetes.cluster_entry import cluster_pool
 from weir.cli.sessions.kubernetes.session_container import session_kind
 from weir.cli.sessions.pod_entry import EntryRefused
+from weir.cli.sessions.start import say_kept
 
 if TYPE_CHECKING:
     from weir.api.sessions import SessionKind
@@ -39,7 +39,7 @@ def serve(
             if session_kind(cluster.transport, existing) != kind:
                 raise EntryRefused(f"{existing.name} is no session of `weir {kind}`: choose another name", 2)
             if options.fields or words:
-                print(f"{name} is there already: its options stay as they are.", file=sys.stderr)
+                say_kept(name)
         detail, address = cluster.session(name, options, [program, *words], kind, missing)
         from weir.cli.sessions.kubernetes.session_server import serve_session  # its import takes longest
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from weir.cli.output.terminal import screen
+from weir.cli.output.terminal import has_person
 from weir.cli.sessions import ssh_config, ssh_files
 from weir.cli.sessions.kubernetes.cluster_entry import ClusterPool, cluster_pool
 from weir.cli.sessions.kubernetes.container_sshd import check_command, not_started, refusal_of, serve_command
@@ -17,7 +17,7 @@ from weir.cli.sessions.kubernetes.session_container import (
     short_name,
 )
 from weir.cli.sessions.pod_entry import NOT_FOUND, NOT_STARTED, SHELL_IN_CONTAINER, EntryRefused, not_running
-from weir.cli.sessions.start import SessionOptions, live, ssh_program
+from weir.cli.sessions.start import SessionOptions, live, say_stop, ssh_program
 from weir.client.errors import PoolError
 from weir.kubernetes.api.container_address import ContainerAddress, ExecNotStarted
 from weir.kubernetes.api.errors import ApiError, ApiRefused
@@ -41,8 +41,8 @@ def shell(name: str | None, command: Sequence[str], options: SessionOptions) -> 
     """
     with cluster_pool(options.placement.namespace) as cluster:
         detail, address = cluster.session(name or cluster.default_name("shell"), options)
-        _say_stop(detail)
-        return _run(cluster, detail, address, command or SHELL_IN_CONTAINER, terminal=has_terminal())
+        say_stop(short_name(detail.name))
+        return _run(cluster, detail, address, command or SHELL_IN_CONTAINER, terminal=has_person())
 
 
 def execute(name: str, command: Sequence[str], pod: str | None) -> int:
@@ -60,7 +60,7 @@ def execute(name: str, command: Sequence[str], pod: str | None) -> int:
         address = running_container(cluster.transport, detail, pod)
         if address is None:
             raise EntryRefused(not_running(detail, pod))
-        return _run(cluster, detail, address, command, terminal=has_terminal())
+        return _run(cluster, detail, address, command, terminal=has_person())
 
 
 def ssh(name: str | None, command: Sequence[str], options: SessionOptions) -> int:
@@ -83,7 +83,7 @@ def ssh(name: str | None, command: Sequence[str], options: SessionOptions) -> in
         ssh_files.keep_user(alias, user.strip())
         path = ssh_config.write(configuration(cluster, alias))
         ssh_config.offer_inclusion(path)
-        _say_stop(detail)
+        say_stop(short_name(detail.name))
     sys.stdout.flush()
     os.execv(client, [client, "-F", str(path), "--", ssh_files.host_alias(alias), *command])  # noqa: S606
 
@@ -187,14 +187,3 @@ def entered(run: Callable[[], T]) -> T:
     except ApiError as error:
         again = "the same command connects again"
         raise EntryRefused(f"the connection broke off: {error}; {again}", _BROKEN) from None
-
-
-def has_terminal() -> bool:
-    """Return True if a person types the input and sees the output."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _say_stop(detail: "WorkloadDetail") -> None:
-    name = short_name(detail.name)
-    stop = f"{name} runs until `weir stop {name}`"
-    print(screen(sys.stderr).paint(stop, "quiet"), file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from weir.cli.output.terminal import plain, screen
+from weir.cli.output.terminal import plain, say
 from weir.cli.sessions.kubernetes.cluster_entry import ClusterPool
 from weir.cli.sessions.kubernetes.program_streams import NoInterpreter, ProgramStreams
 from weir.cli.sessions.kubernetes.session_container import running_container, short_name
@@ -109,8 +109,7 @@ async def _open(
     link = session.link()
     print(link, flush=True)
     ends = f"Ctrl-C closes this connection, and `weir stop {name}` ends {name}."
-    note = f"The link opens {name} once, within a minute. {ends}"
-    print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr, flush=True)
+    say(f"The link opens {name} once, within a minute. {ends}")
     open_link(link)
 
 
