@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.access.secret_input import read_secret
 from weir.cli.options.mistakes import WrongOption, option_mistakes
+from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import counted, lasting, moment, sentence
@@ -163,7 +164,7 @@ def test(identifier: NotificationId, /) -> int:
 @app.command
 def deliveries(
     *,
-    failed: Annotated[bool, Parameter(negative=())] = False,
+    failed: Switch = False,
     limit: LimitOption = 50,
     output: OutputOption = "table",
 ) -> int:

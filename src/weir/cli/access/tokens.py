@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.options.mistakes import WrongOption
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import moment
@@ -46,7 +47,7 @@ def create(
     user: str | None = None,
     /,
     *,
-    admin: Annotated[bool, Parameter(negative=())] = False,
+    admin: Switch = False,
     role: Annotated[Literal["viewer", "member", "lead"], Parameter(name=("--role", "-r"))] = "member",
     project: Annotated[Sequence[str], Parameter(name=("--project", "-p"), negative=())] = (),
     label: str = "",

@@ -4,9 +4,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from weir.cli.install import plan
 from weir.cli.install.command import DryRunOption, carry_out, check_root, show_plan
@@ -14,6 +11,7 @@ from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.pool_processes import end_jobs, pool_processes, remove_groups
 from weir.cli.install.program import program_link
 from weir.cli.install.settings import InstallSettings, recorded
+from weir.cli.options.option_types import Switch
 from weir.cli.output.formatting import counted
 
 STOP_S_MAX = 3600.0
@@ -24,8 +22,8 @@ _STATE = ("weir.db", "pods")
 
 def uninstall(
     *,
-    purge: Annotated[bool, Parameter(negative=())] = False,
-    stop_jobs: Annotated[bool, Parameter(negative=())] = False,
+    purge: Switch = False,
+    stop_jobs: Switch = False,
     dry_run: DryRunOption = False,
 ) -> int:
     """Remove the pool that `weir install` installed. Its state stays, and a later installation continues it.

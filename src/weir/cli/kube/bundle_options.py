@@ -1,9 +1,8 @@
 """Options of `weir kube bundle`, checked."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
@@ -11,6 +10,7 @@ from weir import __version__
 from weir.cli.kube import option_checks as check
 from weir.cli.kube.dashboard_options import DashboardServerOptions
 from weir.cli.kube.manifest_options import NodeAgentOptions, WeirOptions
+from weir.cli.options.option_types import Names
 
 if TYPE_CHECKING:
     from weir.kubernetes.install.olm.bundle import BundleOptions
@@ -20,7 +20,6 @@ _CHANNEL = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", re.ASCII)
 _MAINTAINER = re.compile(r"([^<>]{1,100}) <([^<>@\s]{1,64}@[^<>@\s]{1,253})>")
 _URL = re.compile(r"https://[!-~]{1,500}", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-_NAMES = Parameter(consume_multiple=True, negative=())
 
 
 @Parameter(name="*")
@@ -40,7 +39,7 @@ class BundleDetails:
     """Name of the company that offers the bundle."""
     url: str | None = None
     """Page of the provider, which begins with https://."""
-    maintainer: Annotated[Sequence[str], _NAMES] = ()
+    maintainer: Names = ()
     """Maintainers, each as NAME <ADDRESS>. Certification needs one."""
 
     def options(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from weir import __version__
 from weir.cli.kube.bundle_options import BundleDetails
@@ -15,6 +15,7 @@ from weir.cli.kube.dashboard_options import DashboardServerOptions
 from weir.cli.kube.manifest_options import AdmissionOptions, NodeAgentOptions, WeirOptions, WeirPodOptions
 from weir.cli.options.mistakes import CommandError, WrongOption, failures, option_mistakes
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Switch
 
 # The modules of these commands are imported when they run
 NODE_HELP = """Report the use of a cluster node's GPUs to Weir. The DaemonSet weir-node runs it.
@@ -29,7 +30,6 @@ token of the identity provider.
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
 app.command("weir.cli.kube.node:node", name="node", help=NODE_HELP)
 app.command("weir.cli.kube.dashboard:dashboard_server", name="dashboard-server", help=DASHBOARD_SERVER_HELP)
-_SWITCH = Parameter(negative=())
 
 
 @app.command(name="manifests")
@@ -41,7 +41,7 @@ def manifests(
     pods: WeirPodOptions = WeirPodOptions(),
     agents: NodeAgentOptions = NodeAgentOptions(),
     page: DashboardServerOptions = DashboardServerOptions(),
-    monitoring: Annotated[bool, _SWITCH] = False,
+    monitoring: Switch = False,
     query_api: bool = True,
     job_messages: bool = True,
     shared_nodes: Annotated[int, whole_number(0)] = 0,
@@ -112,7 +112,7 @@ def bundle(
     certified: BundleDetails = BundleDetails(),
     agents: NodeAgentOptions = NodeAgentOptions(),
     page: DashboardServerOptions = DashboardServerOptions(),
-    monitoring: Annotated[bool, _SWITCH] = False,
+    monitoring: Switch = False,
 ) -> int:
     """Write a bundle and a file-based catalogue for the Operator Lifecycle Manager.
 

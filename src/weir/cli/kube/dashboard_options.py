@@ -1,18 +1,17 @@
 """Options of the dashboard in a cluster, of `weir kube manifests` and `weir kube bundle`, checked."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
 from weir.cli.kube import option_checks as check
+from weir.cli.options.option_types import Names
 
 if TYPE_CHECKING:
     from weir.kubernetes.install.pods.dashboard_server import DashboardOptions
 
-_NAMES = Parameter(consume_multiple=True, negative=())
 _ISSUER = re.compile(r"https://[A-Za-z0-9./:_~-]{1,500}", re.ASCII)
 _URL = re.compile(r"https://[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[0-9]{1,5})?", re.ASCII)
 _CLIENT = re.compile(r"[A-Za-z0-9./:_~-]{1,253}", re.ASCII)
@@ -39,13 +38,13 @@ class DashboardServerOptions:
     """ConfigMap whose key ca.crt is the authority of the provider's certificate; none for a public one."""
     dashboard_scopes: str | None = None
     """Scopes to ask for besides openid, profile and email, separated by commas, such as groups."""
-    dashboard_reachable_from: Annotated[Sequence[str], _NAMES] = ()
+    dashboard_reachable_from: Names = ()
     """Address ranges and namespaces that may connect to the dashboard; any by default."""
-    dashboard_may_call: Annotated[Sequence[str], _NAMES] = ()
+    dashboard_may_call: Names = ()
     """Destinations of the dashboard besides port 443, such as keycloak:8443."""
     dashboard_memory: str = "512Mi"
     """Memory of the dashboard's pod."""
-    dashboard_trusted_proxies: Annotated[Sequence[str], _NAMES] = ()
+    dashboard_trusted_proxies: Names = ()
     """Address ranges of ingress controllers whose X-Forwarded-For counts, such as 10.0.0.0/28."""
 
     @property

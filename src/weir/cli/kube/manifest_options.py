@@ -1,6 +1,5 @@
 """Options of `weir kube manifests`, checked: a person applies the output without reading it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ from weir import __version__
 from weir.cli.kube import option_checks as check
 from weir.cli.kube.dashboard_options import DashboardServerOptions
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Names, Switch
 
 if TYPE_CHECKING:
     from weir.kubernetes.install.manifests import Installation
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from weir.kubernetes.install.pods.node_agent import NodeAgents
     from weir.kubernetes.install.policies.admission_policies import OptionalPolicies
     from weir.kubernetes.translate.device_resources import DeviceResources
-
-_NAMES = Parameter(consume_multiple=True, negative=())
-_SWITCH = Parameter(negative=())
 
 
 @Parameter(name="*")
@@ -36,12 +33,12 @@ class WeirOptions:
     """Number of replicas; one leads, the others stand by."""
     scheduler: str = "weir"
     """The schedulerName of pods that Weir schedules."""
-    managed_namespaces: Annotated[Sequence[str] | None, _NAMES] = None
+    managed_namespaces: Names | None = None
     """Namespaces in which Weir manages workloads. It gets no right to change others; all by default."""
     devices: str | None = None
     """Resources that are GPUs, separated by commas. A name may end in *. NAME=1/7 counts each device as that
     part of a GPU in quotas. The default is the resources of NVIDIA, AMD and Intel."""
-    reachable_from: Annotated[Sequence[str], _NAMES] = ()
+    reachable_from: Names = ()
     """Address ranges and namespaces that Weir's NetworkPolicy lets in; any by default."""
 
     @property
@@ -86,21 +83,21 @@ class WeirOptions:
 class AdmissionOptions:
     """GPU pods that the cluster refuses or puts into a queue."""
 
-    refuse_node_name: Annotated[bool, _SWITCH] = False
+    refuse_node_name: Switch = False
     """Refuse GPU pods that name their node."""
-    require_scheduler: Annotated[bool, _SWITCH] = False
+    require_scheduler: Switch = False
     """Refuse GPU pods that name another scheduler."""
-    require_scheduler_for_claims: Annotated[bool, _SWITCH] = False
+    require_scheduler_for_claims: Switch = False
     """Refuse pods with resource claims, of any class, that name another scheduler."""
-    daemonsets_in: Annotated[Sequence[str], _NAMES] = ()
+    daemonsets_in: Names = ()
     """Refuse GPU pods of DaemonSets in all namespaces but these."""
-    exempt: Annotated[Sequence[str], _NAMES] = ()
+    exempt: Names = ()
     """Namespaces exempt from the four options above, besides kube-system."""
     without_project: str = "ignore"
     """GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT."""
     without_project_in: str | None = None
     """Labels of the namespaces for --without-project, as KEY=VALUE separated by commas; all by default."""
-    without_project_exempt: Annotated[Sequence[str], _NAMES] = ()
+    without_project_exempt: Names = ()
     """Namespaces exempt from --without-project, besides those of the system."""
 
     @property
@@ -124,17 +121,17 @@ class AdmissionOptions:
 class NodeAgentOptions:
     """Agents on the GPU nodes."""
 
-    node: Annotated[bool, _SWITCH] = False
+    node: Switch = False
     """Run the DaemonSet weir-node, which reports the use of GPUs to Weir."""
     node_runtime_class: str = "nvidia"
     """RuntimeClass of NVIDIA's container toolkit, or none."""
     gpu_nodes: str = "nvidia.com/gpu.present=true"
     """Labels of the nodes with GPUs, as KEY=VALUE separated by commas."""
-    kubelet_insecure_tls: Annotated[bool, _SWITCH] = False
+    kubelet_insecure_tls: Switch = False
     """Let weir-node accept any certificate of the kubelets, if the cluster's authority didn't sign them."""
-    watch_memory: Annotated[bool, _SWITCH] = False
+    watch_memory: Switch = False
     """Let weir-node watch the memory of GPU shares. Its pods then see the processes of their node."""
-    limit_memory: Annotated[bool, _SWITCH] = False
+    limit_memory: Switch = False
     """Let weir-node limit the memory of GPU shares by the driver. Its pods then have CAP_SYS_ADMIN."""
 
     @property
@@ -167,23 +164,23 @@ class WeirPodOptions:
     """Resource limits of Weir's pods, in the same form."""
     node_selector: str | None = None
     """Node labels for Weir's pods, as KEY=VALUE separated by commas."""
-    tolerate: Annotated[Sequence[str], _NAMES] = ()
+    tolerate: Names = ()
     """Taints that Weir's pods tolerate, each as KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."""
-    pull_secret: Annotated[Sequence[str], _NAMES] = ()
+    pull_secret: Names = ()
     """Secrets with the credentials of the image's registry."""
-    may_call: Annotated[Sequence[str], _NAMES] = ()
+    may_call: Names = ()
     """Destinations that Weir may call besides the API server, such as monitoring:9090 for Prometheus."""
     history_secret: str | None = None
     """Secret whose key url is the URL of a PostgreSQL database for the history."""
     history_claim: str | None = None
     """PersistentVolumeClaim for the history in a file of SQLite, which serves one replica."""
-    history_any_group: Annotated[bool, _SWITCH] = False
+    history_any_group: Switch = False
     """Let the cluster choose the group of the volume's files, as OpenShift does, instead of 65532."""
     keep_history: str = "366d"
     """Time to keep the history, such as 366d."""
     notifications_secret: str | None = None
     """Secret whose key notifications.yaml has the mail server, the allowed webhooks and limits."""
-    notifications_everywhere: Annotated[bool, _SWITCH] = False
+    notifications_everywhere: Switch = False
     """Let Weir read the Secret weir-notifications of every namespace; else where its ClusterRole is bound."""
 
     def checked(self, shared_nodes: int, overcommit_grace: str, replicas: int) -> "PodOptions":

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from weir.cli.options.mistakes import CommandError
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Switch
 
 if TYPE_CHECKING:
     from weir.kubernetes.node.gpu_holders import WholeGpu
@@ -78,7 +79,7 @@ class KubeletOptions:
     """File with the authority of the kubelet's certificate."""
     kubelet_token: Path = Path("/var/run/secrets/weir.dev/kubelet-token")
     """File with the token of this pod for the kubelet."""
-    kubelet_insecure_tls: Annotated[bool, Parameter(negative=())] = False
+    kubelet_insecure_tls: Switch = False
     """Accept any certificate of the kubelet, if the cluster's authority didn't sign it."""
 
     @property
@@ -102,9 +103,9 @@ class KubeletOptions:
 class MemoryOptions:
     """The memory of GPUs that pods share."""
 
-    watch_memory: Annotated[bool, Parameter(negative=())] = False
+    watch_memory: Switch = False
     """Report the memory of GPUs by pod, too. That takes the process namespace of the node."""
-    limit_memory: Annotated[bool, Parameter(negative=())] = False
+    limit_memory: Switch = False
     """Limit the memory of GPU shares by the driver. It takes the node's control groups and CAP_SYS_ADMIN."""
     control_groups: Path = Path("/sys/fs/cgroup")
     """Root of the node's control groups (cgroup v2)."""

@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.options.mistakes import WrongOption, option_mistakes, refusals_in
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Switch
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import NOTHING, counted, resource
 from weir.cli.output.outputs import OutputOption, show
@@ -46,7 +47,7 @@ def drain(
     in_: Annotated[str | None, Parameter(name="--in")] = None,
     running: Running | None = None,
     reason: str = "",
-    yes: Annotated[bool, Parameter(negative=())] = False,
+    yes: Switch = False,
 ) -> int:
     """Take a node, or one GPU of it, out of service, now or at a time: nothing starts there.
 

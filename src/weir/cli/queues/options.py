@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from weir.cli.options.numbers import number_or_name, whole_number
+from weir.cli.options.option_types import Repeated
 
 PERSON_LIMITS = ("gpus", "running", "sessions", "pending", "max_runtime")
 _CLASS = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
 DEFAULTS = ("type", "priority", "preemptible", "gpus", "max_runtime", "grace")
-Amounts = Annotated[Sequence[str], Parameter(negative=())]
 
 
 @Parameter(name="*")
@@ -22,11 +22,11 @@ class QuotaOptions:
 
     gpus: str | None = None
     """Guaranteed GPUs: the same as --quota gpu=N."""
-    quota: Amounts = ()
+    quota: Repeated = ()
     """Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources."""
-    limit: Amounts = ()
+    limit: Repeated = ()
     """Upper bound on a resource, in the same form; gpu=unlimited for none."""
-    weight: Amounts = ()
+    weight: Repeated = ()
     """Share of idle capacity relative to its siblings; 0 for none."""
     priority: Annotated[int | None, whole_number()] = None
     """Order in which siblings get idle capacity: higher first."""
@@ -39,12 +39,12 @@ class LimitOptions:
 
     max_priority: Annotated[int | str | None, number_or_name()] = None
     """Highest priority that a member may give to a workload, such as 75 or high; 125 if not set."""
-    max_priority_of: Amounts = ()
+    max_priority_of: Repeated = ()
     """Highest priority for one person, such as mia=60. Repeat it for more people."""
-    person_limit: Amounts = ()
+    person_limit: Repeated = ()
     """Limit of each person in the project, such as gpus=4: gpus, running (workloads), sessions (build
     workloads), pending (workloads) or max-runtime; 0 for none. Repeat it for more limits."""
-    person_limit_of: Amounts = ()
+    person_limit_of: Repeated = ()
     """Limit of one person, such as mia:gpus=8. Repeat it for more limits and people."""
     max_runtime: str | None = None
     """End workloads after this run time, such as 24h; 0 for no limit."""
@@ -60,7 +60,7 @@ class LimitOptions:
     """End build sessions after this time; 0 for no limit."""
     grace: str | None = None
     """Time that workloads have to stop after notice; 0 for no notice."""
-    default: Amounts = ()
+    default: Repeated = ()
     """Default for a field that a submission leaves open, such as priority=low. Fields: type, priority,
     preemptible, gpus (of each pod), max-runtime or grace. none stands for that of the pool. Repeat it for
     more defaults."""

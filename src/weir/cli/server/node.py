@@ -3,14 +3,12 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from weir.cli.options.mistakes import WrongOption
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Repeated
 
 _UID_MOST = 4_294_967_294
 
@@ -23,7 +21,7 @@ def node(
     allow_group: str = "",
     uid_min: Annotated[int, whole_number(1, _UID_MOST)] = 1000,
     new_privileges: bool = False,
-    gpu_file: Annotated[Sequence[str], Parameter(negative=())] = (),
+    gpu_file: Repeated = (),
 ) -> int:
     """Serve this machine's GPUs as a pool for several users, whose jobs run as themselves. It needs root.
 

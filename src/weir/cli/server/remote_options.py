@@ -1,11 +1,12 @@
 """Options of `weir up` for access from other machines."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
+
+from weir.cli.options.option_types import Names
 
 if TYPE_CHECKING:
     from weir.dashboard.oidc.settings import OidcSettings
@@ -35,7 +36,7 @@ class RemoteOptions:
     """Address that people use, such as https://gpu1.example.org:8443; by default that of --listen."""
     sessions_domain: str | None = None
     """Domain of sessions in a browser, such as sessions.gpu1.example.org, whose names all lead here."""
-    trusted_proxies: Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())] = ()
+    trusted_proxies: Names = ()
     """Address ranges of reverse proxies whose X-Forwarded-For counts, such as 10.0.0.5/32."""
     oidc_issuer: str | None = None
     """URL of the identity provider, exactly as its tokens name it."""

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Repeated, Switch
 
 if TYPE_CHECKING:
     from weir.kubernetes.history.options import HistoryOptions
@@ -86,7 +86,7 @@ class StateOptions:
     $WEIR_DATABASE_URL by default."""
     database_file: Path | None = None
     """File with the database URL, so that other users can't see its password in the process list."""
-    begin_again: Annotated[bool, Parameter(negative=())] = False
+    begin_again: Switch = False
     """Join a home and a database of different pools into one new pool. Its numbers begin above both."""
 
 
@@ -106,11 +106,11 @@ class PoolOptions:
     limit."""
     keep_details: str = "30d"
     """Time to keep commands and environments of workloads that are over, such as 30d."""
-    audit_syslog: Annotated[bool, Parameter(negative=())] = False
+    audit_syslog: Switch = False
     """Also send the audit log to syslog, where jobs can't change it."""
-    hide_others: Annotated[bool, Parameter(negative=())] = False
+    hide_others: Switch = False
     """Hide workload names of other projects in metrics, and usage by person in reports."""
-    priority_class: Annotated[Sequence[str], Parameter(negative=())] = ()
+    priority_class: Repeated = ()
     """Name for a priority, such as interactive=90; repeat it for others. Every pool has low, normal, high and
     urgent."""
     foreign_processes: Literal["avoid", "ignore"] = "avoid"
@@ -118,7 +118,7 @@ class PoolOptions:
     shared_account: str | None = None
     """Name of the user that runs the server: accept tokens of other people, and run all their jobs as this
     user. They can do all that it can."""
-    price: Annotated[Sequence[str], Parameter(negative=())] = ()
+    price: Repeated = ()
     """Price of an hour of a GPU, such as 2.50, or NVIDIA-H100=2.50 for one model; repeat it for others."""
     currency: str = "USD"
     """Currency of the prices."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from weir.cli.options.option_types import Switch
 from weir.cli.output.terminal import has_person
 from weir.cli.pool.connect import connect
 from weir.cli.sessions import ssh_config, ssh_files
@@ -77,7 +78,7 @@ def ssh(
     /,
     *command: str,
     options: SessionOptions = SessionOptions(),
-    print_config: Annotated[bool, Parameter(negative=())] = False,
+    print_config: Switch = False,
 ) -> int:
     """Log in to a workload with OpenSSH, as in `weir ssh dev -p vision --gpus 1`.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Names, Repeated
 from weir.cli.output.tables import table, terminal_width
 from weir.cli.simulation.replay_progress import progress_bar
 from weir.cli.simulation.simulate_alternatives import compare_alternatives
@@ -33,9 +34,9 @@ def simulate(
     trace: Path,
     format_: Annotated[Literal["weir", "openb", "itp", "philly"], Parameter(name="--format")] = "weir",
     policy: str | None = None,
-    compare: Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())] = (),
-    add_nodes: Annotated[Sequence[str], Parameter(negative=())] = (),
-    what_if: Annotated[Sequence[str], Parameter(negative=())] = (),
+    compare: Names = (),
+    add_nodes: Repeated = (),
+    what_if: Repeated = (),
     seeds: Annotated[int, whole_number(1, 20)] = 3,
     report: Path | None = None,
     output: Literal["text", "json", "progress"] = "text",

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from weir.api.comma_lists import comma_words
 from weir.cli.options.numbers import number_or_name, whole_number
+from weir.cli.options.option_types import Repeated
 from weir.cli.workloads.start_conditions import begin_time
 
 INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -39,7 +40,7 @@ class RequestOptions:
     """GPU memory of each pod in place of --gpus, such as 10Gi."""
     devices: Annotated[int | None, whole_number(1)] = None
     """Number of GPUs that a fraction or memory is taken from; 1 by default."""
-    gpu_model: Annotated[Sequence[str], Parameter(negative=())] = ()
+    gpu_model: Repeated = ()
     """Model of the GPUs. Repeat it to allow several models."""
     cpu: str | None = None
     """CPU cores of each pod. The default is the share of the machine that belongs to its GPUs; it is charged
@@ -81,14 +82,14 @@ class StartOptions:
 
     begin: str | None = None
     """Time before which it doesn't start: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now."""
-    after: Annotated[Sequence[str], Parameter(negative=())] = ()
+    after: Repeated = ()
     """Workload that has to start before it, or to end, or several between commas. So are --after-ok,
     --after-not-ok and --after-any, and each may be repeated."""
-    after_ok: Annotated[Sequence[str], Parameter(negative=())] = ()
+    after_ok: Repeated = ()
     """Workload that has to succeed before it starts. If that fails or is stopped, this is stopped."""
-    after_not_ok: Annotated[Sequence[str], Parameter(negative=())] = ()
+    after_not_ok: Repeated = ()
     """Workload that has to fail or be stopped before it starts. If that succeeds, this is stopped."""
-    after_any: Annotated[Sequence[str], Parameter(negative=())] = ()
+    after_any: Repeated = ()
     """Workload that has to end before it starts, in any way."""
 
 
@@ -99,7 +100,7 @@ class EnvironmentOptions:
 
     env: Annotated[Sequence[str], Parameter(name=("--env", "-e"), negative=())] = ()
     """Environment variable: KEY=VALUE, or KEY to pass on its current value. Repeat it for more variables."""
-    secret: Annotated[Sequence[str], Parameter(negative=())] = ()
+    secret: Repeated = ()
     """Secret of the project as a variable: NAME, or NAME=VARIABLE. Repeat it for more secrets."""
     inherit: bool = True
     """Pass on PATH and the other variables by which this shell finds programs."""
@@ -112,7 +113,7 @@ class EnvironmentOptions:
 class PlacementOptions:
     """Place where the pods run."""
 
-    node: Annotated[Sequence[str], Parameter(negative=())] = ()
+    node: Repeated = ()
     """Node to run on. Repeat it to allow several nodes."""
     topology: str | None = None
     """Topology level to keep all pods in: NAME:required=LEVEL or NAME:preferred=LEVEL."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Repeated
 
 
 @Parameter(name="*")
@@ -14,7 +15,7 @@ from weir.cli.options.numbers import whole_number
 class SweepOptions:
     """Search space and method of a sweep."""
 
-    param: Annotated[Sequence[str], Parameter(negative=())] = ()
+    param: Repeated = ()
     """Parameter as NAME=RANGE: lr=log:1e-5..1e-1, x=float:0..1, layers=int:1..8, width=logint:16..1024 or
     opt=choice:adam,sgd. A step makes a grid: x=float:0..1:0.25. Repeat it for more parameters."""
     trials: Annotated[int | None, whole_number(1)] = None

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.numbers import number_or_name
+from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import named
 from weir.cli.output.formatting import moment
 from weir.cli.output.outputs import IndexOption
@@ -89,7 +90,7 @@ def extend(name: str, duration: str, /) -> int:
 def rerun(
     *names: NamesOrPatterns,
     selection: Selection = _NAMED,
-    failed: Annotated[bool, Parameter(negative=())] = False,
+    failed: Switch = False,
     index: IndexOption = None,
 ) -> int:
     """Submit ended workloads again, unchanged.

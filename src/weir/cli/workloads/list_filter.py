@@ -1,7 +1,7 @@
 """Choice of the workloads of a list, and their pages."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from weir.api.comma_lists import comma_words, user_words
 from weir.cli.options.mistakes import WrongOption
+from weir.cli.options.option_types import Repeated, Switch
 from weir.cli.options.past_time import since_time
 from weir.cli.output.outputs import ProjectOption
 from weir.cli.output.terminal import plain
@@ -31,13 +32,13 @@ class ListOptions:
     """Only workloads of this project, or of several between commas."""
     all_: Annotated[bool, Parameter(name=("--all", "-A"), negative=())] = False
     """Include workloads that are over."""
-    status: Annotated[Sequence[str], Parameter(negative=())] = ()
+    status: Repeated = ()
     """Only workloads with this status. Repeat it for several ones."""
     type_: Annotated[str | None, Parameter(name="--type")] = None
     """Only workloads of this type: train, build or inference."""
     user: Annotated[str | None, Parameter(name=("--user", "-u"))] = None
     """Only workloads of this person, or of several between commas."""
-    me: Annotated[bool, Parameter(negative=())] = False
+    me: Switch = False
     """Only your own workloads."""
     search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None
     """Only workloads with this text in their name, project or user, in any case."""

@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from weir.cli.options.mistakes import option_mistakes
+from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column, pairs, table
 from weir.cli.output.formatting import clock, counted, lasting, moment, number, resource, sentence, since
@@ -39,7 +38,7 @@ def list_(
     name: str | None = None,
     /,
     *,
-    indices: Annotated[bool, Parameter(negative=())] = False,
+    indices: Switch = False,
     options: ListOptions = _ALL,
     sort: Order = "status",
     limit: LimitOption = _LIMIT,

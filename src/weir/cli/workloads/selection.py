@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from weir.cli.options.option_types import Switch
 from weir.cli.output.formatting import counted
 from weir.cli.output.outputs import ProjectOption
 from weir.cli.output.terminal import is_agreed, plain
@@ -33,9 +34,9 @@ class Selection:
 
     project: ProjectOption = None
     """Only workloads of this project, of all people; without a name all of them."""
-    me: Annotated[bool, Parameter(negative=())] = False
+    me: Switch = False
     """Only your own workloads; without a name all of them."""
-    all_users: Annotated[bool, Parameter(negative=())] = False
+    all_users: Switch = False
     """Patterns are for workloads of all people, too; by default for your own."""
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False
     """Don't ask before several workloads are changed."""
