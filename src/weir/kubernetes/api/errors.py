@@ -106,6 +106,11 @@ _BY_STATUS: dict[int, type[ApiRefused]] = {404: NotFound, 409: Conflict, 410: Re
 _STATUS = msgspec.json.Decoder(ApiStatus)
 
 
+def is_of_one_object(error: ApiError) -> bool:
+    """Return True if a refusal concerns only the object of its request; others may be written meanwhile."""
+    return isinstance(error, ApiRefused) and error.status < 500 and not isinstance(error, TooManyRequests)
+
+
 def refusal(code: int, body: bytes, retry_after: str = "") -> ApiRefused:
     """Return the exception for an answer with this status code; `retry_after` is that header's value."""
     try:

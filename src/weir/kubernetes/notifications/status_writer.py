@@ -7,7 +7,7 @@ import msgspec
 from structlog import get_logger
 
 from weir.kubernetes.api.client import Patch
-from weir.kubernetes.api.errors import ApiError, ApiRefused, NotFound, TooManyRequests
+from weir.kubernetes.api.errors import ApiError, NotFound, is_of_one_object
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.notification_objects import PLURAL
@@ -71,14 +71,9 @@ class RuleStatusWriter:
             except ApiError as error:
                 state.rests_until_s = 0.0
                 _LOG.warning("notification_status_not_written", rule=state.key, why=str(error))
-                if not _is_of_one_object(error):
+                if not is_of_one_object(error):
                     self._not_before_s = time.monotonic() + self._pause_s
                     self._pause_s = min(PAUSE_S_MAX, 2 * self._pause_s)
                     return
                 state.write_after_s = time.monotonic() + PAUSE_S_MAX
         self._pause_s = PAUSE_S
-
-
-def _is_of_one_object(error: ApiError) -> bool:
-    """Return True if a refusal concerns only the object of this write."""
-    return isinstance(error, ApiRefused) and error.status < 500 and not isinstance(error, TooManyRequests)

@@ -1,23 +1,26 @@
 """Events for people: written one after another, at a low rate, and dropped if there are too many.
 
-Events about work that waits go first: people look for them, and of a start they see the pod run.
+Events about work that waits go first: people look for them, and of a start they see the pod run. Among both
+the namespaces take turns, and a full queue drops events of the namespace with the most. So the events of one
+namespace neither delay nor displace those of the others.
 """
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from weir.kubernetes.api.backoff import RateLimiter
 from weir.kubernetes.api.client import ApiClient
-from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.errors import ApiError, is_of_one_object
+from weir.kubernetes.api.fair_queue import FairQueue
 from weir.kubernetes.api.leader_election import Leadership
 from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard, NotLeading
 from weir.kubernetes.writes.delivery.requests import emit
 from weir.kubernetes.writes.operations import EmitEvent
 
 PAUSE_S = 1.0
-"""After an event that wasn't taken."""
+"""After an event that the API server couldn't take; the refusal of one event delays no other."""
 STARTS_MOST = 64
 """Limit of queued events that aren't about pending work; above it, events of starts are left out.
 
@@ -27,6 +30,19 @@ LATE_S, LOOK_S = 10.0, 0.1
 """Longest delay of a start's event while pods are under way, and the time between two checks."""
 BESIDE_S = 0.2
 """Then they go no faster than this: to a server that has much to do an event is as much work as a pod."""
+
+
+LATER_EVERY = 4
+"""Turns from one event about other work to the next, while events about pending work wait."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueuedEvent:
+    """An event that waits, with the time and the term of its request."""
+
+    event: EmitEvent
+    at_s: float
+    term: int
 
 
 class EventRecorder:
@@ -45,11 +61,12 @@ class EventRecorder:
         self._api = api
         self._leadership = leadership
         self._rate = RateLimiter(per_s, burst=max(1.0, per_s))
-        self._first: deque[tuple[float, int, EmitEvent]] = deque()
-        self._later: deque[tuple[float, int, EmitEvent]] = deque()
+        self._first: FairQueue[QueuedEvent] = FairQueue()
+        self._later: FairQueue[QueuedEvent] = FairQueue()
         self._waiting_most = waiting_most
         self._busy = busy
         self._wake = asyncio.Event()
+        self._turns = 0
         self.emitted = 0
         self.dropped = 0
 
@@ -57,16 +74,27 @@ class EventRecorder:
         return len(self._first) + len(self._later)
 
     def say(self, event: EmitEvent) -> None:
-        """Queue an event. If the queue is full, the oldest start event is dropped, else the oldest event."""
+        """Queue an event, or drop it.
+
+        If the queue is full, the namespace with the most start events loses the oldest of them; without start
+        events it is the one with the most events.
+        """
+        namespace = event.regarding.namespace
         if len(self) >= self._waiting_most:
-            (self._later or self._first).popleft()
-            self.dropped += 1
-        if event.type == "Normal" and not event.waits and len(self._later) >= STARTS_MOST:
-            self.dropped += 1
-            return
-        line = self._first if event.waits else self._later
-        line.append((time.monotonic(), self._leadership.term, event))
+            self._drop_one(self._later if len(self._later) else self._first, namespace)
+        queue = self._first if event.waits else self._later
+        if event.type == "Normal" and not event.waits and len(queue) >= STARTS_MOST:
+            if queue.to_shorten(namespace) == namespace:
+                self.dropped += 1
+                return
+            self._drop_one(queue, namespace)
+        queue.add(namespace, QueuedEvent(event, time.monotonic(), self._leadership.term))
         self._wake.set()
+
+    def _drop_one(self, queue: FairQueue[QueuedEvent], namespace: str) -> None:
+        """Drop the oldest event of the namespace with the most, for one of this namespace."""
+        queue.take_oldest(queue.to_shorten(namespace))
+        self.dropped += 1
 
     async def run(self) -> None:
         """Say them, for ever."""
@@ -75,16 +103,27 @@ class EventRecorder:
                 self._wake.clear()
                 await self._wake.wait()
             if self._busy():
-                late = bool(self._first) or time.monotonic() >= self._later[0][0] + LATE_S
+                late = bool(len(self._first)) or self._is_start_late()
                 await asyncio.sleep(BESIDE_S if late else LOOK_S)
                 if not late:
                     continue
             await self._rate.wait()
-            _, term, event = (self._first or self._later).popleft()
+            queued = self._next()
+            if queued is None:
+                continue
             try:
-                await emit(LeaderGuard(self._api, self._leadership, term), event)
+                await emit(LeaderGuard(self._api, self._leadership, queued.term), queued.event)
                 self.emitted += 1
             except ApiError as error:
                 self.dropped += 1
-                if not isinstance(error, NotLeading):
+                if not (isinstance(error, NotLeading) or is_of_one_object(error)):
                     await asyncio.sleep(PAUSE_S)
+
+    def _is_start_late(self) -> bool:
+        """Return True if a start's event has waited for too long."""
+        return time.monotonic() >= min(each.at_s for each in self._later.first_of_lines()) + LATE_S
+
+    def _next(self) -> QueuedEvent | None:
+        self._turns += 1
+        is_later = not len(self._first) or (self._turns % LATER_EVERY == 0 and len(self._later))
+        return (self._later if is_later else self._first).take()

@@ -1,16 +1,18 @@
 """Queue of writes: in order for each object, and independent for different objects.
 
-A lane is the writes to one object. Of a lane the most urgent write goes first, among equals the one
-that came first; a binding that waits for devices goes last. A lane whose next write has to wait is off the
-road until then.
+Of the writes to one object the most urgent one goes first, among equals the one that came first; a binding
+that waits for devices goes last. An object whose next write has to wait is in no queue until then.
+
+Bindings and evictions go in the order of the plans. For all other writes the namespaces take turns, so that
+the flood of one doesn't delay the others. Objects of the cluster have a turn together.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from weir.kubernetes.api.backoff import Backoff
+from weir.kubernetes.api.fair_queue import FairQueue, namespace_of
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, Urgency, Write, merged
 
 
@@ -34,6 +36,7 @@ class ObjectQueue:
     """The writes to one object."""
 
     path: str
+    namespace: str  # empty: an object of the cluster
     waiting: list[PendingWrite] = field(default_factory=list)
     under_way: PendingWrite | None = None  # the write in progress
     ready: Urgency | None = None  # urgency of the queue that it is in
@@ -53,7 +56,7 @@ class KeyedQueue:
         self._clock = clock
         self._wake = wake
         self._by_path: dict[str, ObjectQueue] = {}
-        self._ready: dict[Urgency, deque[ObjectQueue]] = {urgency: deque() for urgency in Urgency}
+        self._ready: dict[Urgency, FairQueue[ObjectQueue]] = {urgency: FairQueue() for urgency in Urgency}
 
     def __len__(self) -> int:
         """Return the number of objects with writes pending or under way."""
@@ -67,7 +70,7 @@ class KeyedQueue:
         path = pending.write.object_path
         object_queue = self._by_path.get(path)
         if object_queue is None:
-            object_queue = self._by_path[path] = ObjectQueue(path)
+            object_queue = self._by_path[path] = ObjectQueue(path, namespace_of(path))
         swallowed = _swallow(object_queue, pending)
         if swallowed is None:
             object_queue.waiting.append(pending)
@@ -76,14 +79,11 @@ class KeyedQueue:
 
     def take(self, urgency: Urgency) -> ObjectQueue | None:
         """Return the next object queue of this urgency, with its write now under way."""
-        queue = self._ready[urgency]
-        while queue:
-            object_queue = queue.popleft()
-            if object_queue.ready is urgency:  # else it has moved to another queue
-                object_queue.ready = None
-                object_queue.under_way = object_queue.next()
-                return object_queue
-        return None
+        object_queue = self._ready[urgency].take()
+        if object_queue is not None:
+            object_queue.ready = None
+            object_queue.under_way = object_queue.next()
+        return object_queue
 
     def give_back(self, object_queue: ObjectQueue) -> None:
         """Note that the write in flight has ended or has to wait."""
@@ -98,17 +98,33 @@ class KeyedQueue:
         if object_queue.under_way is not None:
             return
         if not object_queue.waiting:
+            self._move(object_queue, None)
             self._by_path.pop(object_queue.path, None)
             return
         pending = object_queue.next()
         wait_s = pending.not_before_s - self._clock()
         if wait_s > 0:
-            object_queue.ready = None
+            self._move(object_queue, None)
             object_queue.timer = asyncio.get_running_loop().call_later(wait_s, self.schedule, object_queue)
-        elif object_queue.ready is None or pending.write.urgency < object_queue.ready:
-            object_queue.ready = pending.write.urgency
-            self._ready[pending.write.urgency].append(object_queue)
+        else:
+            self._move(object_queue, pending.write.urgency)
+
+    def _move(self, object_queue: ObjectQueue, urgency: Urgency | None) -> None:
+        """Put an object into the queue of an urgency, or into none; one that is there keeps its place."""
+        before = object_queue.ready
+        if before is urgency:
+            return
+        object_queue.ready = urgency
+        if before is not None:
+            self._ready[before].remove(_turn_of(object_queue, before), object_queue)
+        if urgency is not None:
+            self._ready[urgency].add(_turn_of(object_queue, urgency), object_queue)
             self._wake()
+
+
+def _turn_of(object_queue: ObjectQueue, urgency: Urgency) -> str:
+    """Return the namespace in whose turn an object goes; bindings and evictions have one order for all."""
+    return "" if urgency is Urgency.PODS else object_queue.namespace
 
 
 def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | None:
