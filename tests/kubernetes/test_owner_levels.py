@@ -14,7 +14,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir
 
 from weir.kubernetes.api.object_numbers import workload_number
-from weir.kubernetes.writes.statuses.statuses import OWNER_S
+from weir.kubernetes.writes.statuses.passing_phases import OWNER_S
 
 JOBSET = ("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
 SLOW = "example.com/slow"

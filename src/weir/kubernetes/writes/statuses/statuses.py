@@ -6,6 +6,7 @@ changes often is written as often as the rate limit allows, with its newest stat
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -24,8 +25,10 @@ from weir.kubernetes.writes.statuses.event_bodies import regarding
 from weir.kubernetes.writes.statuses.fields import gate_of, notices, pending, status_patch
 from weir.kubernetes.writes.statuses.group_conditions import GroupConditions
 from weir.kubernetes.writes.statuses.last_evictions import LastEvictions
+from weir.kubernetes.writes.statuses.passing_phases import passing_until
 from weir.kubernetes.writes.statuses.pending_pods import pod_reasons
 from weir.kubernetes.writes.statuses.stated_events import PastEvents
+from weir.kubernetes.writes.statuses.turns import calm_namespaces, in_turns
 from weir.kubernetes.writes.statuses.values import Words, cut, digest, is_reworded, over
 from weir.kubernetes.writes.statuses.workload_body import (
     NO_LIFE,
@@ -44,15 +47,10 @@ from weir.model.reasons import EvictionCause, as_clause
 AT_ONCE = 500
 """Workloads looked at in one turn."""
 AGAIN_S = 5.0
-PASSING_S, STARTING_S = 1.0, 15.0
-"""A passing phase isn't written before it has lasted this time: usually, and "Starting" while many workloads
-change. Most of them run before, and one write says it all."""
-OWNER_S = 10.0
-"""Time to wait for the owners of pods. Until then, a pod may belong to another workload."""
 AGAIN_AFTER_S = 1.0
 """Least time between two writes about a workload that stays in its phase, while pods join it."""
 FEW = 32
-"""Up to this number, workloads are written at once even in a burst."""
+"""Up to this number, workloads are written at once even in a burst: the namespaces share it."""
 BUSY_EVERY_S = 2.0
 """Time between two looks at overdue writes in a burst."""
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
@@ -79,6 +77,7 @@ class StatusWriter:
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
         self._is_burst = False  # True: many workloads changed in the last turn
+        self._calm: frozenset[str] = frozenset()  # namespaces without a part in the burst
         self._delayed: dict[Gang, float] = {}  # workloads delayed by a burst, with the time since which
         self._evictions = LastEvictions(cluster_state.node_states)
         self.past = PastEvents()
@@ -156,9 +155,10 @@ class StatusWriter:
         if busy and now_s < self._busy_next_s:
             return []
         self._busy_next_s = now_s + BUSY_EVERY_S
+        self._calm = calm_namespaces(changed, FEW) if self._is_burst else frozenset()
         left = AT_ONCE
-        for gang in list(changed):
-            if busy and self._can_wait(gang, now_s):
+        for gang in in_turns(changed):
+            if busy and gang.key.namespace not in self._calm and self._can_wait(gang, now_s):
                 continue
             writes += self._writes_of(gang, now_s)
             if not (left := left - 1):
@@ -172,7 +172,7 @@ class StatusWriter:
         """
         self._come_due(now_s)
         writes: list[Write | EmitEvent] = []
-        for gang in list(self._reasoned)[: WAITING_AT_ONCE if busy else AT_ONCE]:
+        for gang in islice(in_turns(self._reasoned), WAITING_AT_ONCE if busy else AT_ONCE):
             del self._reasoned[gang]
             if gang in self._cluster_state.registry.changed and phase_of(gang) in _WAITING:
                 writes += self._writes_of(gang, now_s)
@@ -293,16 +293,8 @@ class StatusWriter:
         """Return until when its state is likely to be another one in a moment."""
         undecided = phase == "Pending" and why is not None and why is self._stops.get(gang)
         done.undecided_s = (done.undecided_s or now_s) if undecided else None
-        if done.undecided_s is not None:
-            return done.undecided_s + PASSING_S  # its pods are back: the next decision has their reason
-        assert gang.head is not None
-        if self._is_burst and phase == "Starting" and not any(pending(gang)):
-            return max(tracked.at_s for tracked in gang.pods() if tracked.holds) + STARTING_S
-        if phase == "Pending" and gang.head.orphan:
-            return done.since_s + OWNER_S
-        return (
-            done.since_s + PASSING_S if phase == "Starting" or (phase == "Pending" and why is None) else 0.0
-        )
+        is_burst = self._is_burst and gang.key.namespace not in self._calm
+        return passing_until(gang, phase, done, has_reason=why is not None, is_burst=is_burst)
 
     def _note_deletion(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Write all of its object again if the object was deleted without its owner."""
