@@ -239,7 +239,9 @@ async def _review(
         return refused
     try:
         found = await worker.answer(
-            request.read, lambda read: _read_review(read, answer, known, served.reading)
+            request.read,
+            lambda read: _read_review(read, answer, known, served.reading),
+            length=request.content_length,
         )
     except ReviewsBusy as error:
         _LOG.warning("review_not_answered", why=str(error))
@@ -249,7 +251,7 @@ async def _review(
         if now is not None:
             with suppress(ReviewsBusy):  # if busy, the first answer stays
                 again = partial(_read_review, judge=answer, known=now, reading=served.reading)
-                found = await worker.answer(request.read, again)
+                found = await worker.answer(request.read, again)  # the body has been read
     if found is None:
         return _refused(400, "This is no AdmissionReview that can be read.")
     uid, answered = found
@@ -275,7 +277,11 @@ async def _review_candidate(
     if refused is not None:
         return refused
     try:
-        found = await worker.answer(request.read, lambda read: _read_review(read, find, known, reading))
+        found = await worker.answer(
+            request.read,
+            lambda read: _read_review(read, find, known, reading),
+            length=request.content_length,
+        )
     except ReviewsBusy as error:
         return _refused(503, f"Not now: {error}.")
     if found is None:

@@ -17,7 +17,6 @@ import pytest
 from tools.controlplane.certificates import Authority
 
 from weir.kubernetes.admission.certificates import first
-from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.admission.token_review import (
     KEPT_S,
@@ -205,60 +204,6 @@ async def test_the_event_loop_answers_while_a_review_is_worked_on(tmp_path: Path
         go_on.set()
         status, reply = await waiting
         assert (status, b"held" in reply) == (200, True)
-
-
-async def test_the_number_of_reviews_and_their_time_are_bounded() -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def held(body: bytes) -> bytes:
-        begun.set()
-        assert go_on.wait(60)
-        return body
-
-    async def receive() -> bytes:
-        return b"x"
-
-    worker = ReviewWorker(under_way_max=2, answer_s=0.05)
-    try:
-        while not begun.is_set():  # a review is dropped if the thread hasn't begun with it in time
-            with pytest.raises(ReviewsBusy, match="no answer within"):
-                await worker.answer(receive, held)
-            await asyncio.sleep(0.01)
-        # The thread is held, and the review that holds it still counts.
-        with pytest.raises(ReviewsBusy, match="no answer within"):
-            await worker.answer(asyncio.Event().wait, held)  # a body that never comes
-        first = asyncio.create_task(worker.answer(asyncio.Event().wait, held))
-        await asyncio.sleep(0)
-        with pytest.raises(ReviewsBusy, match="2 reviews are under way"):
-            await worker.answer(receive, held)
-        with pytest.raises(ReviewsBusy, match="no answer within"):
-            await first
-    finally:
-        go_on.set()
-        worker.close()
-
-
-async def test_a_review_that_fails_or_is_given_up_leaves_its_place() -> None:
-    def fail(_body: bytes) -> bytes:
-        raise ZeroDivisionError
-
-    async def receive() -> bytes:
-        return b"x"
-
-    worker = ReviewWorker(under_way_max=1)
-    try:
-        for _ in range(3):
-            with pytest.raises(ZeroDivisionError):
-                await worker.answer(receive, fail)
-            await asyncio.sleep(0)
-            given_up = asyncio.create_task(worker.answer(asyncio.Event().wait, fail))
-            await asyncio.sleep(0)
-            given_up.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await given_up
-        assert await worker.answer(receive, bytes.upper) == b"X"
-    finally:
-        worker.close()
 
 
 async def test_strange_tokens_ask_the_api_server_a_few_at_a_time() -> None:
