@@ -5,7 +5,8 @@ caller waits. The API server answers a review itself when Weir doesn't (`failure
 that is late is dropped unless its work has begun.
 
 Namespaces take turns, and a namespace with few reviews takes the place of one with many. Otherwise large
-objects of one tenant would keep the pods of others from being reviewed, and another scheduler would place them.
+objects of one tenant would keep the pods of others from being reviewed, and another scheduler would place
+them.
 """
 
 import asyncio

@@ -5,11 +5,12 @@ has no turn, and costs no memory. A namespace that comes back begins at the end 
 the front of its line waits for at most one entry of every other namespace.
 """
 
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
+U = TypeVar("U")
 
 
 class FairQueue(Generic[T]):
@@ -74,6 +75,34 @@ class FairQueue(Generic[T]):
         if own is not None and len(own) * len(self._lines) >= self._count:
             return namespace
         return max(self._lines, key=lambda each: len(self._lines[each]))
+
+
+class Turns:
+    """Turns of namespaces among entries that are chosen anew each time, from a few of them."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}  # number of the last turn of each namespace with entries
+        self._count = 0
+
+    def take(self, entries: Iterable[U], namespace: Callable[[U], str]) -> Iterator[U]:
+        """Yield entries, one of each namespace in turn; the namespace with the oldest turn begins.
+
+        The caller takes as many as it can use, and may change the collection of the entries meanwhile.
+        """
+        lines: dict[str, list[U]] = {}
+        for entry in entries:
+            lines.setdefault(namespace(entry), []).append(entry)
+        self._last = {name: self._last[name] for name in lines if name in self._last}
+        order = sorted(lines, key=lambda name: self._last.get(name, 0))
+        waiting = deque((name, iter(lines[name])) for name in order)
+        while waiting:
+            name, line = waiting.popleft()
+            for entry in line:
+                self._count += 1
+                self._last[name] = self._count
+                yield entry
+                waiting.append((name, line))
+                break
 
 
 def namespace_of(path: str) -> str:

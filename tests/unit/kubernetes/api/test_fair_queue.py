@@ -1,12 +1,13 @@
 """Turns of namespaces in a queue."""
 
 from collections import defaultdict
+from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.kubernetes.api.fair_queue import FairQueue, namespace_of
+from weir.kubernetes.api.fair_queue import FairQueue, Turns, namespace_of
 
 NAMESPACES = st.sampled_from("abcd")
 
@@ -77,6 +78,19 @@ def test_each_entry_leaves_once_in_the_order_of_its_namespace_and_within_its_tur
         assert all(count <= 1 for key, other in passed.items() for by, count in other.items() if by != key)
         assert len(queue) == sum(map(len, lines.values()))
     assert len([*queue.first_of_lines()]) == sum(map(bool, lines.values())), "no line without entries is kept"
+
+
+def test_each_namespace_has_its_turn_where_few_are_chosen_at_a_time() -> None:
+    turns, waiting = Turns(), [f"{namespace}{at}" for namespace in "abcde" for at in range(10)]
+    taken: list[str] = []
+    for _ in range(5):
+        chosen = list(islice(turns.take(waiting, lambda entry: entry[0]), 2))
+        waiting = [entry for entry in waiting if entry not in chosen]
+        taken += chosen
+    assert taken == ["a0", "b0", "c0", "d0", "e0", "a1", "b1", "c1", "d1", "e1"]
+    waiting.append("f0")
+    assert [*islice(turns.take(waiting, lambda entry: entry[0]), 3)] == ["f0", "a2", "b2"]
+    assert sorted(turns.take(waiting, lambda entry: entry[0])) == sorted(waiting)
 
 
 @pytest.mark.parametrize(

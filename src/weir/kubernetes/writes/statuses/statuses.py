@@ -13,6 +13,7 @@ import msgspec
 
 from weir.api.answers import Explanation
 from weir.control.port import StopPod
+from weir.kubernetes.api.fair_queue import Turns
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs.gang import Gang
@@ -28,7 +29,7 @@ from weir.kubernetes.writes.statuses.last_evictions import LastEvictions
 from weir.kubernetes.writes.statuses.passing_phases import passing_until
 from weir.kubernetes.writes.statuses.pending_pods import pod_reasons
 from weir.kubernetes.writes.statuses.stated_events import PastEvents
-from weir.kubernetes.writes.statuses.turns import calm_namespaces, in_turns
+from weir.kubernetes.writes.statuses.turns import calm_namespaces, namespace_of
 from weir.kubernetes.writes.statuses.values import Words, cut, digest, is_reworded, over
 from weir.kubernetes.writes.statuses.workload_body import (
     NO_LIFE,
@@ -77,6 +78,7 @@ class StatusWriter:
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
         self._is_burst = False  # True: many workloads changed in the last turn
+        self._turns, self._reasoned_turns = Turns(), Turns()
         self._calm: frozenset[str] = frozenset()  # namespaces without a part in the burst
         self._delayed: dict[Gang, float] = {}  # workloads delayed by a burst, with the time since which
         self._evictions = LastEvictions(cluster_state.node_states)
@@ -157,7 +159,7 @@ class StatusWriter:
         self._busy_next_s = now_s + BUSY_EVERY_S
         self._calm = calm_namespaces(changed, FEW) if self._is_burst else frozenset()
         left = AT_ONCE
-        for gang in in_turns(changed):
+        for gang in self._turns.take(changed, namespace_of):
             if busy and gang.key.namespace not in self._calm and self._can_wait(gang, now_s):
                 continue
             writes += self._writes_of(gang, now_s)
@@ -172,7 +174,8 @@ class StatusWriter:
         """
         self._come_due(now_s)
         writes: list[Write | EmitEvent] = []
-        for gang in islice(in_turns(self._reasoned), WAITING_AT_ONCE if busy else AT_ONCE):
+        reasoned = self._reasoned_turns.take(self._reasoned, namespace_of)
+        for gang in islice(reasoned, WAITING_AT_ONCE if busy else AT_ONCE):
             del self._reasoned[gang]
             if gang in self._cluster_state.registry.changed and phase_of(gang) in _WAITING:
                 writes += self._writes_of(gang, now_s)
