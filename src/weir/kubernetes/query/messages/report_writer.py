@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from structlog import get_logger
@@ -18,6 +19,7 @@ from weir.control.metric_series import MetricSeries, add_points
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.decoding import IgnoredObject
 from weir.kubernetes.api.errors import ApiError, ApiRefused
+from weir.kubernetes.api.fair_queue import Turns
 from weir.kubernetes.api.object_numbers import at_s, moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
@@ -27,6 +29,10 @@ EVERY_S = 10.0
 """Least time between two writes of a workload."""
 WRITES_PER_S = 20.0
 """Writes of one replica. With more workloads, each is written less often."""
+WRITES_AT_ONCE = 20
+"""Writes between two choices of the workloads that are due, among which namespaces take turns."""
+LATE_S = 60.0
+"""Time after which a report without a checkpoint is as urgent as one with it."""
 UNMADE_S_MAX = 120.0
 """Time that a message waits for the object of its workload."""
 WORKLOADS_MAX = 20_000
@@ -52,10 +58,10 @@ class PendingReport:
     busy_why: str = ""
     recent: dict[str, MetricSeries] = field(default_factory=dict)
 
-    @property
-    def is_urgent(self) -> bool:
-        """Return True if decisions depend on it."""
-        return self.checkpointed_s is not None or self.busy_until_s is not None
+    def is_urgent(self, now_s: float) -> bool:
+        """Return True if decisions depend on it, or if it is late."""
+        decides = self.checkpointed_s is not None or self.busy_until_s is not None
+        return decides or now_s >= self.since_s + LATE_S
 
     def state(self, step: int | None, values: Mapping[str, float]) -> None:
         """Set the step and the values of one message."""
@@ -89,6 +95,7 @@ class ReportWriter:
         self._pending: dict[str, PendingReport] = {}
         self._curves = 0  # number of curves among them
         self._written_s: dict[str, float] = {}
+        self._turns = Turns()
         self._woken = asyncio.Event()
         self.writes = 0
         """Number of writes so far."""
@@ -129,11 +136,12 @@ class ReportWriter:
                 await asyncio.sleep(_AGAIN_S / 4)
 
     def due(self) -> list[str]:
-        """Return the workloads to write now; those with checkpoints first."""
+        """Return the next workloads to write: namespaces take turns, each with its checkpoints first."""
         now_s = self._now_s()
         self._written_s = {key: at_s for key, at_s in self._written_s.items() if now_s < at_s + EVERY_S}
         found = [key for key in self._pending if key not in self._written_s]
-        return sorted(found, key=lambda key: not self._pending[key].is_urgent)
+        found.sort(key=lambda key: not self._pending[key].is_urgent(now_s))
+        return list(islice(self._turns.take(found, _namespace), WRITES_AT_ONCE))
 
     async def _write(self, key: str) -> None:
         report, (namespace, _, name) = self._pending.pop(key), key.partition("/")
@@ -167,6 +175,10 @@ class ReportWriter:
                 report = newer
         if self._now_s() < report.since_s + UNMADE_S_MAX or newer is not None:
             self._put(key, report)
+
+
+def _namespace(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[str, Any]:

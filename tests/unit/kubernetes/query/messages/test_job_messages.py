@@ -20,7 +20,7 @@ from weir.kubernetes.query.aggregation.refusals import QueryRefused
 from weir.kubernetes.query.messages import report_writer
 from weir.kubernetes.query.messages import route as message_route
 from weir.kubernetes.query.messages.job_messages import BYTES_MAX, VALUES_MAX, parse_message, sender_uid
-from weir.kubernetes.query.messages.report_writer import EVERY_S, PendingReport, ReportWriter
+from weir.kubernetes.query.messages.report_writer import EVERY_S, LATE_S, PendingReport, ReportWriter
 from weir.kubernetes.query.messages.route import RATE, MessageRoute, ReportSource
 from weir.kubernetes.query.workloads.index import WorkloadIndex
 from weir.kubernetes.state.gangs.job_report import NO_REPORT, ReportedTimes, reported_times
@@ -217,6 +217,28 @@ async def test_many_messages_become_one_write_with_the_newest_values(
         assert api.patches[1][1]["status"]["report"]["step"] == 200, "a failed write is tried again"
     finally:
         task.cancel()
+
+
+def test_workload_waits_for_no_flood_of_reports_of_another_namespace() -> None:
+    now = [0.0]
+    writer = ReportWriter(Patched(), WorkloadIndex(), lambda: now[0])
+    for at in range(1500):
+        writer.add(f"flood/job-{at}", PendingReport("o", 0.0, NOW_S, checkpointed_s=NOW_S))
+    writer.add("other/job-a", PendingReport("o", 0.0, NOW_S, 1))
+    writer.add("other/job-b", PendingReport("o", 0.0, NOW_S, checkpointed_s=NOW_S))
+    assert writer.due()[:4] == ["flood/job-0", "other/job-b", "flood/job-1", "other/job-a"]
+
+
+def test_reports_without_a_checkpoint_are_late_some_time_after_those_with_one() -> None:
+    now = [0.0]
+    writer = ReportWriter(Patched(), WorkloadIndex(), lambda: now[0])
+    writer.add("ns/old", PendingReport("o", 0.0, NOW_S, 1))
+    now[0] = LATE_S - 1
+    for at in range(100):
+        writer.add(f"ns/job-{at}", PendingReport("o", now[0], NOW_S, checkpointed_s=NOW_S))
+    assert "ns/old" not in writer.due()
+    now[0] = LATE_S
+    assert writer.due()[0] == "ns/old"
 
 
 async def test_curves_that_wait_are_bounded_and_the_newest_values_are_kept(
