@@ -8,8 +8,10 @@ process ends.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from structlog import get_logger
@@ -17,6 +19,7 @@ from structlog import get_logger
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, only_in
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, Conflict
+from weir.kubernetes.api.fair_queue import Turns
 from weir.kubernetes.api.leader_election import Leadership
 from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.objects import ApiObject
@@ -38,6 +41,8 @@ LOOK_S = 5.0
 RETRY_S, RETRY_S_MAX = 1.0, 30.0
 TOGETHER_MAX = 8
 """Sweeps that have a pass at the same time."""
+TOGETHER_IN_ONE_MAX = 6
+"""The same of one namespace: its samplers may take long, and the others don't wait for them."""
 _LOG = get_logger(__name__)
 
 
@@ -61,6 +66,7 @@ class ClusterSweepController:
         self._sweeps: set[str] = set()
         self._failures: dict[str, int] = {}
         self._passes: dict[str, asyncio.Task[None]] = {}
+        self._turns = Turns()
         self._wake = asyncio.Event()
         self._term: int | None = None
         selector, seen = SWEEP_LABEL, self._observed
@@ -84,11 +90,19 @@ class ClusterSweepController:
             if self._term != self._leadership.term:
                 self._term = self._leadership.term
                 self._due_s = dict.fromkeys(self._sweeps, 0.0)
-            now_s = time.monotonic()
-            for key in [key for key, due_s in self._due_s.items() if due_s <= now_s]:
-                if key not in self._passes and len(self._passes) < TOGETHER_MAX:
-                    del self._due_s[key]
-                    self._passes[key] = asyncio.create_task(self._pass(key))
+            for key in self._next():
+                del self._due_s[key]
+                self._passes[key] = asyncio.create_task(self._pass(key))
+
+    def _next(self) -> list[str]:
+        """Return the sweeps whose pass begins now: namespaces take turns, and have a limit each."""
+        now_s, under_way = time.monotonic(), Counter(map(_namespace, self._passes))
+        free: list[str] = []
+        for key in [key for key, due_s in self._due_s.items() if due_s <= now_s and key not in self._passes]:
+            if under_way[_namespace(key)] < TOGETHER_IN_ONE_MAX:
+                under_way[_namespace(key)] += 1
+                free.append(key)
+        return list(islice(self._turns.take(free, _namespace), TOGETHER_MAX - len(self._passes)))
 
     async def close(self) -> None:
         """Stop the passes under way."""
@@ -147,3 +161,7 @@ class ClusterSweepController:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         pause_s = min(RETRY_S * 2 ** min(failures - 1, 10), RETRY_S_MAX)
         self._due_s[key] = time.monotonic() + pause_s
+
+
+def _namespace(key: str) -> str:
+    return key.partition("/")[0]

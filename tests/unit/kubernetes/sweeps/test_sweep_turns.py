@@ -1,0 +1,51 @@
+"""Passes over the sweeps of several namespaces."""
+
+import asyncio
+from typing import cast
+
+import pytest
+from tests.unit.kubernetes.writes.delivery.api_writing import until
+
+from weir.kubernetes.api.changes import ObjectSet
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.leader_election import AlwaysLeader
+from weir.kubernetes.api.objects import ApiObject, Metadata
+from weir.kubernetes.sweeps.sweep_controller import (
+    TOGETHER_IN_ONE_MAX,
+    TOGETHER_MAX,
+    ClusterSweepController,
+)
+from weir.kubernetes.sweeps.sweep_pass import SweepPass
+from weir.kubernetes.sweeps.trial_costs import TrialCosts
+
+
+async def test_sweep_waits_for_no_others_of_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    go_on = asyncio.Event()
+
+    async def run(_pass: SweepPass, namespace: str, _name: str) -> bool:
+        begun.append(namespace)
+        await go_on.wait()
+        return False
+
+    monkeypatch.setattr(SweepPass, "run", run)
+    costs = TrialCosts(lambda _: None, lambda: 0.0)
+    controller = ClusterSweepController(cast(ApiClient, None), AlwaysLeader(), "weir:weir", costs)
+    for reflector in controller.reflectors:
+        reflector.synced.set()
+    running = asyncio.create_task(controller.run())
+
+    def deliver(namespace: str, count: int) -> None:
+        for at in range(count):
+            metadata = Metadata(f"s{at}", namespace=namespace)
+            controller._deliver([ObjectSet(f"{namespace}/s{at}", ApiObject(metadata))])
+
+    try:
+        deliver("flood", 50)
+        await until(lambda: len(begun) == TOGETHER_IN_ONE_MAX)
+        deliver("other", 50)
+        await until(lambda: len(begun) == TOGETHER_MAX)
+        assert begun.count("flood") == TOGETHER_IN_ONE_MAX
+    finally:
+        running.cancel()
+        await controller.close()
