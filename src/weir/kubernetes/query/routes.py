@@ -8,6 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,9 @@ from weir.kubernetes.query.aggregation.access_review import AccessReviewer
 from weir.kubernetes.query.aggregation.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.aggregation.http_exchange import refusal, requester
-from weir.kubernetes.query.aggregation.refusals import QueryRefused, not_forwarded, too_many
+from weir.kubernetes.query.aggregation.refusals import QueryRefused, not_forwarded
 from weir.kubernetes.query.aggregation.request_parameters import number, page_bounds, refuse_unknown_ways
+from weir.kubernetes.query.aggregation.request_places import RequestPlaces
 from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 from weir.kubernetes.query.shared_answer import SharedAnswer
 from weir.kubernetes.query.usage.recent_series import RecentSeries, missing_note, series_answer
@@ -54,9 +56,9 @@ from weir.kubernetes.query.workloads.stored_history import RECENT_ALONE, Listed,
 if TYPE_CHECKING:  # without a history, nothing of a database is imported
     from weir.kubernetes.history.stored_answers import StoredAnswers
 
-REQUESTS_MAX = 64
-"""Maximum number of requests under way; more are refused for now, and clients repeat them."""
-LARGE_MAX = 4
+REQUESTS_MAX, REQUESTS_OF_ONE_MAX = 64, 16
+"""Maximum number of requests under way, of all people and of one; clients repeat others, which are refused."""
+LARGE_MAX, LARGE_OF_ONE_MAX = 4, 2
 """Reports, and answers about the whole cluster, under way: each may have tens of megabytes. Answers with
 curves take long to make: as many are made at a time, and others wait.
 """
@@ -101,7 +103,8 @@ class QueryRoutes:
         self._node_rows = SharedAnswer(self._made_nodes)
         self._pool_status = SharedAnswer(answers.status)
         self._states = ActivityStates(answers.measured)
-        self._under_way = self._large = 0
+        self._places = RequestPlaces(REQUESTS_MAX, REQUESTS_OF_ONE_MAX)
+        self._large_places = RequestPlaces(LARGE_MAX, LARGE_OF_ONE_MAX)
         self._free_series = asyncio.Semaphore(LARGE_MAX)
 
     def add(self, app: web.Application) -> None:
@@ -135,29 +138,20 @@ class QueryRoutes:
         person = requester(request, self._proxy.rules)
         if person is None:
             return refusal(not_forwarded())
-        if limited and self._under_way >= REQUESTS_MAX:
-            return refusal(too_many())
-        self._under_way += 1
         request[_PERSON] = person
         try:
-            refuse_unknown_ways(request.query)
-            return _encoded(await handler(request))
+            with self._places.taken(person.user) if limited else nullcontext():
+                refuse_unknown_ways(request.query)
+                return _encoded(await handler(request))
         except QueryRefused as error:
             return refusal(error)
         except Exception as error:  # noqa: BLE001 - the others are answered
             _LOG.error("query_failed", path=request.path[:300], exc_info=error)
             return refusal(QueryRefused(500, "Weir failed at this request; its log says why."))
-        finally:
-            self._under_way -= 1
 
     async def _one_of_few(self, handler: Handler, request: web.Request) -> Answer:
-        if self._large >= LARGE_MAX:
-            raise too_many()
-        self._large += 1
-        try:
+        with self._large_places.taken(request[_PERSON].user):
             return await handler(request)
-        finally:
-            self._large -= 1
 
     # Workloads and events of one namespace or of all
 

@@ -48,3 +48,10 @@ def not_forwarded() -> QueryRefused:
 def too_many() -> QueryRefused:
     """Return the refusal of a request beyond those that may be under way."""
     return QueryRefused(429, "Weir answers too many requests now: try again in a second.")
+
+
+def too_many_of_one(most: int) -> QueryRefused:
+    """Return the refusal of a request beyond those that one person may have under way."""
+    return QueryRefused(
+        429, f"You have {most} such requests under way, the most of one person: try again later."
+    )
