@@ -6,11 +6,13 @@ They run where a node can run, as `test_real_node.py` says.
 import subprocess
 import sys
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.e2e.ssh_session import LIMIT_S
+from tests.kubernetes.dashboard_site import DashboardProcess, SignedIn, until
 from tests.kubernetes.node_session import MOUNTS, SMALL, ClusterPerson
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -143,6 +145,32 @@ def test_submit_follows_the_output_to_the_end(person: ClusterPerson) -> None:
     assert (done.returncode, done.stdout) == (0, "vision/job-hello\none\ntwo"), done.stderr
     assert "vision/job-hello succeeded" in done.stderr
     assert person.weir("logs", "hello", "--tail", "1").stdout == "two"
+
+
+def test_the_page_follows_the_output_to_the_end(
+    person: ClusterPerson, node: RealNode, plane: ControlPlane
+) -> None:
+    kubeconfig = plane.kubeconfig_for("weir")
+    script = f"cd {node.shared}; echo one; until [ -e seen ]; do sleep 0.2; done; printf two"
+    words = ("--gpus", "1", *SMALL, "--name", "page", "--", "sh", "-c", script)
+    with DashboardProcess(kubeconfig, "--namespace", "vision") as served, SignedIn(served) as page:
+        assert person.weir("submit", *words).returncode == 0
+        uid = until(lambda: uids_of(page, "vision/job-page"), "the workload to be listed")[0]
+        with page.client.stream("GET", f"/api/v1/workloads/{uid}/logs", params={"follow": "true"}) as answer:
+            assert answer.headers["Content-Type"].startswith("text/event-stream"), answer.read()
+            text = ""
+            for line in answer.iter_lines():
+                text += b64decode(line.removeprefix("data:")).decode() if line.startswith("data:") else ""
+                if text == "one\n":
+                    (node.shared / "seen").touch()
+            assert (text, line) == ("one\ntwo", "")
+        assert page.client.get(f"/api/v1/workloads/{uid}/logs", params={"tail": "1"}).text == "two"
+
+
+def uids_of(page: SignedIn, name: str) -> list[int]:
+    """Return the numbers of the page for the workloads with a name."""
+    with page.stream() as frames:
+        return [row[0] for row in next(frames)["rows"] if row[1] == name]
 
 
 def test_all_pods_of_a_gang_are_followed_and_one_by_its_index(person: ClusterPerson) -> None:

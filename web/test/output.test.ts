@@ -5,6 +5,7 @@ import { followed } from '../src/logic/output'
 
 const event = (id: string, text: string, more = '') => `${more}id: ${id}\ndata: ${btoa(String.fromCharCode(...new TextEncoder().encode(text)))}\n\n`
 const END = 'event: end\ndata:\n\n'
+const unused = () => expect.unreachable('this output goes on')
 
 /** Answer requests in turn: with a text, or with nothing, as a server that is away. Return the positions they asked for. */
 function serve(...answers: (string | Response | null)[]): (string | undefined)[] {
@@ -25,7 +26,7 @@ test('output goes on behind the last event over a restart of the server', async 
   const asked = serve(event('1:5', 'first\nsec') + 'id: 1:9\ndata: bG9z', null, event('1:14', 'ond\nü') + END)
   const said: string[] = []
   const found: string[] = []
-  for await (const line of lines(followed('/logs', new AbortController().signal, (why) => said.push(why)), true)) found.push(line)
+  for await (const line of lines(followed('/logs', new AbortController().signal, (why) => said.push(why), unused), true)) found.push(line)
   expect(found).toEqual(['first', 'second', 'ü'])
   expect(asked).toEqual([undefined, '1:5', '1:5'])
   expect(said.map((why) => why !== '')).toEqual([false, true, true, false])
@@ -34,14 +35,23 @@ test('output goes on behind the last event over a restart of the server', async 
 test('a proxy without a server is waited out once there was output', async () => {
   const asked = serve(event('1:3', 'on\n'), new Response('', { status: 502 }), new Response('', { status: 429 }), event('1:6', 'off') + END)
   const found: string[] = []
-  for await (const line of lines(followed('/logs', new AbortController().signal, () => undefined), true)) found.push(line)
+  for await (const line of lines(followed('/logs', new AbortController().signal, () => undefined, unused), true)) found.push(line)
   expect([found, asked]).toEqual([['on', 'off'], [undefined, '1:3', '1:3', '1:3']])
+})
+
+test('output without positions begins anew after a broken connection', async () => {
+  const asked = serve('data: bG9zdAo=\n\n:\n\n', null, 'data: YWxsCg==\n\n' + END)
+  let found: string[] = []
+  const said: string[] = []
+  for await (const line of lines(followed('/logs', new AbortController().signal, (why) => said.push(why), () => (found = [])), true)) found.push(line)
+  expect([found, asked]).toEqual([['all'], [undefined, undefined, undefined]])
+  expect(said.at(-1)).toBe('')
 })
 
 test('a refusal ends it, and so does the page', async () => {
   serve(new Response(JSON.stringify({ detail: 'No such workload.' }), { status: 404 }))
   const stopped = new AbortController()
-  await expect(followed('/logs', stopped.signal, () => undefined).next()).rejects.toThrow(Problem)
+  await expect(followed('/logs', stopped.signal, () => undefined, unused).next()).rejects.toThrow(Problem)
   serve(null)
-  await expect(followed('/logs', stopped.signal, () => stopped.abort()).next()).rejects.toThrow('aborted')
+  await expect(followed('/logs', stopped.signal, () => stopped.abort(), unused).next()).rejects.toThrow('aborted')
 })

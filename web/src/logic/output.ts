@@ -8,31 +8,33 @@ const RETRY_MS = [250, 500, 1000]
 const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 429
 
 /**
- * Yield the output at a path until it is over. The server sends events with positions, and a broken response is
- * resumed behind the last one. `away` hears why there is none now, and an empty text when there is again.
+ * Yield the output at a path until it is over. The server of a pool sends events with positions, and a broken response
+ * is resumed behind the last one. That of a cluster sends none: `anew` hears that the output begins again.
+ * `away` hears why there is none now, and an empty text when there is again.
  */
-export async function* followed(path: string, signal: AbortSignal, away: (why: string) => void): AsyncGenerator<Uint8Array> {
+export async function* followed(path: string, signal: AbortSignal, away: (why: string) => void, anew: () => void): AsyncGenerator<Uint8Array> {
   let position = ''
+  let begun = false
   for (let tries = 0; ; tries++) {
     try {
       const headers = { Accept: 'text/event-stream', ...(position && { 'Last-Event-ID': position }) }
       const answer = await request('GET', path, undefined, signal, headers)
+      if (begun && !position) anew()
+      begun = true
       let fields: Record<string, string> = {}
       for await (const line of lines(pieces(answer.body!))) {
         const colon = line.indexOf(':')
         if (line) fields[line.slice(0, colon)] = line.slice(colon + 1).trimStart()
         if (line) continue
-        if (fields.id !== undefined) {
-          away('')
-          tries = 0
-          position = fields.id
-        }
-        if (fields.data) yield Uint8Array.from(atob(fields.data), (each) => each.charCodeAt(0))
         if (fields.event === 'end') return
+        away('')
+        tries = 0
+        if (fields.id !== undefined) position = fields.id
+        if (fields.data) yield Uint8Array.from(atob(fields.data), (each) => each.charCodeAt(0))
         fields = {}
       }
     } catch (problem) {
-      if (signal.aborted || (problem instanceof Problem && problem.status && (!position || isRefusal(problem.status)))) throw problem
+      if (signal.aborted || (problem instanceof Problem && problem.status && (!begun || isRefusal(problem.status)))) throw problem
     }
     away('The server does not answer. The output goes on when it does.')
     await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]))

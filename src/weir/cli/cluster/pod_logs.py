@@ -20,8 +20,6 @@ from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable, NotFound
 from weir.kubernetes.translate.annotations import PREFIX
 
 ALL_PODS = "all"
-FOLLOWED_MAX = 200
-"""Limit of pods whose output is followed at the same time: each needs a connection."""
 LINE_MOST = 1 << 16
 """Length from which a line is printed in parts."""
 _NAMED_MAX = 8
@@ -60,10 +58,10 @@ def log_request(params: Mapping[str, str], index: int | None) -> LogRequest:
 
 
 class PodLogs:
-    """The output of one workload."""
+    """The output of one workload, of which at most `followed_max` pods are followed at the same time."""
 
-    def __init__(self, api: ApiClient, pods: WorkloadPods) -> None:
-        self._api, self._pods = api, pods
+    def __init__(self, api: ApiClient, pods: WorkloadPods, followed_max: int) -> None:
+        self._api, self._pods, self._followed_max = api, pods, followed_max
 
     async def output(self, asked: LogRequest) -> Pieces:
         """Return the wanted output in pieces.
@@ -197,8 +195,9 @@ class PodLogs:
                 seen.add(pod.metadata.uid)
                 merged.begin(self._carry(pod, width, tail, merged))
             tail = None
-            if merged.others > FOLLOWED_MAX:
-                raise wrong(f"pod: at most {FOLLOWED_MAX} pods are followed at once; name one of them")
+            if merged.others > self._followed_max:
+                most = self._followed_max
+                raise wrong(f"pod: at most {most} pods are followed at once; name one of them")
         await merged.coming.put(None)
 
     async def _carry(self, pod: PodContainers, width: int, tail: int | None, merged: "_MergedPieces") -> None:

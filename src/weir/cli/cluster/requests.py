@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 NAMESPACE = "WEIR_NAMESPACE"
 """Variable that names the namespace of Weir in the cluster."""
 DEFAULT_NAMESPACE = "weir-system"
+FOLLOWED_MAX = 200
+"""Pods whose output a command follows at the same time: each needs a connection."""
 BUSY_S = 30.0
 """Time for which a read is repeated while the API server is too busy."""
 _ROOT = "/api/v1/"
@@ -162,10 +164,12 @@ class ClusterRequests:
                 return await queries.act(name, action)
         raise not_here(instead_of(["workloads", *parts]))
 
-    async def logs(self, name: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:
+    async def logs(
+        self, name: str, params: dict[str, str], *, followed_max: int = FOLLOWED_MAX
+    ) -> AsyncGenerator[bytes, None]:
         """Return the output of a workload, or of an index of an array, in pieces.
 
-        It raises what `answer` does, which doesn't answer this: the page of a cluster reads no output.
+        `followed_max`: limit of pods that are followed at the same time. It raises the errors of `answer`.
         """
         from weir.cli.cluster.pod_logs import PodLogs, log_request
         from weir.cli.cluster.workload_pods import WorkloadPods
@@ -175,7 +179,7 @@ class ClusterRequests:
         workload = await queries.lookup.workload(array)
         owner = await queries.lookup.owner(workload)
         pods = WorkloadPods(self._api, workload, owner, lambda: queries.workload(workload.key))
-        return await PodLogs(self._api, pods).output(log_request(params, index))
+        return await PodLogs(self._api, pods, followed_max).output(log_request(params, index))
 
 
 def sentence_of(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -19,6 +19,10 @@ from weir.model.resources import seconds
 
 REQUESTS_OPEN_MAX = 32
 """Requests of one person that are under way; a page has few."""
+LOGS_OPEN_MAX = 4
+"""Logs of one person that are open: a browser has six connections to a server."""
+LOG_PODS_MAX = 16
+"""Pods whose output a page follows at the same time."""
 STREAMS_MAX = 10
 """Pages of one person that are open."""
 _EVENT_KINDS = {"stopping": "preempted"}
@@ -27,18 +31,42 @@ _REPORTS = ("history", "usage")
 
 
 class OpenRequests:
-    """Requests of one person that are under way."""
+    """Counter of the open requests of one person; `refusal` is the sentence at the limit."""
+
+    def __init__(self, most: int, refusal: str) -> None:
+        self._count, self._most, self._refusal = 0, most, refusal
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Count one until it ends.
+
+        Raises:
+            RequestProblem: there are too many.
+        """
+        if self._count >= self._most:
+            raise RequestProblem(429, self._refusal)
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
+
+
+class PersonRequests:
+    """Requests and logs that one person has open, in all their views."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.requests = OpenRequests(
+            REQUESTS_OPEN_MAX, f"You have {REQUESTS_OPEN_MAX} open requests: wait for their answers."
+        )
+        self.logs = OpenRequests(LOGS_OPEN_MAX, f"You have {LOGS_OPEN_MAX} open logs: close a page with one.")
 
 
 class ClusterView:
     """A cluster with the rights of a client.
 
     `name`: of the cluster, for people; `namespace`: the only one that is shown, None for all;
-    `open_requests`: those of the same person in other views count, too; `capacity`, `states`: of the watches
-    of all.
+    `opened`: by the same person, also in other views; `capacity`, `states`: of the watches of all.
     """
 
     def __init__(
@@ -47,7 +75,7 @@ class ClusterView:
         name: str,
         *,
         namespace: str | None,
-        open_requests: OpenRequests | None = None,
+        opened: PersonRequests | None = None,
         capacity: WatchCapacity | None = None,
         states: SharedStates | None = None,
     ) -> None:
@@ -58,7 +86,7 @@ class ClusterView:
         self._capacity = capacity
         self._states = states or SharedStates()
         self.live = ClusterLive(api, self._requests.queries, namespace, capacity, self._states)
-        self._open = open_requests or OpenRequests()
+        self.opened = opened or PersonRequests()
 
     def of(self, namespace: str | None) -> "ClusterView":
         """Return the same person's view of a namespace, or of all."""
@@ -66,25 +94,10 @@ class ClusterView:
             self.api,
             self.name,
             namespace=namespace,
-            open_requests=self._open,
+            opened=self.opened,
             capacity=self._capacity,
             states=self._states,
         )
-
-    @contextmanager
-    def admitted(self) -> Iterator[None]:
-        """Count a request until it ends.
-
-        Raises:
-            RequestProblem: there are too many.
-        """
-        if self._open.count >= REQUESTS_OPEN_MAX:
-            raise RequestProblem(429, f"You have {REQUESTS_OPEN_MAX} open requests: wait for their answers.")
-        self._open.count += 1
-        try:
-            yield
-        finally:
-            self._open.count -= 1
 
     async def person(self) -> DashboardPerson:
         """Return the person, with the actions that the page offers them.
@@ -120,6 +133,10 @@ class ClusterView:
             asked = ascii(f"/{'/'.join(parts)}: {error}")
             print(f"weir: {method} {asked}", file=sys.stderr)
             raise RequestProblem(422, "The body of the request can't be read.") from None
+
+    async def logs(self, name: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Return the output of a workload in pieces. Raises the errors of `answer`."""
+        return await self._requests.logs(await self._named(name), dict(query), followed_max=LOG_PODS_MAX)
 
     async def _named(self, name: str) -> str:
         """Return the namespace and name of the workload with a page's number."""

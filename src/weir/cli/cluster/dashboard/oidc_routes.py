@@ -89,7 +89,7 @@ class OidcRoutes:
                 422, "A namespace has small letters, digits and dashes, at most 63: write one such as vision."
             ) from None
         view: ClusterView = request[VIEW]
-        with view.admitted():
+        with view.opened.requests.admitted():
             credential = self._server.credential_of(request)
             return json_answer(await self._people.choose(credential, choice.namespace))
 

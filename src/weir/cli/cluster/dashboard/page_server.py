@@ -14,6 +14,7 @@ from structlog import get_logger
 
 from weir.api.access import SignInWays
 from weir.cli.cluster.dashboard.cluster_view import STREAMS_MAX, ClusterView
+from weir.cli.cluster.dashboard.log_answer import send_log
 from weir.cli.cluster.dashboard.request_problem import RequestProblem, problem_of
 from weir.dashboard.browser_checks import PROOF, cookie_in, origin_refusal
 from weir.dashboard.oidc.settings import FLOW_COOKIE
@@ -23,6 +24,7 @@ from weir.dashboard.session_table import SESSION_S, SessionTable, SignInRefused
 
 SIGN_IN, SESSION = "/api/v1/dashboard/sign-in", "/api/v1/dashboard/session"
 STREAM, WAYS = "/api/v1/dashboard/stream", "/api/v1/sign-in"
+LOGS = "/api/v1/workloads/{workload}/logs"
 BODY_BYTES_MAX = 1 << 20
 BODY_S_MAX = 10.0
 """Time limit for the body of a request, so that an endless body doesn't occupy a connection."""
@@ -94,6 +96,7 @@ class PageServer:
 
     def add_rest(self, app: web.Application) -> None:
         """Add the routes of REST, behind all others."""
+        app.router.add_get(LOGS, self._logs)
         app.router.add_route("*", "/api/v1/{rest:.*}", self._rest)
 
     @web.middleware
@@ -184,7 +187,7 @@ class PageServer:
 
     async def _session(self, request: web.Request) -> web.Response:
         view: ClusterView = request[VIEW]
-        with view.admitted():
+        with view.opened.requests.admitted():
             return json_answer(await self._visitors.person(self.credential_of(request)))
 
     async def _sign_out(self, request: web.Request) -> web.Response:
@@ -203,19 +206,11 @@ class PageServer:
         watch = await view.live.watch()
         if len(watch.feed.readers) >= STREAMS_MAX or (reader := watch.feed.join(None)) is None:
             raise RequestProblem(503, "Too many pages are open already.")
-
-        def holds() -> bool:
-            try:
-                credential = self.credential_of(request)
-                return self._visitors.view(credential) is view
-            except SignInRefused:
-                return False
-
         answer = web.StreamResponse(headers={**NO_STORE, "Content-Encoding": "gzip"})
         answer.content_type = "application/x-ndjson"
         try:
             await answer.prepare(request)
-            async for packed in watch.frames(reader, holds):
+            async for packed in watch.frames(reader, lambda: self._holds(request)):
                 await answer.write(packed)
         except ConnectionError:  # the page was closed
             pass
@@ -223,9 +218,22 @@ class PageServer:
             watch.feed.readers.discard(reader)
         return answer
 
+    def _holds(self, request: web.Request) -> bool:
+        """Return True if the session of a long request is valid and has the same view."""
+        try:
+            return self._visitors.view(self.credential_of(request)) is request[VIEW]
+        except SignInRefused:
+            return False
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        view: ClusterView = request[VIEW]
+        with view.opened.logs.admitted():
+            pieces = await view.logs(request.match_info["workload"], request.query)
+            return await send_log(request, pieces, lambda: self._holds(request))
+
     async def _rest(self, request: web.Request) -> web.Response:
         view: ClusterView = request[VIEW]
-        with view.admitted():
+        with view.opened.requests.admitted():
             body = await body_of(request)
             answer = await view.answer(request.method, request.raw_path, request.query, body)
         if answer is None:

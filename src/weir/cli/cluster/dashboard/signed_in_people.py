@@ -15,7 +15,7 @@ from structlog import get_logger
 
 from weir.api.access import SignInWays
 from weir.cli.cluster.dashboard.api_address import ApiAddress
-from weir.cli.cluster.dashboard.cluster_view import ClusterView
+from weir.cli.cluster.dashboard.cluster_view import LOG_PODS_MAX, LOGS_OPEN_MAX, ClusterView
 from weir.cli.cluster.dashboard.cluster_watch import ClusterLive, WatchBroken
 from weir.cli.cluster.dashboard.person_token import PersonToken
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
@@ -34,8 +34,8 @@ from weir.kubernetes.api.errors import ApiError, ApiRefused
 SESSION_S = 12 * 3600.0
 SESSIONS_MAX = 200
 SESSIONS_PER_PERSON_MAX = 5
-CONNECTIONS_MAX = 24
-"""Connections of one session to the API server."""
+CONNECTIONS_MAX = 24 + LOGS_OPEN_MAX * LOG_PODS_MAX
+"""Connections of one session to the API server: each followed pod has one."""
 TIDY_S = 60.0
 IDLE_S = 300.0
 """Time without an open page after which a session's watches stop; the next page starts new ones."""
