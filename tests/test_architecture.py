@@ -90,6 +90,7 @@ def test_one_module_talks_to_the_api_server() -> None:
     # Only the first two send requests: the others serve webhooks, reports, the aggregated API and the dashboard.
     serve = {
         *("webhook_server.py", "connection_limit.py", "routes.py", "page_server.py", "page_process.py"),
+        *("log_answer.py", "preview_routes.py"),
         *(
             "node_report_route.py",
             "route.py",

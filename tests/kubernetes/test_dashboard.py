@@ -134,9 +134,12 @@ def test_a_person_has_the_rights_of_their_kubeconfig_and_sees_their_namespace_al
         assert eve.person["cluster"]["namespace"] is None
         assert eve.names() >= {f"{a}/job-runs", f"{b}/job-runs"}
         entry = {"name": "team-a", "quota": {"gpu": 9}}
-        refused = eve.client.put("/api/v1/projects/team-a", json=entry)
-        assert refused.status_code == 403
-        assert 'User "eve" cannot patch resource "projects"' in refused.json()["detail"]
+        for refused in (
+            eve.client.put("/api/v1/projects/team-a", json=entry),
+            eve.client.post("/api/v1/projects/team-a/preview", json=entry),
+        ):
+            assert refused.status_code == 403
+            assert 'User "eve" cannot patch resource "projects"' in refused.json()["detail"]
         for path, status, word in (
             (f"workloads/{uid}/logs", 403, "cannot get resource"),
             ("audit", 422, "audit log of its own"),
@@ -147,6 +150,13 @@ def test_a_person_has_the_rights_of_their_kubeconfig_and_sees_their_namespace_al
         assert admin.person["is_admin"]
         assert admin.person["cluster"]["controls"] == ["*"]
         assert admin.person["projects"] == ["team-a", "team-b"]
+        tried = admin.client.post("/api/v1/projects/team-a/preview", json=entry)
+        assert tried.status_code == 200, tried.text
+        assert [each["workload"] for each in tried.json()["stops"]] == [f"{b}/job-runs"]
+        assert [each["workload"] for each in tried.json()["starts"]] == [f"{a}/job-waits"]
+        assert float(cluster.api.get(f"{PROJECTS}/team-a")["spec"]["quota"]["gpu"]) == 1, "nothing changed"
+        unfit = admin.client.post("/api/v1/projects/team-a/preview", json={**entry, "weight": -1})
+        assert unfit.status_code == 422, unfit.text
         assert admin.client.put("/api/v1/projects/team-a", json=entry).status_code == 200
     assert float(cluster.api.get(f"{PROJECTS}/team-a")["spec"]["quota"]["gpu"]) == 9
 

@@ -51,15 +51,12 @@ __all__ = [
     "QueueDeleted",
     "QueuePage",
     "QueueRow",
-    "QuotaEffect",
-    "QuotaPreview",
     "Role",
     "ScopeRole",
     "SecretPage",
     "SecretRow",
     "SessionLink",
     "Status",
-    "SubmissionPreview",
     "Suggestion",
     "TokenMade",
     "TokenPage",
@@ -189,34 +186,6 @@ class WhyAnswer(Answer):
     untried: list[str] = []  # kinds of changes that weren't all tried for lack of time
     unfinished: bool = False  # True: later answers will have more suggestions
     withheld: bool = False  # True: no suggestions, as they may name workloads hidden from the person
-
-
-class QuotaEffect(Answer):
-    """A workload that a change of quotas would stop or start."""
-
-    workload: str
-    uid: int
-    project: str
-    user: str
-    gpus: float
-    sentence: str
-
-
-class QuotaPreview(Answer):
-    """Effect of a change of quotas on the next decision, tried on a copy of the pool."""
-
-    stops: list[QuotaEffect] = []
-    starts: list[QuotaEffect] = []
-    warnings: list[str] = []  # quotas that would exceed the capacity
-
-
-class SubmissionPreview(Answer):
-    """Outcome of a submission in the next decision: pending, or a start after the evictions in `stops`."""
-
-    starts: bool
-    nodes: list[str] = []
-    stops: list[str] = []
-    reason: Explanation | None = None
 
 
 class DeviceRow(Answer):

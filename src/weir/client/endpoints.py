@@ -25,6 +25,7 @@ from weir.client.template_endpoints import TemplateEndpoints
 if TYPE_CHECKING:
     from weir.api import answers as model
     from weir.api.decision import DecisionAnswer
+    from weir.api.previews import SubmissionPreview
     from weir.api.series import SeriesAnswer
     from weir.api.submissions import Submission
     from weir.client.address import Address
@@ -110,9 +111,9 @@ class Endpoints(
         return Call("POST", "/workloads:batch", form(WorkloadPage), body=body)
 
     @endpoint
-    def preview(self, submission: Submission | Mapping[str, Any]) -> Call[model.SubmissionPreview]:
+    def preview(self, submission: Submission | Mapping[str, Any]) -> Call[SubmissionPreview]:
         """Return the outcome of a submission: a start, workloads that would stop, or the reason to wait."""
-        from weir.api.answers import SubmissionPreview
+        from weir.api.previews import SubmissionPreview
         from weir.client.submissions import written
 
         return Call("POST", "/previews", form(SubmissionPreview), body=written(submission, {}))

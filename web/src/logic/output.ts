@@ -9,17 +9,17 @@ const isRefusal = (status: number): boolean => status >= 400 && status < 500 && 
 
 /**
  * Yield the output at a path until it is over. The server of a pool sends events with positions, and a broken response
- * is resumed behind the last one. That of a cluster sends none: `anew` hears that the output begins again.
+ * is resumed behind the last one. That of a cluster sends none: `restart` hears that the output begins again.
  * `away` hears why there is none now, and an empty text when there is again.
  */
-export async function* followed(path: string, signal: AbortSignal, away: (why: string) => void, anew: () => void): AsyncGenerator<Uint8Array> {
+export async function* followed(path: string, signal: AbortSignal, away: (why: string) => void, restart: () => void): AsyncGenerator<Uint8Array> {
   let position = ''
   let begun = false
   for (let tries = 0; ; tries++) {
     try {
       const headers = { Accept: 'text/event-stream', ...(position && { 'Last-Event-ID': position }) }
       const answer = await request('GET', path, undefined, signal, headers)
-      if (begun && !position) anew()
+      if (begun && !position) restart()
       begun = true
       let fields: Record<string, string> = {}
       for await (const line of lines(pieces(answer.body!))) {

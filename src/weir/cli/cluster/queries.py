@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -59,6 +60,10 @@ class ClusterQueries:
         """Return how the nodes score for a workload, and the victims that it may evict."""
         found = await self.lookup.workload(name)
         return await self._queries.get(f"{found.path}/decision")
+
+    async def preview(self, kind: str, name: str, spec: Mapping[str, object]) -> bytes:
+        """Return the effect of a spec of a department or project on the next decision."""
+        return await self._queries.post(f"{kind}/{quote(name, safe='')}/preview", {"spec": spec})
 
     async def events(self, params: Mapping[str, str]) -> bytes:
         """Return events, newest first."""

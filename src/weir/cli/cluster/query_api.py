@@ -1,6 +1,6 @@
 """Requests to the aggregated API of Weir, with the rights of the kubeconfig."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from urllib.parse import urlencode
 
 import msgspec
@@ -41,8 +41,15 @@ class QueryApi:
             ApiRefused: the API server refuses it, or Weir does.
         """
         query = f"?{urlencode(params)}" if params else ""
+        return await self._answered(self._api.get(f"{ROOT}/{path}{query}", msgspec.Raw))
+
+    async def post(self, path: str, body: object) -> bytes:
+        """Return the answer to a request with a body. Raises the errors of `get`."""
+        return await self._answered(self._api.post(f"{ROOT}/{path}", body, msgspec.Raw))
+
+    async def _answered(self, asked: Awaitable[msgspec.Raw]) -> bytes:
         try:
-            return bytes(await self._api.get(f"{ROOT}/{path}{query}", msgspec.Raw))
+            return bytes(await asked)
         except NotFound as error:
             if any(each in str(error) for each in NO_SUCH_KIND):
                 raise refused(404, _not_served()) from None

@@ -55,20 +55,28 @@ async def access_queue(api: ApiClient, method: str, kind: str, name: str, body: 
         raise wrong(f"{kind[:-1]} {name} can't be read: {error}") from None
 
 
-async def _put(api: ApiClient, kind: str, name: str, words: dict[str, Any]) -> objects.ListedQueue:
+async def tried_spec(api: ApiClient, kind: str, name: str, body: bytes) -> dict[str, Any]:
+    """Return the spec that a queue would get, as the API server admits it; nothing changes."""
+    return (await _put(api, kind, name, msgspec.json.decode(body), query={"dryRun": "All"})).spec
+
+
+async def _put(
+    api: ApiClient, kind: str, name: str, words: dict[str, Any], *, query: Mapping[str, str] | None = None
+) -> objects.ListedQueue:
     """Create a queue, or replace its spec except for its namespaces."""
     path, spec = path_of(API_VERSION, kind, name=name), _spec(words)
     try:
         before = await api.get(path, objects.ListedQueue)
     except NotFound:
         body = {"apiVersion": API_VERSION, "kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
-        return await api.post(path_of(API_VERSION, kind), body, objects.ListedQueue)
+        return await api.post(path_of(API_VERSION, kind), body, objects.ListedQueue, query=query)
     unchanged = {key: value for key, value in before.spec.items() if key == "namespaces" and key not in spec}
     removed = dict.fromkeys(set(before.spec) - set(spec) - set(unchanged))
     for key, old in before.spec.items():
         if isinstance(old, dict) and isinstance(spec.get(key), dict):
             spec[key] = {**dict.fromkeys(old), **spec[key]}
-    return await api.patch(path, {"spec": {**removed, **spec}}, Patch.MERGE, objects.ListedQueue)
+    changed = {"spec": {**removed, **spec}}
+    return await api.patch(path, changed, Patch.MERGE, objects.ListedQueue, query=query)
 
 
 def _spec(words: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,9 +124,11 @@ class ClusterRequests:
         raise not_here(instead_of(parts))
 
     async def _answer_queues(self, method: str, kind: str, names: list[str], body: bytes) -> Answer:
-        from weir.cli.cluster.queue_objects import access_queue, list_queues
+        from weir.cli.cluster.queue_objects import access_queue, list_queues, tried_spec
 
         match method, names:
+            case "POST", [name, "preview"]:
+                return await self.queries.preview(kind, name, await tried_spec(self._api, kind, name, body))
             case "GET", []:
                 return await list_queues(self._api, kind)
             case _, [name]:

@@ -126,9 +126,12 @@ class ApiClient:
         """Replace an object, if it is still of the resource version the body names."""
         return read(await self._write("PUT", path, body), of)
 
-    async def patch(self, path: str, body: object, kind: Patch, of: type[T]) -> T:
+    async def patch(
+        self, path: str, body: object, kind: Patch, of: type[T], *, query: Mapping[str, str] | None = None
+    ) -> T:
         """Change part of an object."""
-        query = {"fieldManager": "weir", "force": "true"} if kind is Patch.APPLY else None
+        applied = {"fieldManager": "weir", "force": "true"} if kind is Patch.APPLY else {}
+        query = {**applied, **(query or {})} or None
         return read(await self._write("PATCH", path, body, query=query, content_type=kind.value), of)
 
     async def delete(self, path: str, *, uid: str = "", propagation: str = "") -> None:

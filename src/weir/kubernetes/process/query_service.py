@@ -14,6 +14,7 @@ from weir.kubernetes.query.aggregation.access_review import AccessReviewer
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxy
 from weir.kubernetes.query.aggregation.withdrawal import Withdrawal
 from weir.kubernetes.query.cluster.answers import SchedulerAnswers
+from weir.kubernetes.query.cluster.preview_routes import PreviewRoutes
 from weir.kubernetes.query.messages.report_writer import ReportWriter
 from weir.kubernetes.query.messages.route import MessageRoute, ReportSource
 from weir.kubernetes.query.routes import QueryRoutes
@@ -103,17 +104,22 @@ class QueryService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def routes(self) -> tuple[MessageRoute, QueryRoutes]:
-        """Return the routes, for the application of the port; the second answer the rest of the API."""
+    def routes(self) -> tuple[MessageRoute, PreviewRoutes, QueryRoutes]:
+        """Return the routes, for the application of the port; the last answer the rest of the API."""
         access = AccessReviewer(self._api)
         stored = None if self.history is None else self.history.answers
         messages = MessageRoute(self._proxy, self.find_pod, self._reports, self.busy_s_max, self._clock)
-        return messages, QueryRoutes(
-            *(self._proxy, access, self.workloads, self.events, self.usage),
-            *(self.series, self.measured, self._ages),
-            answers=self._answers,
-            history=stored,
-            clock=self._clock,
+        previews = PreviewRoutes(self._proxy, access, self.workloads, self._answers)
+        return (
+            messages,
+            previews,
+            QueryRoutes(
+                *(self._proxy, access, self.workloads, self.events, self.usage),
+                *(self.series, self.measured, self._ages),
+                answers=self._answers,
+                history=stored,
+                clock=self._clock,
+            ),
         )
 
     def close(self) -> None:

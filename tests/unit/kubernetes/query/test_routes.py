@@ -34,6 +34,7 @@ from weir.kubernetes.query.aggregation.discovery import ROOT
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity, read_rules
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
 from weir.kubernetes.query.aggregation.request_places import RequestPlaces
+from weir.kubernetes.query.cluster.preview_routes import PreviewRoutes
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.usage.recent_series import RecentSeries
 from weir.kubernetes.query.usage.recent_usage import RecentUsage
@@ -43,6 +44,7 @@ from weir.kubernetes.query.workloads.namespace_ages import NamespaceAges
 from weir.kubernetes.query.workloads.rows import EventView
 from weir.kubernetes.usage.cluster_use import MeasuredUse
 from weir.model.activity import Activity
+from weir.service.quota_preview import PreviewedChange
 
 ANN = {"X-Remote-User": "ann"}
 
@@ -103,6 +105,13 @@ class Answers:
     async def status(self) -> PoolStatus:
         raise QueryRefused(503, "Weir is being started.")
 
+    async def preview(self, kind: str, name: str, spec: Mapping[str, Any]) -> PreviewedChange:
+        if not spec:
+            raise QueryRefused(422, f"{kind} {name} has no quota.")
+        return PreviewedChange(
+            {"ns/job-a": "Reclaim.", "ns/gone": "Reclaim."}, {"ns/job-b": "Now."}, [f"{spec}"]
+        )
+
     async def snapshot(self) -> str:
         self.begun.release()
         await self.go_on.wait()
@@ -160,6 +169,7 @@ async def served(
         *(proxy, AccessReviewer(api), workloads, events, usage, series, measured, ages),
         *(answers, history, clock),
     )
+    PreviewRoutes(proxy, AccessReviewer(api), workloads, answers).add(app)
     routes.add(app)
     runner = web.AppRunner(app, **header_limit())
     await runner.setup()

@@ -1,6 +1,6 @@
 """Output of a workload for the page: as text, or as events while it is followed.
 
-The events have no positions. After a broken connection the page shows the last lines anew.
+The events have no positions. After a broken connection the page shows the last lines again.
 """
 
 import asyncio

@@ -18,7 +18,8 @@ from weir.kubernetes.install.policies.expressions import (
     quoted,
 )
 from weir.kubernetes.install.rights.roles import cluster_role, may
-from weir.kubernetes.query.aggregation.discovery import read_rules
+from weir.kubernetes.query.aggregation.discovery import GROUP as QUERY_GROUP
+from weir.kubernetes.query.aggregation.discovery import PREVIEWS, read_rules
 
 SET_QUOTA = "set-quota"
 ADMIN_ROLE = f"{NAME}-project-admin"
@@ -36,6 +37,7 @@ def people(own_kinds: tuple[str, ...], account: str) -> Iterator[Thing]:
         may(f"create update patch delete {SET_QUOTA}", GROUP, "projects", "departments", "topologies"),
         may("get list watch", GROUP, *own_kinds),
         *read_rules(),
+        may("create", QUERY_GROUP, *(each.name for each in PREVIEWS.values())),
     )
     fixed = [field for field in project_fields() if field not in _FREE]
     same = " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in fixed)

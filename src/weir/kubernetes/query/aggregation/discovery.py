@@ -1,7 +1,8 @@
 """Discovery documents of the aggregated API, and the APIService that has the API server forward requests.
 
-People read all resources but one, to which pods send messages about themselves. So the controllers of a
-cluster, which look for objects to delete or to count, leave them alone.
+People read all resources but those that take a request: messages of pods about themselves, and quotas to try
+out. Neither keeps anything. So the controllers of a cluster, which look for objects to delete or to count,
+leave them all alone.
 """
 
 from dataclasses import dataclass
@@ -38,6 +39,11 @@ RESOURCES = (
 )
 MESSAGES = QueryResource("pods/messages", "PodMessage", ("create",), namespaced=True)
 """The resource to which pods send messages about themselves."""
+PREVIEWS = {
+    kind: QueryResource(f"{kind.lower()}s/preview", "QuotaPreview", ("create",))
+    for kind in ("Project", "Department")
+}
+"""Resources that try a changed quota out, by kind."""
 _VERSION = {"groupVersion": API_VERSION, "version": VERSION}
 
 
@@ -71,7 +77,7 @@ def resources() -> dict[str, Any]:
                 "kind": each.kind,
                 "verbs": list(each.verbs),
             }
-            for each in (*RESOURCES, MESSAGES)
+            for each in (*RESOURCES, *PREVIEWS.values(), MESSAGES)
         ],
     }
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from structlog import get_logger
 
@@ -43,6 +43,7 @@ from weir.service.decision_state import StateReader, reader_of
 from weir.service.kept_suggestions import KeptSuggestions, with_suggestions_found
 from weir.service.place_in_project import place_in_project
 from weir.service.queue_rows import ancestor_rows
+from weir.service.quota_preview import PreviewedChange, preview_queues
 from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
 from weir.state.cluster import Cluster
 
@@ -140,6 +141,20 @@ class SchedulerAnswers:
             raise QueryRefused(
                 409, f"{workload.key} can't be placed now; `weir why {workload.key}` says why."
             )
+        return found
+
+    async def preview(self, kind: str, name: str, spec: Mapping[str, Any]) -> PreviewedChange:
+        """Return the effect of a spec of a department or project on the next decision.
+
+        Raises:
+            QueryRefused: the spec can't be used, or nothing is known yet.
+        """
+        tree = self._backend.read(lambda state: state.quota_objects.with_spec(kind, name, spec))
+        if (refused := tree.refused.get((kind, name))) is not None:
+            raise QueryRefused(422, _as_sentence(refused))
+        found = await self._read_state(lambda ask: ask(partial(preview_queues, queues=tree.queues)))
+        if (remark := tree.remarks.get((kind, name))) is not None:
+            found.warnings.append(_as_sentence(remark))
         return found
 
     # Answers about the cluster
@@ -276,6 +291,10 @@ def _pods(state: ClusterState, uid: str, key: str) -> list[TrackedPod]:
         and (tracked.gang is gang or (tracked.info is not None and tracked.info.gang == gang.key))
     ]
     return sorted(found, key=lambda tracked: tracked.name)
+
+
+def _as_sentence(remark: str) -> str:
+    return f"{remark[:1].upper()}{remark[1:].rstrip('.')}."
 
 
 def _device_uses(state: ClusterState, names: Sequence[str]) -> dict[str, NodeDeviceUsage | None]:

@@ -5,8 +5,9 @@ workloads of it run stays as it was, without taking anything new, and goes with 
 only then finds its name on them, and no quota.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from structlog import get_logger
 
@@ -129,6 +130,23 @@ class QuotaObjects:
         self.topologies, refused = topologies_of(self._objects["Topology"].values())
         self.refused.update(refused)
         self._known.update({queue.name: queue for queue in tree.queues})
+
+    def with_spec(self, kind: str, name: str, spec: Mapping[str, Any]) -> QueueTree:
+        """Return the tree with another spec of a department or project; nothing changes here."""
+        sound = {
+            each: {
+                other: self._sound.get((each, other), found) for other, found in self._objects[each].items()
+            }
+            for each in ("Department", "Project")
+        }
+        newest_s = max((each.created_s for objects in sound.values() for each in objects.values()), default=0)
+        before = sound[kind].get(name)
+        sound[kind][name] = QueueObject(name, spec, newest_s + 1 if before is None else before.created_s)
+        tree = tree_of(sound["Department"].values(), sound["Project"].values())
+        here = {queue.name for queue in tree.queues}
+        leaving = (queue for queue in self._told_queues or () if queue.name not in here)
+        tree.queues = (*tree.queues, *leaving)
+        return tree
 
     def _remark_unmanaged(self) -> None:
         """Note the projects that list a namespace which isn't managed."""

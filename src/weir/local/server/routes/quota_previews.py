@@ -5,7 +5,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from weir.api.answers import QuotaEffect, QuotaPreview
+from weir.api.previews import QUOTA_EFFECTS_MAX, QuotaEffect, QuotaPreview
 from weir.local.server.access.authorization import Person
 from weir.local.server.changes.delegated_quotas import check_scope
 from weir.local.server.changes.queue_changes import checked_queue, following_departments
@@ -18,7 +18,6 @@ from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 from weir.service.quota_preview import preview_queues
 
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
-EFFECTS_MAX = 100
 
 
 def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
@@ -60,7 +59,7 @@ async def _preview(
 
 def _effects(pool: PoolService, sentences: Mapping[str, str]) -> list[QuotaEffect]:
     found = []
-    for name, sentence in list(sentences.items())[:EFFECTS_MAX]:
+    for name, sentence in list(sentences.items())[:QUOTA_EFFECTS_MAX]:
         line = pool.view.workloads.get(name)
         if line is not None:
             spec = line.spec

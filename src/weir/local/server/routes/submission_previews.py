@@ -5,7 +5,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from weir.api.answers import SubmissionPreview
+from weir.api.previews import SubmissionPreview
 from weir.api.submissions import Submission
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body

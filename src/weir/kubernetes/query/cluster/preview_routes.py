@@ -1,0 +1,103 @@
+"""Routes that try a changed department or project out, through the API server."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from structlog import get_logger
+
+from weir.api.previews import QUOTA_EFFECTS_MAX, QuotaEffect, QuotaPreview
+from weir.kubernetes.query.aggregation.access_review import AccessReviewer
+from weir.kubernetes.query.aggregation.discovery import API_VERSION, PREVIEWS, ROOT
+from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity
+from weir.kubernetes.query.aggregation.http_exchange import bounded_body, refusal, requester
+from weir.kubernetes.query.aggregation.refusals import QueryRefused, not_forwarded
+from weir.kubernetes.query.aggregation.request_places import RequestPlaces
+from weir.kubernetes.query.cluster.answers import SchedulerAnswers
+from weir.kubernetes.query.workloads.index import WorkloadIndex
+
+UNDER_WAY_MAX = 2
+"""Previews under way, of one person each: a preview takes the time of two decisions."""
+BYTES_MAX = 1 << 20
+_LOG = get_logger(__name__)
+
+
+class _Asked(msgspec.Struct):
+    """Body of a request: the spec as it would be."""
+
+    spec: dict[str, Any]
+
+
+class PreviewRoutes:
+    """Answers the effects of changed quotas, from the state of this replica."""
+
+    def __init__(
+        self, proxy: FrontProxy, access: AccessReviewer, workloads: WorkloadIndex, answers: SchedulerAnswers
+    ) -> None:
+        self._proxy = proxy
+        self._access = access
+        self._workloads = workloads
+        self._answers = answers
+        self._places = RequestPlaces(UNDER_WAY_MAX, 1)
+
+    def add(self, app: web.Application) -> None:
+        """Answer on an application."""
+        for kind, resource in PREVIEWS.items():
+            plural, _, action = resource.name.partition("/")
+            app.router.add_post(f"{ROOT}/{plural}/{{name}}/{action}", partial(self._answer, kind))
+
+    async def _answer(self, kind: str, request: web.Request) -> web.Response:
+        person = requester(request, self._proxy.rules)
+        if person is None:
+            return refusal(not_forwarded())
+        try:
+            with self._places.taken(person.user):
+                found = await self._preview(kind, request, person)
+        except QueryRefused as error:
+            return refusal(error)
+        except Exception as error:  # noqa: BLE001 - the others are answered
+            _LOG.error("preview_failed", exc_info=error)
+            return refusal(QueryRefused(500, "Weir failed at this preview; its log says why."))
+        answer = {"kind": "QuotaPreview", "apiVersion": API_VERSION, **found.model_dump(mode="json")}
+        return web.Response(status=201, body=msgspec.json.encode(answer), content_type="application/json")
+
+    async def _preview(self, kind: str, request: web.Request, person: Identity) -> QuotaPreview:
+        if not await self._access.may_list(person, "workloads"):
+            raise QueryRefused(
+                403,
+                "A preview names workloads of all namespaces: it needs the right to list workloads there.",
+            )
+        spec = _spec_of(await bounded_body(request, BYTES_MAX))
+        found = await self._answers.preview(kind, request.match_info["name"], spec)
+        return QuotaPreview(
+            stops=self._effects(found.stops), starts=self._effects(found.starts), warnings=found.warnings
+        )
+
+    def _effects(self, sentences: Mapping[str, str]) -> list[QuotaEffect]:
+        found = []
+        for key, sentence in list(sentences.items())[:QUOTA_EFFECTS_MAX]:
+            workload = self._workloads.at(key)
+            if workload is not None:
+                row = workload.row()
+                found.append(
+                    QuotaEffect(
+                        workload=key,
+                        uid=row.uid,
+                        project=row.project,
+                        user=row.user,
+                        gpus=row.devices,
+                        sentence=sentence,
+                    )
+                )
+        return found
+
+
+def _spec_of(body: bytes) -> dict[str, Any]:
+    if len(body) > BYTES_MAX:
+        raise QueryRefused(413, f"A preview takes at most {BYTES_MAX} bytes.")
+    try:
+        return msgspec.json.decode(body, type=_Asked).spec
+    except msgspec.DecodeError as error:
+        raise QueryRefused(400, f'The body is no spec: {error}; write {{"spec": {{...}}}}.') from None
