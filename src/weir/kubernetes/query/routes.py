@@ -57,7 +57,7 @@ if TYPE_CHECKING:  # without a history, nothing of a database is imported
     from weir.kubernetes.history.stored_answers import StoredAnswers
 
 REQUESTS_MAX, REQUESTS_OF_ONE_MAX = 64, 16
-"""Maximum number of requests under way, of all people and of one; clients repeat others, which are refused."""
+"""Limit of requests under way, of all people and of one; others are refused, and clients repeat them."""
 LARGE_MAX, LARGE_OF_ONE_MAX = 4, 2
 """Reports, and answers about the whole cluster, under way: each may have tens of megabytes. Answers with
 curves take long to make: as many are made at a time, and others wait.
