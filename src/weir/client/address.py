@@ -6,7 +6,6 @@ pool that is installed on the machine. The socket of that one needs no token: th
 This module uses the standard library only, because completion runs while a person types.
 """
 
-import ipaddress
 import json
 import os
 import stat
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from weir.api.loopback import is_loopback
 from weir.client.errors import Unreachable
 from weir.client.listener import SERVER_USER, expected_uids
 from weir.client.ssh_tunnel import SCHEME, SshAddress, directory_of, parse
@@ -72,11 +72,7 @@ class Address:
         """Return True if the pool is on this machine."""
         if self.ssh is not None:
             return False
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+        return is_loopback(urlsplit(self.url).hostname or "")
 
 
 def home() -> Path:

@@ -1,8 +1,9 @@
 """Checks of a browser's requests, which keep other sites out. Each returns the refusal, or None."""
 
-import ipaddress
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
+
+from weir.api.loopback import is_loopback
 
 COOKIE = "weir_session"
 SECURE_COOKIE = "__Host-weir_session"
@@ -51,12 +52,6 @@ def origin_refusal(method: str, host: str, origin: str, fetch_site: str) -> str 
 def is_this_machine(host: str) -> bool:
     """Return True if a Host header names the loopback of this machine, on any port."""
     try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         return False

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from weir.dashboard.oidc.settings import is_loopback
+from weir.api.loopback import is_loopback
 from weir.model.resources import seconds
 from weir.scenario_io.document import read_document, text_of
 from weir.scenario_io.error_messages import add_errors

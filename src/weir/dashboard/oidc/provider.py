@@ -19,9 +19,10 @@ from authlib.oauth2.rfc6749.parameters import prepare_token_request
 from joserfc.jwk import KeySet
 from structlog import get_logger
 
+from weir.api.loopback import is_loopback
 from weir.control.token_bucket import TokenBucket, TokenRate
 from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable
-from weir.dashboard.oidc.settings import OidcSettings, is_loopback
+from weir.dashboard.oidc.settings import OidcSettings
 
 ANSWER_BYTES_MAX = 256 << 10
 ANSWER_S_MAX = 10.0

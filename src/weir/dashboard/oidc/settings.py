@@ -1,10 +1,11 @@
 """Settings of the sign-in with OpenID Connect, and the checks of them."""
 
-import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
+
+from weir.api.loopback import is_loopback
 
 WAYS = "/api/v1/sign-in"
 START = "/api/v1/dashboard/oidc/start"
@@ -91,14 +92,6 @@ def checked_public_url(url: str) -> str:
             f"--public-url: {url[:200]!r} is no address; write one such as https://gpu1.example.org:8443"
         )
     return f"https://{parts.netloc.lower().removesuffix(':443')}"  # browsers omit the default port
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if a host is this machine, and unreachable from others."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def read_secret(path: Path, *, is_mounted: bool = False) -> str:

@@ -3,13 +3,13 @@
 import math
 import ssl
 import time
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
+from weir.api.loopback import is_loopback
 from weir.kubernetes.crd.usage_settings import SECRETS
 from weir.kubernetes.usage.series import PrometheusFailed, Series
 
@@ -155,13 +155,7 @@ def _tls(authorities: Path) -> ssl.SSLContext:
 def _is_private(url: str) -> bool:
     """Return True if a token may be sent: over TLS, or within this machine."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "https" or host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _plain(text: str) -> str:

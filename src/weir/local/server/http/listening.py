@@ -1,8 +1,8 @@
 """Ports of the server: addresses of this machine itself, and the sockets that listen on them."""
 
-import ipaddress
 import socket
-from contextlib import suppress
+
+from weir.api.loopback import is_loopback
 
 WAITING_MAX = 4096
 """Connections that wait to be accepted; beyond, the kernel has a client try again a second later."""
@@ -14,10 +14,7 @@ class PortUnavailable(Exception):
 
 def address_refused(host: str) -> str | None:
     """Return why the server doesn't listen on an address; None if the address is local to this machine."""
-    with suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return None
-    if host == "localhost":
+    if is_loopback(host):
         return None
     return (
         f"{host} can be reached from other machines, and --host has no TLS: leave it out, and open the "
