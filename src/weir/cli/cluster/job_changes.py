@@ -133,7 +133,7 @@ class JobChanges:
         workload = await self._lookup.workload(name)
         try:
             owner = await self._lookup.owner(workload)
-            if owner.kind != "Job" or owner.api_version != JOBS:
+            if not owner.is_job:
                 raise not_here(f"{workload.key} is made by a {owner.kind}: {instead}")
             path = path_of(JOBS, "jobs", workload.namespace, owner.name)
             job = await self._api.get(path, Object)

@@ -96,7 +96,7 @@ class ClusterQueries:
         """Stop, suspend or resume a workload through the owner of its pods."""
         workload = await self.lookup.workload(name)
         owner, namespace = await self.lookup.owner(workload), workload.namespace
-        if owner.kind != "Job" or owner.api_version != JOBS:
+        if not owner.is_job:
             verb = {"stop": "delete", "suspend": "edit", "resume": "edit"}[action]
             command = f"kubectl {verb} -n {namespace} {owner.kind.lower()} {owner.name}"
             raise not_here(f"{workload.key} is made by a {owner.kind}, which does this itself: {command}")
@@ -120,7 +120,7 @@ class ClusterQueries:
         owner = await self.lookup.owner(workload)
         until = datetime.fromtimestamp(time.time() + asked.duration, UTC)
         annotation = f"weir.dev/idle-extended-until={until:%Y-%m-%dT%H:%M:%SZ}"
-        if owner.kind != "Job" or owner.api_version != JOBS or workload.row is None:
+        if not owner.is_job or workload.row is None:
             command = (
                 f"kubectl annotate -n {workload.namespace} {owner.kind.lower()} {owner.name} {annotation}"
             )

@@ -41,7 +41,6 @@ class WorkloadPods:
         detail: Callable[[], Awaitable[bytes]],
     ) -> None:
         self._api, self._workload, self._owner, self._detail = api, workload, owner, detail
-        self._is_job = owner.kind == "Job" and owner.api_version == JOBS
         self._job: dict[str, Any] = {}  # spec of the Job
         self._pods: list[PodContainers] = []
         self._is_over = False
@@ -128,7 +127,7 @@ class WorkloadPods:
                 await asyncio.sleep(LOOK_S_MAX)
 
     async def _list(self) -> list[PodContainers]:
-        if self._is_job:
+        if self._owner.is_job:
             of_job = f"{OF_JOB}={self._owner.name}"
             pods = await self._api.list_all(self.path(), PodContainers, label_selector=of_job)
             uid = self._owner.uid
@@ -142,7 +141,7 @@ class WorkloadPods:
 
     async def _over(self) -> bool:
         try:
-            if self._is_job:
+            if self._owner.is_job:
                 path = path_of(JOBS, "jobs", self._workload.namespace, self._owner.name)
                 job = await self._api.get(path, OwnerObject)
                 self._job = job.spec

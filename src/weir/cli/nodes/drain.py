@@ -35,18 +35,20 @@ _OPTIONS = {
     "until_s": "--until",
 }
 _FIELD = re.compile(rf"(?:(?<=^)|(?<=; ))(?:{'|'.join(_OPTIONS)})(?=:)")
+NodeName = Annotated[str | None, Parameter(help="The node; it can be left out in a pool of one.")]
+Reason = Annotated[str, Parameter(help="Why, for people whose workloads wait.")]
 Gpus = Annotated[Sequence[int], Parameter(name="--gpu", negative=()), whole_number(0)]
 
 
 def drain(
-    name: str | None = None,
+    name: NodeName = None,
     /,
     *,
     gpu: Annotated[int | None, whole_number(0)] = None,
     at: str | None = None,
     in_: Annotated[str | None, Parameter(name="--in")] = None,
     running: Running | None = None,
-    reason: str = "",
+    reason: Reason = "",
     yes: Switch = False,
 ) -> int:
     """Take a node, or one GPU of it, out of service, now or at a time: nothing starts there.
@@ -55,8 +57,6 @@ def drain(
 
     Parameters
     ----------
-    name
-        The node; it can be left out in a pool of one.
     gpu
         Index of one GPU of it, as `weir top` shows it.
     at
@@ -66,8 +66,6 @@ def drain(
     running
         Running work goes back to its queues (evict), runs on (finish) or is ended for good (stop). By default
         evict for a node and finish for a GPU.
-    reason
-        Why, for people whose workloads wait.
     yes
         Don't ask before work is evicted or stopped. Without a terminal to ask on, nothing changes.
     """
@@ -93,13 +91,11 @@ def drain(
     return 0
 
 
-def undrain(name: str | None = None, /, *, gpu: Annotated[int | None, whole_number(0)] = None) -> int:
+def undrain(name: NodeName = None, /, *, gpu: Annotated[int | None, whole_number(0)] = None) -> int:
     """Let workloads start on a drained node or GPU again, and withdraw an announced drain.
 
     Parameters
     ----------
-    name
-        The node; it can be left out in a pool of one.
     gpu
         Index of one drained GPU of it.
     """
@@ -202,7 +198,7 @@ def add(
     from_: Annotated[str, Parameter(name="--from")],
     until: str,
     gpu: Gpus = (),
-    reason: str = "",
+    reason: Reason = "",
     running: Literal["evict", "finish"] = "evict",
     name: str | None = None,
 ) -> int:
@@ -216,8 +212,6 @@ def add(
         End, such as 2026-12-01T22:00.
     gpu
         Index of a GPU, where not the whole node is out of service; repeat it for each.
-    reason
-        Why, for people whose workloads wait.
     running
         Work that still runs at the beginning goes back to its queues (evict), or runs on (finish).
     name

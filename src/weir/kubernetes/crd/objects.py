@@ -47,6 +47,11 @@ class OwnerFields(ApiStruct):
     name: Needed[str] = ""
     gang: str = ""  # name of the gang, if its owner has several
 
+    @property
+    def is_job(self) -> bool:
+        """Return True if it is a Job of Kubernetes."""
+        return self.kind == "Job" and self.api_version == "batch/v1"
+
 
 class WorkloadSpec(ApiStruct):
     """Request of a workload: written by Weir, read by people."""
