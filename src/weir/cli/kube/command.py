@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from weir import __version__
 from weir.cli.kube.bundle_options import BundleDetails
@@ -30,6 +30,9 @@ token of the identity provider.
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
 app.command("weir.cli.kube.node:node", name="node", help=NODE_HELP)
 app.command("weir.cli.kube.dashboard:dashboard_server", name="dashboard-server", help=DASHBOARD_SERVER_HELP)
+MonitoringOption = Annotated[
+    Switch, Parameter(help="Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.")
+]
 
 
 @app.command(name="manifests")
@@ -41,7 +44,7 @@ def manifests(
     pods: WeirPodOptions = WeirPodOptions(),
     agents: NodeAgentOptions = NodeAgentOptions(),
     page: DashboardServerOptions = DashboardServerOptions(),
-    monitoring: Switch = False,
+    monitoring: MonitoringOption = False,
     query_api: bool = True,
     job_messages: bool = True,
     shared_nodes: Annotated[int, whole_number(0)] = 0,
@@ -53,8 +56,6 @@ def manifests(
     ----------
     priority_classes
         PriorityClasses for the types of workloads: weir- (weir-train), plain (train), or none.
-    monitoring
-        Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
     query_api
         Serve query.weir.dev, which `weir list` and the like read. The API server must reach port 9443.
     job_messages
@@ -112,7 +113,7 @@ def bundle(
     certified: BundleDetails = BundleDetails(),
     agents: NodeAgentOptions = NodeAgentOptions(),
     page: DashboardServerOptions = DashboardServerOptions(),
-    monitoring: Switch = False,
+    monitoring: MonitoringOption = False,
 ) -> int:
     """Write a bundle and a file-based catalogue for the Operator Lifecycle Manager.
 
@@ -120,8 +121,6 @@ def bundle(
     ----------
     directory
         Directory for the files; it must not exist.
-    monitoring
-        Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
     """
     from weir.kubernetes.install.olm.bundle import bundle as bundle_files
     from weir.kubernetes.install.olm.catalog import catalog

@@ -1,6 +1,5 @@
 """`weir drain`, `weir undrain` and `weir maintenance`: nodes and GPUs taken out of service, and back."""
 
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -8,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from weir.cli.options.mistakes import WrongOption, option_mistakes, refusals_in
+from weir.cli.options.mistakes import WrongOption, option_mistakes
 from weir.cli.options.numbers import whole_number
 from weir.cli.options.option_types import Switch
+from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import NOTHING, counted, resource
 from weir.cli.output.outputs import OutputOption, show
@@ -34,7 +34,6 @@ _OPTIONS = {
     "reason": "--reason",
     "until_s": "--until",
 }
-_FIELD = re.compile(rf"(?:(?<=^)|(?<=; ))(?:{'|'.join(_OPTIONS)})(?=:)")
 NodeName = Annotated[str | None, Parameter(help="The node; it can be left out in a pool of one.")]
 Reason = Annotated[str, Parameter(help="Why, for people whose workloads wait.")]
 Gpus = Annotated[Sequence[int], Parameter(name="--gpu", negative=()), whole_number(0)]
@@ -73,7 +72,7 @@ def drain(
         raise WrongOption("--at and --in exclude each other: write one of them")
     with option_mistakes():
         at_s = None if at is None else _time_of("--at", at)
-    with connect() as pool, refusals_in(_in_options):
+    with connect() as pool, named(**_OPTIONS):
         node = _only_node(pool) if name is None else name
         which = node if gpu is None else f"GPU {gpu} of {node}"
         action = running or ("evict" if gpu is None else "finish")
@@ -107,11 +106,6 @@ def undrain(name: NodeName = None, /, *, gpu: Annotated[int | None, whole_number
             pool.undrain_gpu(node, gpu)
     print(f"{node if gpu is None else f'GPU {gpu} of {node}'} is in service: workloads may start there.")
     return 0
-
-
-def _in_options(text: str) -> str:
-    """Return a refusal with options in place of fields: `--until` for `until_s`."""
-    return _FIELD.sub(lambda found: _OPTIONS[found[0]], text)
 
 
 def _announced(pool: "Pool", name: str) -> str:
@@ -219,7 +213,7 @@ def add(
     """
     with option_mistakes():
         begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
-    with connect() as pool, refusals_in(_in_options):
+    with connect() as pool, named(**_OPTIONS):
         row = pool.add_maintenance(
             begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
         )

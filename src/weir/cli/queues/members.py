@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weir.api.answers import MemberRow
 
 Kind = Literal["project", "department"]
+QueueName = Annotated[str, Parameter(help="The project or department.")]
 Kinds = Literal["projects", "departments"]
 RoleOption = Annotated[Literal["viewer", "member", "lead"], Parameter(name=("--role", "-r"))]
 COLUMNS: "tuple[Column[MemberRow], ...]" = (
@@ -33,13 +34,11 @@ def members_app(kind: Kind) -> App:
 
 
 def _list_command(kind: Kind, kinds: Kinds) -> Callable[..., int]:
-    def list_members(name: str, /, *, output: DocumentedOutput = "table") -> int:
+    def list_members(name: QueueName, /, *, output: DocumentedOutput = "table") -> int:
         """List members, with those of the departments above.
 
         Parameters
         ----------
-        name
-            The project or department.
         output
             table, wide, json or yaml.
         """
@@ -53,13 +52,11 @@ def _list_command(kind: Kind, kinds: Kinds) -> Callable[..., int]:
 
 
 def _add_command(kinds: Kinds) -> Callable[..., int]:
-    def add(name: str, member: str, /, *, role: RoleOption = "member") -> int:
+    def add(name: QueueName, member: str, /, *, role: RoleOption = "member") -> int:
         """Give a user, a Unix group or everyone a role; it replaces the one they had here.
 
         Parameters
         ----------
-        name
-            The project or department.
         member
             A user, such as mia; a Unix group, such as @vision; or @everyone.
         role
@@ -75,13 +72,11 @@ def _add_command(kinds: Kinds) -> Callable[..., int]:
 
 
 def _remove_command(kinds: Kinds) -> Callable[..., int]:
-    def remove(name: str, member: str, /) -> int:
+    def remove(name: QueueName, member: str, /) -> int:
         """Take a role away. Work that was submitted goes on.
 
         Parameters
         ----------
-        name
-            The project or department.
         member
             A user, a Unix group such as @vision, or @everyone.
         """
