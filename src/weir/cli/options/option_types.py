@@ -6,8 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 Switch = Annotated[bool, Parameter(negative=())]
-"""True if the option is there. It has no value, and no form that begins with --no-."""
+"""Option without a value, and without a form that begins with --no-."""
 Repeated = Annotated[Sequence[str], Parameter(negative=())]
-"""One value each time that the option is there."""
+"""Option that may be there several times, with a value each time."""
 Names = Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())]
-"""All values that follow the option."""
+"""Option with all the values that follow it."""
