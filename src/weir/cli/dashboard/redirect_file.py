@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from weir.client.logins import directory as state_directory
+
 _PREFIX, _SUFFIX = "open-", ".html"
 _AGE_S_MAX = 120.0
 """Age at which a file is removed; its link has worked or has ended."""
@@ -21,7 +23,7 @@ def written(link: str) -> str:
     Raises:
         OSError: it can't be written.
     """
-    folder = _folder()
+    folder = state_directory() / "links"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_old(folder)
     path = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
@@ -29,11 +31,6 @@ def written(link: str) -> str:
     with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
         file.write(_PAGE.format(link=html.escape(link)))
     return path.as_uri()
-
-
-def _folder() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state).absolute() / "weir" / "links"
 
 
 def _remove_old(folder: Path) -> None:
