@@ -1,13 +1,17 @@
 """Reasons of pending workloads, as people see them, kept up to date after every step.
 
-The refusals come from the decision. A class of workloads costs a look-up while its refusal stays the same.
+The refusals come from the decision. A class of workloads costs a look-up while its refusal stays the same. An
+update ends after some time: many classes of one project must not delay the next decision. The projects take
+turns, and of a project classes without a reason are first, then those whose last look is the oldest.
 """
 
+from time import perf_counter
 from typing import NamedTuple
 
 from structlog import get_logger
 
 from weir.api.answers import Explanation
+from weir.control.fair_queue import Turns
 from weir.control.loop import Control
 from weir.engine.explanation.pending_reasons import PendingReasonFinder
 from weir.engine.refusals.refusals import PendingRefusal, RefusalSentences
@@ -18,6 +22,8 @@ from weir.state.jobs import EquivalenceClass, Job
 _LOG = get_logger(__name__)
 REWORDED_AFTER_S = 60.0
 """Age at which a sentence is written again, since it may say how much time is left."""
+UPDATE_S, CLASSES_MIN = 0.05, 32
+"""Time of an update, and the classes that it looks at in any case."""
 
 
 def explanation(found: Reason | None) -> Explanation | None:
@@ -44,37 +50,62 @@ class PendingReasons:
         self.reasons = reasons
         self._cluster: Cluster | None = None
         self._changes = -1
-        self._shown: dict[EquivalenceClass, _Shown] = {}
+        self._shown: dict[EquivalenceClass, _Shown] = {}  # the oldest look first
+        self._left: dict[EquivalenceClass, None] = {}  # classes to look at
+        self._turns = Turns()
+
+    @property
+    def is_behind(self) -> bool:
+        """Return True if the last update has left some of the classes to the next one."""
+        return bool(self._left)
 
     def update(self, control: Control, now_s: float) -> list[str]:
-        """Update the reasons after a change; return the workloads with another one."""
+        """Update the reasons after a change, for some time; return the workloads with another one."""
         cluster = control.cluster
-        if cluster is self._cluster and cluster.changes == self._changes:
+        if cluster is not self._cluster or cluster.changes != self._changes:
+            self._begin(cluster)
+        elif not self._left:
             return []
+        update = _Update(control, now_s)
+        changed: list[str] = []
+        until = perf_counter() + UPDATE_S
+        for count, of in enumerate(self._turns.take(self._left, _project), start=1):
+            del self._left[of]
+            changed += self._look(of, update, now_s)
+            if count >= CLASSES_MIN and perf_counter() >= until:
+                break
+        for job in (*cluster.nominated.values(), *cluster.stopping.values()):
+            if job.waiting is None:
+                changed += self._show([job], update.explanation_of(job, None))
+        return changed
+
+    def _begin(self, cluster: Cluster) -> None:
+        """Note that all classes have to be looked at after a change."""
         if cluster is not self._cluster:
             self._cluster = cluster
             self._shown.clear()
         self._changes = cluster.changes
-        update = _Update(control, now_s)
-        before, self._shown = self._shown, {}
+        waiting = dict.fromkeys(cluster.waiting.values())
+        self._shown = {of: shown for of, shown in self._shown.items() if of in waiting}
+        fresh = (of for of in waiting if of not in self._shown)
+        self._left = dict.fromkeys((*fresh, *self._shown))
+
+    def _look(self, of: EquivalenceClass, update: "_Update", now_s: float) -> list[str]:
+        """Look at a class; return its members with another reason."""
+        refusal, touched = update.refusal_of(of), update.touched(of)
+        shown = self._shown.pop(of, None)
         changed: list[str] = []
-        for of in cluster.waiting.values():
-            refusal, touched = update.refusal_of(of), cluster.ledger.touched[of.project]
-            shown = before.get(of)
-            if (
-                shown is None
-                or refusal is None
-                or shown.refusal is not refusal
-                or shown.touched != touched  # the class may have other members
-                or now_s - shown.at_s >= REWORDED_AFTER_S
-            ):
-                members = [job for _, _, job in of.members]
-                changed += self._show(members, update.explanation_of(members[0], refusal))
-                shown = _Shown(refusal, touched, now_s)
-            self._shown[of] = shown
-        for job in (*cluster.nominated.values(), *cluster.stopping.values()):
-            if job.waiting is None:
-                changed += self._show([job], update.explanation_of(job, None))
+        if (
+            shown is None
+            or refusal is None
+            or shown.refusal is not refusal
+            or shown.touched != touched  # the class may have other members
+            or now_s - shown.at_s >= REWORDED_AFTER_S
+        ):
+            members = [job for _, _, job in of.members]
+            changed = self._show(members, update.explanation_of(members[0], refusal))
+            shown = _Shown(refusal, touched, now_s)
+        self._shown[of] = shown
         return changed
 
     def _show(self, members: list[Job], why: Explanation | None) -> list[str]:
@@ -100,6 +131,10 @@ class PendingReasons:
         return changed
 
 
+def _project(of: EquivalenceClass) -> int:
+    return of.project
+
+
 class _Update:
     """Refusals of one state, and the explanations that classes share."""
 
@@ -117,6 +152,10 @@ class _Update:
         self._finder = PendingReasonFinder(
             control.cluster, control.policy, self._now_s, control.cache, self._refusals
         )
+
+    def touched(self, of: EquivalenceClass) -> int:
+        """Return the number of changes of the usage of a class's project."""
+        return self._cluster.ledger.touched[of.project]
 
     def refusal_of(self, of: EquivalenceClass) -> PendingRefusal | None:
         """Return the refusal of a class; None if its reason is another, or if it can't be found."""

@@ -11,6 +11,7 @@ from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
+from weir.service import pending_reasons
 from weir.service.pending_reasons import PendingReasons
 from weir.state.cluster import Cluster
 from weir.state.events import (
@@ -77,3 +78,53 @@ def test_the_end_of_the_workload_leaves_nothing(scene: Scene) -> None:
     reduce(scene.cluster, WorkloadEnded("gang", WorkloadOutcome.STOPPED, 3.0))
     assert not scene.cluster.stopping
     assert scene.update() == []
+
+
+def crowd(count: int) -> Control:
+    """Return a full cluster with many pending classes of one project, and then one of another."""
+    control = Control(cast("Backend", None), Policy(), lambda: 10.0)
+    reduce(control.cluster, NodeSet(Node("n", 1, 16 << 30, CAPACITY)))
+    reduce(control.cluster, QueuesSet((Queue("flood", quota={"gpu": 99_000}), Queue("other"))))
+    for at in range(count):
+        request = Request(devices=2, cpu_milli=1000 + at)
+        submit(control, Workload(f"flood-{at}", "flood", (PodGroup("worker", request, 1, 1),), 1, 0.0))
+    submit(control, Workload("other-0", "other", (PodGroup("worker", Request(devices=2), 1, 1),), 1, 0.0))
+    return control
+
+
+def submit(control: Control, workload: Workload) -> None:
+    reduce(control.cluster, WorkloadSubmitted(workload, 0.0))
+
+
+def test_many_classes_of_one_project_delay_no_reason_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending_reasons, "UPDATE_S", 0.0)
+    monkeypatch.setattr(pending_reasons, "CLASSES_MIN", 4)
+    control = crowd(10)
+    shown: dict[str, Explanation] = {}
+    reasons = PendingReasons(shown)
+    assert reasons.update(control, 10.0) == ["flood-0", "other-0", "flood-1", "flood-2"]
+    assert reasons.is_behind
+    submit(control, Workload("other-1", "other", (PodGroup("worker", Request(devices=3), 1, 1),), 1, 0.0))
+    assert "other-1" in reasons.update(control, 10.0)
+    while reasons.is_behind:
+        reasons.update(control, 10.0)
+    whole: dict[str, Explanation] = {}
+    monkeypatch.setattr(pending_reasons, "CLASSES_MIN", 100)
+    PendingReasons(whole).update(control, 10.0)
+    assert shown == whole
+    assert len(shown) == 12
+    assert reasons.update(control, 10.0) == []
+
+
+def test_all_classes_are_looked_at_though_changes_come_before_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pending_reasons, "UPDATE_S", 0.0)
+    monkeypatch.setattr(pending_reasons, "CLASSES_MIN", 2)
+    control = crowd(8)
+    shown: dict[str, Explanation] = {}
+    reasons = PendingReasons(shown)
+    for at in range(9):
+        reasons.update(control, 10.0)
+        reduce(control.cluster, NodeSet(Node(f"n{at}", 1, 16 << 30, CAPACITY)))
+    assert len(shown) == 9

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 
-from weir.kubernetes.api.fair_queue import FairQueue
+from weir.control.fair_queue import FairQueue
 
 RECEIVING_MAX, LARGE_RECEIVING_MAX = 32, 16
 """Reviews whose bodies are being received, and large ones among them."""

@@ -34,3 +34,9 @@ def is_name(text: str) -> bool:
 def key_of(namespace: str, name: str) -> str:
     """Return the name of an object within its resource: "NAMESPACE/NAME", or "NAME"."""
     return f"{namespace}/{name}" if namespace else name
+
+
+def namespace_of(path: str) -> str:
+    """Return the namespace in the path of an object; empty for an object of the cluster."""
+    _, _, rest = path.partition("/namespaces/")
+    return rest.partition("/")[0]

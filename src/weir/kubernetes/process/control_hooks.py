@@ -225,6 +225,8 @@ class ClusterControlHooks:
         if due_s is not None and due_s <= now_s:
             self.wake()
         times = [backend.people_due_s(), due_s, self._queues_due_s]
+        if self._reasons.is_behind:
+            times.append(now_s)
         if backend.has_news:
             times.append(self._people_next_s)
         if self._changed(cluster) != self._changes:

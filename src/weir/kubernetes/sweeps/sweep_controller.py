@@ -16,10 +16,10 @@ from typing import Any
 
 from structlog import get_logger
 
+from weir.control.fair_queue import Turns
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, only_in
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, Conflict
-from weir.kubernetes.api.fair_queue import Turns
 from weir.kubernetes.api.leader_election import Leadership
 from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.api.objects import ApiObject

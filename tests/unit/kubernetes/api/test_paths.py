@@ -1,6 +1,8 @@
 """Paths of objects, whatever their names are."""
 
-from weir.kubernetes.api.paths import path_of
+import pytest
+
+from weir.kubernetes.api.paths import namespace_of, path_of
 
 
 def test_a_name_stays_one_part_of_a_path() -> None:
@@ -13,3 +15,17 @@ def test_a_name_stays_one_part_of_a_path() -> None:
     assert path.count("/") == 6
     assert path.isascii()
     assert not set(path) & set(" \r\n?#")
+
+
+@pytest.mark.parametrize(
+    ("path", "namespace"),
+    [
+        ("/api/v1/namespaces/team/pods/one", "team"),
+        ("/apis/weir.dev/v1alpha1/namespaces/team/workloads", "team"),
+        ("/api/v1/namespaces/team", "team"),
+        ("/apis/weir.dev/v1alpha1/projects/team", ""),
+        ("/api/v1/nodes/n1", ""),
+    ],
+)
+def test_the_path_of_an_object_names_its_namespace(path: str, namespace: str) -> None:
+    assert namespace_of(path) == namespace

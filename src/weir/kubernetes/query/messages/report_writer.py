@@ -15,11 +15,11 @@ from typing import Any
 from structlog import get_logger
 
 from weir.api.reported_values import merged_values
+from weir.control.fair_queue import Turns
 from weir.control.metric_series import MetricSeries, add_points
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.decoding import IgnoredObject
 from weir.kubernetes.api.errors import ApiError, ApiRefused
-from weir.kubernetes.api.fair_queue import Turns
 from weir.kubernetes.api.object_numbers import at_s, moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION

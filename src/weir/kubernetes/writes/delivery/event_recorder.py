@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weir.control.fair_queue import FairQueue
 from weir.kubernetes.api.backoff import RateLimiter
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, is_of_one_object
-from weir.kubernetes.api.fair_queue import FairQueue
 from weir.kubernetes.api.leader_election import Leadership
 from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard, NotLeading
 from weir.kubernetes.writes.delivery.requests import emit

@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from weir.control.fair_queue import FairQueue
 from weir.kubernetes.api.backoff import Backoff
-from weir.kubernetes.api.fair_queue import FairQueue, namespace_of
+from weir.kubernetes.api.paths import namespace_of
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, Urgency, Write, merged
 
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from weir.api.answers import Explanation
+from weir.control.fair_queue import Turns
 from weir.control.port import StopPod
-from weir.kubernetes.api.fair_queue import Turns
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs.gang import Gang

@@ -188,7 +188,7 @@ class PoolControlHooks:
             self._cancellations.reserve.restore()
             pool.disk_trouble = self._cancellations.reserve.trouble
         pool.record(())
-        times = [self._next_minute_s]
+        times = [now_s if self._reasons.is_behind else self._next_minute_s]
         gate_s = self._gates.turn(now_s)
         if gate_s is not None:
             times.append(gate_s)

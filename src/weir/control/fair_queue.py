@@ -78,18 +78,18 @@ class FairQueue(Generic[T]):
 
 
 class Turns:
-    """Turns of namespaces among entries that are chosen anew each time, from a few of them."""
+    """Turns of namespaces over several rounds, each of which takes some of the entries."""
 
     def __init__(self) -> None:
-        self._last: dict[str, int] = {}  # number of the last turn of each namespace with entries
+        self._last: dict[Hashable, int] = {}  # number of the last turn of each namespace with entries
         self._count = 0
 
-    def take(self, entries: Iterable[U], namespace: Callable[[U], str]) -> Iterator[U]:
+    def take(self, entries: Iterable[U], namespace: Callable[[U], Hashable]) -> Iterator[U]:
         """Yield entries, one of each namespace in turn; the namespace with the oldest turn begins.
 
         The caller takes as many as it can use, and may change the collection of the entries meanwhile.
         """
-        lines: dict[str, list[U]] = {}
+        lines: dict[Hashable, list[U]] = {}
         for entry in entries:
             lines.setdefault(namespace(entry), []).append(entry)
         self._last = {name: self._last[name] for name in lines if name in self._last}
@@ -103,9 +103,3 @@ class Turns:
                 yield entry
                 waiting.append((name, line))
                 break
-
-
-def namespace_of(path: str) -> str:
-    """Return the namespace in the path of an object; empty for an object of the cluster."""
-    _, _, rest = path.partition("/namespaces/")
-    return rest.partition("/")[0]

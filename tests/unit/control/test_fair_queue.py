@@ -3,11 +3,10 @@
 from collections import defaultdict
 from itertools import islice
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.kubernetes.api.fair_queue import FairQueue, Turns, namespace_of
+from weir.control.fair_queue import FairQueue, Turns
 
 NAMESPACES = st.sampled_from("abcd")
 
@@ -91,17 +90,3 @@ def test_each_namespace_has_its_turn_where_few_are_chosen_at_a_time() -> None:
     waiting.append("f0")
     assert [*islice(turns.take(waiting, lambda entry: entry[0]), 3)] == ["f0", "a2", "b2"]
     assert sorted(turns.take(waiting, lambda entry: entry[0])) == sorted(waiting)
-
-
-@pytest.mark.parametrize(
-    ("path", "namespace"),
-    [
-        ("/api/v1/namespaces/team/pods/one", "team"),
-        ("/apis/weir.dev/v1alpha1/namespaces/team/workloads", "team"),
-        ("/api/v1/namespaces/team", "team"),
-        ("/apis/weir.dev/v1alpha1/projects/team", ""),
-        ("/api/v1/nodes/n1", ""),
-    ],
-)
-def test_the_path_of_an_object_names_its_namespace(path: str, namespace: str) -> None:
-    assert namespace_of(path) == namespace
