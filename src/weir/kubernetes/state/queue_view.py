@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs.owner_state import owner_is_gone
+from weir.kubernetes.state.queues.unscheduled_gpus import remarks_of_projects
 
 REFUSED_MAX = 1_000
 Key = tuple[str, str]
@@ -40,10 +41,11 @@ def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueVie
             pending[gang.project] += 1  # else its remaining pods are being deleted with its owner
     refused = {gang.name: gang.refusal for gang in registry.named.values() if gang.refusal and gang.count}
     quota_objects = cluster_state.quota_objects
+    outside = remarks_of_projects(cluster_state.pods.others, quota_objects.tree.projects_of)
     return QueueView(
         dict(quota_objects.generations),
         dict(quota_objects.refused),
-        dict(quota_objects.tree.remarks),
+        {**outside, **quota_objects.tree.remarks},
         leaving,
         running,
         pending,

@@ -11,6 +11,7 @@ from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
 from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.state.nodes.usage import foreign_usage
 from weir.kubernetes.state.pods.resolver import PodResolver
+from weir.kubernetes.state.queues.unscheduled_gpus import NEVER_QUOTA, OtherHolder
 from weir.kubernetes.state.unreadable import UnreadableObjects
 from weir.kubernetes.state.workloads.allocations import annotated
 from weir.kubernetes.state.workloads.budgets import Budgets
@@ -42,6 +43,7 @@ class PodTracker:
         self.by_key: dict[str, TrackedPod] = {}
         self.moving: dict[str, float] = {}  # ordered starts and stops in progress, with their times
         self.due: list[tuple[float, int, str]] = []  # heap of times and keys of pods or workloads to check
+        self.others: dict[str, OtherHolder] = {}  # pods of other schedulers that hold GPUs
         self.now_s = 0.0
         self._scheduler, self._managed = scheduler, managed
         self._node_states = node_states
@@ -67,6 +69,7 @@ class PodTracker:
             self._forget(tracked)
             tracked = None
         if pod is None:
+            self.others.pop(key, None)
             self._node_states.foreign(key, None)
             self._resolver.forget_marks(key)
             self._resolver.forget_other(key)
@@ -97,6 +100,7 @@ class PodTracker:
 
     def _see_other(self, key: str, pod: KubePod) -> None:
         self._resolver.see_other(key, pod)
+        self.others.pop(key, None)
         if not pod.spec.node_name or pod.status.phase in _OVER:
             self._node_states.foreign(key, None)
             self._resolver.forget_marks(key)
@@ -104,6 +108,9 @@ class PodTracker:
         marks, attached = self._resolver.see_foreign(key, pod)
         usage = foreign_usage(pod, self._resolver.devices, marks, attached, self.once)
         self._node_states.foreign(key, usage)
+        owner = pod.metadata.controller
+        if usage.devices and (owner is None or owner.kind not in NEVER_QUOTA):
+            self.others[key] = OtherHolder(usage.devices, pod.spec.scheduler_name)
 
     def once(self, value: Any) -> Any:
         """Return one shared object for equal values."""
