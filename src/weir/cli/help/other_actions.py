@@ -56,8 +56,13 @@ def _refuse(words: Sequence[str]) -> None:
 def other_tools_command(words: Sequence[str], error: CycloptsError) -> str | None:
     """Return a sentence with the command of Weir for a line of another tool; None if it is of none."""
     is_known = any(command.name == words[0] for command in COMMANDS)
-    if words[0] == "list" and isinstance(error, UnknownOptionError) and (job := job_of(words)) is not None:
-        return f"A single workload has a command of its own: write `weir describe {shlex.quote(job)}`."
+    if words[0] == "list" and isinstance(error, UnknownOptionError):
+        job = job_of(words)
+        name = "NAME" if job is None else shlex.quote(job)
+        if "--start" in words:
+            return f"`weir why {name}` says why a workload is pending, and what would let it start."
+        if job is not None:
+            return f"A single workload has a command of its own: write `weir describe {name}`."
     if is_known and not (isinstance(error, UnusedCliTokensError) and is_kind("".join(words[1:2]))):
         return None
     found = right_command(words)

@@ -79,6 +79,22 @@ def test_list_of_one_job_is_answered_with_its_details(words: str, capsys: pytest
     assert "write `weir describe 7`." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        ("squeue --start", "weir why NAME"),
+        ("squeue -j 7 --start", "weir why 7"),
+        ("squeue --start --jobs=7", "weir why 7"),
+    ],
+)
+def test_expected_starts_are_answered_with_why(
+    words: str, right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    answer = f"weir: `{right}` says why a workload is pending, and what would let it start.\n"
+    assert capsys.readouterr().err == answer
+
+
 @pytest.mark.parametrize("words", ["nonsense", "nonsense job", "schedule run nightly"])
 def test_other_words_are_no_commands_of_other_tools(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 2
