@@ -1,17 +1,23 @@
 """Times in the past: how long ago, or a date."""
 
+import re
 import time
 from datetime import datetime
+
+_WITHOUT_UNIT = re.compile(r"[+-]?([0-9]*[1-9][0-9]*)", re.ASCII)
 
 
 def past_time(option: str, written: str) -> float:
     """Return a time as seconds since 1970: an age, with or without a sign, or a time in ISO 8601.
 
     Raises:
-        ValueError: the text isn't a time; the message says what to write.
+        ValueError: the text isn't a time, or it has no unit; the message says what to write.
     """
     from weir.model.resources import seconds
 
+    if number := _WITHOUT_UNIT.fullmatch(written):
+        right = f"how long ago, such as {number[1]}d, {number[1]}h or {number[1]}m"
+        raise ValueError(f"{option} {written!r} has no unit: write {right}")
     try:
         return time.time() - abs(seconds(written))
     except ValueError:

@@ -210,7 +210,7 @@ def test_list_is_ordered_and_summed_up(fake: Fake, capsys: pytest.CaptureFixture
         (["--sort", "name"], ["big", "new", "old"]),
         (["--since", "1h"], ["big", "new"]),
         (["--since=-1h"], ["big", "new"]),
-        (["--since", "-3600"], ["big", "new"]),
+        (["--since", "3600s"], ["big", "new"]),
         (["--since", "2026-01-01"], ["big", "old", "new"]),
     ):
         assert main(["list", *words]) == 0
