@@ -246,10 +246,7 @@ WORKLOAD_CLASSES = {
     "api": ("Submission", "WorkloadRow", "WorkloadDetail", "PodRow"),
     "client": ("SubmissionFields",),
     "store": ("StoredWorkload", "MeteredWorkload", "WorkloadUsageSample"),
-    "local": (
-        *("LocalWorkload", "RecoveredWorkload", "RunningPod", "StoredStart", "StartRecord", "PodIdentity"),
-        "WorkloadView",
-    ),
+    "local": (*("LocalWorkload", "RunningPod", "StartRecord", "WorkloadView"),),
     "simulation": ("JobTrace", "JobProgress", "JobRecord", "SimulatedPod"),
     "kubernetes": (
         *("KubePod", "PodSpec", "PodStatus", "WorkloadObject", "WorkloadSpec", "WorkloadStatus"),
@@ -258,7 +255,7 @@ WORKLOAD_CLASSES = {
     ),
 }
 """Classes that describe a workload or a pod of it. The aim is 20: merge classes, and never add one."""
-WORKLOAD_CLASSES_MAX = 51
+WORKLOAD_CLASSES_MAX = 48
 OTHER_CLASSES = {
     *("EndWorkload", "StartPod", "StopPod", "UpsertWorkload", "NoSuchWorkload"),  # orders and errors
     *("_KeptPod", "_OfPod", "_SelectedPod"),  # parts of Kubernetes

@@ -32,7 +32,7 @@ from weir.local.machine.machine import Machine
 from weir.local.node.orders import RemoveOrder
 from weir.local.pods.gpu_memory_limits import GpuMemoryLimits
 from weir.local.pods.message_reader import JobMessageReader
-from weir.local.pods.recovery import recover
+from weir.local.pods.recovery import Recovery
 from weir.local.pods.running_pods import LocalWorkload, RunningPod
 from weir.local.pods.start_times import StartTimes
 from weir.local.pods.supervisor_watch import SupervisorWatch
@@ -206,10 +206,6 @@ class LocalBackend(NodeService):
         with self._lock:
             return [copy(run) for run in self._running.values()]
 
-    def delete_checkpoints(self, uid: int) -> None:
-        """Delete the checkpoints of a workload that is over."""
-        self.home.delete_checkpoints(uid)
-
     def is_quiet(self, workload: str) -> bool:
         """Return True if no process of a workload's pods is left but their supervisors."""
         with self._lock:
@@ -231,9 +227,10 @@ class LocalBackend(NodeService):
         for record in self._journal.workloads():
             with self._lock:
                 known = dict(self._running)
-            found = recover(
+            found = Recovery(
                 record, self.home, self.node.machine, self._ports, known, self._start_times, self.processes
             )
+            found.recover()
             facts += found.facts
             with self._lock:
                 if (changed := self._newer.get(record.workload.name)) is not None:

@@ -26,7 +26,7 @@ from weir.control.port import (
 )
 from weir.local.backend import LocalBackend
 from weir.local.pods import supervisor_watch
-from weir.local.records import pod_files
+from weir.local.records import pod_files, state_dir
 from weir.local.records.state_dir import StateDirInUse
 from weir.state.events import (
     Checkpointed,
@@ -309,7 +309,7 @@ def test_a_disk_full_for_a_while_loses_no_end(small_disk: Path) -> None:
         assert pod_files.take_lock(directory) is None
         filler.unlink()
         assert rig.exit(pod).how is PodExit.FAILED
-        ended = rig.backend.home.start(1, 1, 0, 0).ended
+        ended = state_dir.ended(rig.backend.home.directory(1, 1, 0, 0))
         assert ended is not None
         assert ended.how is PodExit.FAILED
     finally:

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from weir.control.port import PodExit
-from weir.local.records import pod_files
+from weir.local.records import pod_files, state_dir
 from weir.state.events import PodKey
 
 from .harness import Rig, gone, kill, python, until
@@ -25,7 +25,7 @@ def test_what_fails_has_failed_with_its_code(rig: Rig) -> None:
     pod = rig.run("sh", "-c", "exit 3")
     exit_ = rig.exit(pod)
     assert exit_.how is PodExit.FAILED
-    ended = rig.backend.home.start(1, 1, 0, 0).ended
+    ended = state_dir.ended(rig.backend.home.directory(1, 1, 0, 0))
     assert ended is not None
     assert (ended.code, ended.sentence) == (3, "It ended with exit code 3.")
 
@@ -37,7 +37,7 @@ def test_what_fails_has_failed_with_its_code(rig: Rig) -> None:
 def test_what_cannot_be_run_fails_as_in_a_shell(rig: Rig, command: str, code: int) -> None:
     pod = rig.run(command, "secret-argument")
     assert rig.exit(pod).how is PodExit.FAILED
-    ended = rig.backend.home.start(1, 1, 0, 0).ended
+    ended = state_dir.ended(rig.backend.home.directory(1, 1, 0, 0))
     assert ended is not None
     assert ended.code == code
     assert rig.log(pod).startswith("weir: ")

@@ -23,6 +23,8 @@ LAST_CALL_S = 5
 """Time for which `torchrun` waits for further pods once the least number is there."""
 ELASTIC_RESTARTS_MAX = 1000
 """Restarts of the workers of `torchrun`: a pod that leaves is one."""
+ELASTIC = "WEIR_ELASTIC"
+"""Variable with the minimum and the maximum of pods, such as `2:4`, if they differ."""
 PORTS = range(20_000, 30_000)
 """Ports at which launchers of gangs meet, below those that the kernel gives to outgoing connections."""
 
@@ -46,34 +48,19 @@ class VisibleDevices:
     memory: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PodIdentity:
-    """Identity of a pod within the pool."""
-
-    workload: str
-    project: str
-    pod: str  # workload/group/index
-    pod_id: str  # UID/START-GROUP-INDEX
-    directory: str
-    notes: str
-    checkpoints: str
-    restarts: int = 0
-    elastic: tuple[int, int] | None = None  # minimum and maximum of pods, if they differ
-
-
 def environment(
     inherited: Mapping[str, str],
     written: Collection[tuple[str, str]],
-    who: PodIdentity,
+    identity: Mapping[str, str],
     gang_rank: GangRank,
     sight: VisibleDevices,
 ) -> dict[str, str]:
-    """Return the complete environment of a pod's process."""
+    """Return the complete environment of a pod's process. `identity` names the pod and its places."""
     kept = {name: value for name, value in inherited.items() if name in INHERITED or name.startswith("LC_")}
     kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     kept["PYTHONUNBUFFERED"] = "1"  # unbuffered, for `weir logs -f`
-    launchers = _gang(gang_rank) | _elastic(who, gang_rank, sight)
-    return kept | launchers | _shares(sight) | dict(written) | _own(who) | _devices(sight)
+    launchers = _gang(gang_rank) | _elastic(identity, gang_rank, sight)
+    return kept | launchers | _shares(sight) | dict(written) | dict(identity) | _devices(sight)
 
 
 def user_environment(user: str, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -99,20 +86,19 @@ def _gang(gang_rank: GangRank) -> dict[str, str]:
     }
 
 
-def _elastic(who: PodIdentity, gang_rank: GangRank, sight: VisibleDevices) -> dict[str, str]:
+def _elastic(identity: Mapping[str, str], gang_rank: GangRank, sight: VisibleDevices) -> dict[str, str]:
     """Return the variables by which `torchrun` meets the others and takes in those that come and go.
 
     The first rank holds the store of the rendezvous; elastic pods, which leave first, have higher ranks.
     """
-    if who.elastic is None:
+    if ELASTIC not in identity:
         return {}
-    least, most = who.elastic
     return {
-        "PET_NNODES": f"{least}:{most}",
+        "PET_NNODES": identity[ELASTIC],
         "PET_NPROC_PER_NODE": str(max(1, len(sight.devices))),
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": f"127.0.0.1:{gang_rank.port}",
-        "PET_RDZV_ID": who.pod_id.partition("/")[0],
+        "PET_RDZV_ID": identity["WEIR_POD_ID"].partition("/")[0],
         "PET_RDZV_CONF": f"is_host={int(gang_rank.rank == 0)},last_call_timeout={LAST_CALL_S}",
         "PET_MAX_RESTARTS": str(ELASTIC_RESTARTS_MAX),
         # With a shared store, the first rank gives later pods no address, and all fail.
@@ -143,20 +129,6 @@ def _devices(sight: VisibleDevices) -> dict[str, str]:
         seen["WEIR_GPU_FRACTION"] = f"{min(sight.share_milli, WHOLE_MILLI) / WHOLE_MILLI:.3f}"
         seen["WEIR_GPU_MEMORY"] = str(sight.memory)
     return seen
-
-
-def _own(who: PodIdentity) -> dict[str, str]:
-    return {
-        "WEIR_WORKLOAD": who.workload,
-        "WEIR_PROJECT": who.project,
-        "WEIR_POD": who.pod,
-        "WEIR_POD_ID": who.pod_id,
-        "WEIR_POD_DIRECTORY": who.directory,
-        "WEIR_NOTES": who.notes,
-        "WEIR_RESTARTS": str(who.restarts),
-        "WEIR_CHECKPOINT_DIR": who.checkpoints,
-        **({} if who.elastic is None else {"WEIR_ELASTIC": f"{who.elastic[0]}:{who.elastic[1]}"}),
-    }
 
 
 class PortPool:

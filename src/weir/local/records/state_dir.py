@@ -94,20 +94,6 @@ class StartOutcome:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredStart:
-    """A start of a pod as its directory records it."""
-
-    uid: int
-    start: int
-    group: int
-    index: int
-    directory: str
-    spec: StartRecord | UnreadableFile | None  # None: never written completely
-    stopping: bool
-    ended: StartOutcome | None
-
-
 class StateDir:
     """`$WEIR_HOME`: for its owner only, but for the directories of users in a shared pool.
 
@@ -178,28 +164,6 @@ class StateDir:
             for name in (pod_files.RECORDS, *(() if self.shared else (pod_files.OWN, "checkpoints")))
         )
 
-    def start(self, uid: int, start: int, group: int, index: int) -> StoredStart:
-        """Read one start of a pod.
-
-        Raises:
-            OSError: the machine is short of something.
-        """
-        directory = self.directory(uid, start, group, index)
-        spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
-        if spec is None and pod_files.has(directory, pod_files.LOCK):
-            # Its supervisor has read the file, which is gone now
-            spec = UnreadableFile(pod_files.START, "is gone")
-        return StoredStart(
-            uid,
-            start,
-            group,
-            index,
-            directory,
-            spec,
-            pod_files.has(directory, pod_files.STOP),
-            ended(directory),
-        )
-
     def delete_start_specs(self, uid: int) -> None:
         """Delete the specs, with command and environment, of a workload that is over."""
         for start, group, index in self.numbers(uid):
@@ -220,6 +184,18 @@ class StateDir:
     def _remove_own(self, uid: int, checkpoints: bool) -> None:
         path = self.checkpoints(uid) if checkpoints else f"{self.path}/{pod_files.OWN}/{uid}"
         remove_path(path)
+
+
+def read_spec(directory: str) -> StartRecord | UnreadableFile | None:
+    """Return the spec of the start in this directory; None if it was never written completely.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
+    if spec is None and pod_files.has(directory, pod_files.LOCK):
+        return UnreadableFile(pod_files.START, "is gone")  # its supervisor has read it
+    return spec
 
 
 def ended(directory: str) -> StartOutcome | None:

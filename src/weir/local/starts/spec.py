@@ -1,7 +1,7 @@
 """Spec of a start, written before the supervisor is forked."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,8 +11,8 @@ from weir.local.cgroups import Words
 from weir.local.containers import launch as container_launch
 from weir.local.machine.cdi import DevicesNotOffered
 from weir.local.machine.environment import (
+    ELASTIC,
     GangRank,
-    PodIdentity,
     VisibleDevices,
     environment,
     user_environment,
@@ -26,6 +26,8 @@ from weir.local.records.job_messages import SOCKET, WAKEUPS
 from weir.local.records.pod_records import StartRecord
 from weir.local.records.state_dir import StartOutcome, StateDir, make_directory
 from weir.local.starts import session_programs
+
+_NOTES = "WEIR_NOTES"
 
 
 def start_spec(
@@ -44,17 +46,18 @@ def start_spec(
     directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
     pod_id = home.start_name(directory)
     own = home.own(launch.uid, effect.start, pod.group, pod.index)
-    who = PodIdentity(
-        workload=spec.name,
-        project=spec.project,
-        pod=f"{spec.name}/{group.name}/{pod.index}",
-        pod_id=pod_id,
-        directory=own,
-        notes=f"{home.path}/{SOCKET}",
-        checkpoints=home.checkpoints(launch.uid),
-        restarts=local_workload.starts_of.get(pod, 0),
-        elastic=(spec.min_pods, spec.pods) if spec.min_pods < spec.pods else None,
-    )
+    identity = {
+        "WEIR_WORKLOAD": spec.name,
+        "WEIR_PROJECT": spec.project,
+        "WEIR_POD": f"{spec.name}/{group.name}/{pod.index}",
+        "WEIR_POD_ID": pod_id,
+        "WEIR_POD_DIRECTORY": own,
+        _NOTES: f"{home.path}/{SOCKET}",
+        "WEIR_RESTARTS": str(local_workload.starts_of.get(pod, 0)),
+        "WEIR_CHECKPOINT_DIR": home.checkpoints(launch.uid),
+    }
+    if spec.min_pods < spec.pods:
+        identity[ELASTIC] = f"{spec.min_pods}:{spec.pods}"
     inherited = user_environment(spec.user, machine.environment) if home.shared else machine.environment
     sight = machine.sight(group.request, effect.place.devices)
     directory = launch.directory or (inherited.get("HOME", "/") if home.shared else str(home.path))
@@ -66,10 +69,10 @@ def start_spec(
             kind, command, own=own, name=spec.name, directory=directory, is_root=is_root
         )
     if launch.container is None:
-        variables = environment(inherited, launch.environment, who, gang_rank, sight)
+        variables = environment(inherited, launch.environment, identity, gang_rank, sight)
     else:
         command = container_launch.command_of(launch.container, command)
-        variables = _in_container(home, machine, launch, directory, who, gang_rank, sight)
+        variables = _in_container(home, machine, launch, directory, identity, gang_rank, sight)
     return {
         "pod": [pod.workload, pod.group, pod.index],
         "start": effect.start,
@@ -94,7 +97,7 @@ def _in_container(
     machine: Machine,
     launch: LaunchSpec,
     directory: str,
-    who: PodIdentity,
+    identity: Mapping[str, str],
     gang_rank: GangRank,
     sight: VisibleDevices,
 ) -> dict[str, str]:
@@ -112,7 +115,7 @@ def _in_container(
     inside = environment(
         container_launch.host_variables(machine.environment),
         launch.environment,
-        replace(who, notes=f"{wakeups}/{SOCKET}"),
+        {**identity, _NOTES: f"{wakeups}/{SOCKET}"},
         gang_rank,
         sight,
     )
@@ -123,7 +126,7 @@ def _in_container(
         inside,
         [name for name, _ in launch.secrets],
         directory=directory,
-        shared_directories=[who.directory, who.checkpoints, wakeups],
+        shared_directories=[identity["WEIR_POD_DIRECTORY"], identity["WEIR_CHECKPOINT_DIR"], wakeups],
         devices=devices,
         problem=problem,
     )

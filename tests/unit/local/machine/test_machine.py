@@ -14,18 +14,19 @@ from weir.control.port import PodExit
 from weir.local import cgroups
 from weir.local.cgroups import Limits
 from weir.local.machine.devices import Device, Nvml, nvml_driver, virtual_gpus
-from weir.local.machine.environment import GangRank, PodIdentity, PortPool, VisibleDevices, environment
+from weir.local.machine.environment import ELASTIC, GangRank, PortPool, VisibleDevices, environment
 from weir.local.machine.machine import this_machine
+from weir.local.records import state_dir
 from weir.local.records.state_dir import StartOutcome
 from weir.local.usage.gpu_sampling import BY_CPU, UtilizationSampler
 from weir.model.workloads import Request
 
-WHO = PodIdentity("job", "team", "job/worker/0", "1/1-0-0", "/d", "/n", "/c")
+IDENTITY = {"WEIR_POD_ID": "1/1-0-0"}
 
 
 def test_frameworks_learn_a_share_and_a_job_may_overrule_it() -> None:
     sight = VisibleDevices((2,), ("2",), 250, 4 << 30)
-    env = environment({"PATH": "/bin", "WEIR_TOKEN": "x", "LC_ALL": "C"}, [], WHO, GangRank(), sight)
+    env = environment({"PATH": "/bin", "WEIR_TOKEN": "x", "LC_ALL": "C"}, [], IDENTITY, GangRank(), sight)
     assert env["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.250"
     assert env["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert env["WEIR_GPU_FRACTION"] == "0.250"
@@ -34,17 +35,17 @@ def test_frameworks_learn_a_share_and_a_job_may_overrule_it() -> None:
     assert env["LC_ALL"] == "C"
     assert "WEIR_TOKEN" not in env
     written = [("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.1"), ("CUDA_VISIBLE_DEVICES", "0,1,2")]
-    env = environment({}, written, WHO, GangRank(), sight)
+    env = environment({}, written, IDENTITY, GangRank(), sight)
     assert env["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.1"
     assert env["CUDA_VISIBLE_DEVICES"] == "2"
 
 
 def test_whole_devices_need_no_fractions_and_no_devices_show_none() -> None:
-    env = environment({}, [], WHO, GangRank(), VisibleDevices((0, 3), ("0", "MIG-1"), 1000, 1))
+    env = environment({}, [], IDENTITY, GangRank(), VisibleDevices((0, 3), ("0", "MIG-1"), 1000, 1))
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in env
     assert env["CUDA_VISIBLE_DEVICES"] == "0,MIG-1"
     assert env["WEIR_DEVICES"] == "0,3"
-    env = environment({}, [], WHO, GangRank(), VisibleDevices())
+    env = environment({}, [], IDENTITY, GangRank(), VisibleDevices())
     assert env["CUDA_VISIBLE_DEVICES"] == ""
     assert "WEIR_GPU_FRACTION" not in env
 
@@ -322,7 +323,7 @@ def test_more_memory_than_asked_for_ends_a_pod_and_says_so(grouped: Rig) -> None
     request = Request(devices=1, memory=48 << 20)
     pod = grouped.run(*python("held = bytearray(200 << 20)", "print(len(held))"), request=request)
     grouped.exit(pod)
-    ended = grouped.backend.home.start(1, 1, 0, 0).ended
+    ended = state_dir.ended(grouped.backend.home.directory(1, 1, 0, 0))
     assert ended is not None
     assert ended.out_of_memory
     assert "more memory" in grouped.log(pod)
@@ -339,7 +340,7 @@ def test_memory_that_was_not_asked_for_is_not_limited(grouped: Rig) -> None:
     assert not any(key.startswith("memory.") for _, files, *_ in words for key in files)
     pod = grouped.run(*python("held = bytearray(200 << 20)", "print(len(held))"), request=request)
     grouped.exit(pod)
-    ended = grouped.backend.home.start(1, 1, 0, 0).ended
+    ended = state_dir.ended(grouped.backend.home.directory(1, 1, 0, 0))
     assert ended is not None
     assert (ended.how, ended.out_of_memory) == (PodExit.DONE, False)
 
@@ -376,7 +377,7 @@ def test_virtual_devices_have_names() -> None:
 
 
 def test_elastic_workloads_get_the_variables_of_torchrun() -> None:
-    elastic = replace(WHO, elastic=(2, 8))
+    elastic = {**IDENTITY, ELASTIC: "2:8"}
     env = environment({}, [], elastic, GangRank(1, 3, 20_123), VisibleDevices((4,), ("4",)))
     assert env["WEIR_ELASTIC"] == env["PET_NNODES"] == "2:8"
     assert (env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"]) == ("c10d", "127.0.0.1:20123")
@@ -385,8 +386,8 @@ def test_elastic_workloads_get_the_variables_of_torchrun() -> None:
         "is_host=1,"
     )
     assert env["PET_NPROC_PER_NODE"] == "1"
-    assert env["PET_RDZV_ID"] == WHO.pod_id.partition("/")[0]
+    assert env["PET_RDZV_ID"] == "1"
     assert not any(
         name.startswith(("PET_", "WEIR_ELASTIC"))
-        for name in environment({}, [], WHO, GangRank(), VisibleDevices())
+        for name in environment({}, [], IDENTITY, GangRank(), VisibleDevices())
     )

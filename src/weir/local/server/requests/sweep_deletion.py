@@ -62,7 +62,7 @@ def _has_files(path: str) -> bool:
 
 def _delete_checkpoints(pool: PoolService, uids: Iterable[int]) -> None:
     for uid in uids:
-        pool.backend.delete_checkpoints(uid)
+        pool.backend.home.delete_checkpoints(uid)
 
 
 def _event(pool: PoolService, record: SweepRecord, person: Person) -> None:
