@@ -67,15 +67,8 @@ class ActivityWindow:
     """Samples of a run of a workload, as long as its state depends on them."""
 
     __slots__ = (
-        "_begun_s",
-        "_blocked_s",
-        "_cores",
-        "_disk",
-        "_last_s",
-        "_network",
-        "_state",
-        "_used_s",
-        "_weak_s",
+        *("_begun_s", "_blocked_s", "_cores", "_disk", "_last_s", "_network", "_state"),
+        *("_used_s", "_weak_s"),
     )
 
     def __init__(self) -> None:

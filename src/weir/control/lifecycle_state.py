@@ -1,6 +1,7 @@
 """Lifecycle state that control keeps of an unfinished workload."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import ge
 
@@ -34,54 +35,31 @@ REASONS = {
 """Codes of suspensions whose reason isn't that the workload is suspended."""
 
 
+@dataclass(slots=True, eq=False)
 class LifecycleState:
     """State of one workload. `alive` are pods whose last start, in `start_of`, hasn't ended."""
 
-    __slots__ = (
-        "alive",
-        "done",
-        "ending",
-        "exit_code",
-        "failed",
-        "failures",
-        "final",
-        "first_started_s",
-        "holds",
-        "idle",
-        "losses",
-        "lost",
-        "restarts",
-        "settled",
-        "start_of",
-        "starts",
-        "stop_anyway",
-        "wall_s",
-        "watch",
-    )
-
-    def __init__(self) -> None:
-        self.starts = 0
-        self.settled = 0
-        self.failures = 0
-        self.losses = 0  # consecutive short runs that ended by a loss
-        self.lost = False  # True if a pod of the present run was lost
-        self.restarts = 0
-        self.start_of: dict[PodKey, int] = {}
-        self.alive: set[PodKey] = set()
-        self.done: set[PodKey] = set()
-        self.stop_anyway: dict[
-            PodKey, LifecycleCause
-        ] = {}  # pods under eviction: if it is refused, they stop too
-        # By reason: a sentence, and the time of the end
-        self.holds: dict[SuspendReason, tuple[str, float | None]] = {}
-        self.ending: LifecycleCause | None = None
-        self.failed = ""  # sentence of its last failure
-        self.exit_code: int | None = None  # exit code of the first pod that failed in its last failure
-        self.final = False  # another run would fail the same way
-        self.wall_s = 0.0  # wall time of its ended runs
-        self.first_started_s: float | None = None
-        self.watch = LimitTracker()
-        self.idle = IdleTracker()
+    starts: int = 0
+    settled: int = 0
+    failures: int = 0
+    losses: int = 0  # consecutive short runs that ended by a loss
+    lost: bool = False  # True if a pod of the present run was lost
+    restarts: int = 0
+    start_of: dict[PodKey, int] = field(default_factory=dict)
+    alive: set[PodKey] = field(default_factory=set)
+    done: set[PodKey] = field(default_factory=set)
+    # Pods under eviction: if it is refused, they stop too
+    stop_anyway: dict[PodKey, LifecycleCause] = field(default_factory=dict)
+    # By reason: a sentence, and the time of the end
+    holds: dict[SuspendReason, tuple[str, float | None]] = field(default_factory=dict)
+    ending: LifecycleCause | None = None
+    failed: str = ""  # sentence of its last failure
+    exit_code: int | None = None  # exit code of the first pod that failed in its last failure
+    final: bool = False  # another run would fail the same way
+    wall_s: float = 0.0  # wall time of its ended runs
+    first_started_s: float | None = None
+    watch: LimitTracker = field(default_factory=LimitTracker)
+    idle: IdleTracker = field(default_factory=IdleTracker)
 
     def found(self, status: WorkloadProgress) -> None:
         """Take over the progress that a backend stored."""

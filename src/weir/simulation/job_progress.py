@@ -4,6 +4,7 @@ It runs while its gang is complete, at the speed of its running pods: an elastic
 pods takes twice as long. When its gang breaks it falls back to its last checkpoint.
 """
 
+from dataclasses import dataclass
 from math import inf
 from operator import ge
 
@@ -12,43 +13,25 @@ from weir.simulation.job_trace import JobTrace
 from weir.state.events import Placement, PodKey
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedPod:
     """A pod that was started: its place, the number of its start, and the devices it holds."""
 
-    __slots__ = ("at_s", "gpus", "place", "ran", "start", "stopping")
-
-    def __init__(self, place: Placement, start: int, at_s: float) -> None:
-        self.place = place
-        self.start = start
-        self.at_s = at_s
-        self.gpus = 0.0
-        self.ran = False  # False: its node was missing
-        self.stopping = False
+    place: Placement
+    start: int
+    at_s: float
+    gpus: float = 0.0
+    ran: bool = False  # False: its node was missing
+    stopping: bool = False
 
 
 class JobProgress:
     """A workload that isn't over. `left_s` is the remaining run at full speed, as of `since_s`."""
 
     __slots__ = (
-        "alive",
-        "counts",
-        "exits",
-        "gpus",
-        "job_trace",
-        "left_s",
-        "name",
-        "needed",
-        "pods",
-        "save_every_s",
-        "saved_left_s",
-        "saved_s",
-        "since_s",
-        "speed",
-        "started_s",
-        "starts",
-        "status",
-        "times_started",
-        "version",
+        *("alive", "counts", "exits", "gpus", "job_trace", "left_s", "name"),
+        *("needed", "pods", "save_every_s", "saved_left_s", "saved_s", "since_s", "speed"),
+        *("started_s", "starts", "status", "times_started", "version"),
     )
 
     def __init__(self, job_trace: JobTrace) -> None:

@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from weir.engine.plan import Plan
@@ -27,35 +28,21 @@ from weir.state.events import (
 HOSTNAME = "kubernetes.io/hostname"
 
 
+@dataclass(slots=True, eq=False)
 class JobRecord:
     """Record of one job."""
 
-    __slots__ = (
-        "allocated",
-        "duration_s",
-        "ended_s",
-        "entitled",
-        "first_start_s",
-        "gpus",
-        "how",
-        "nodes",
-        "stops",
-        "waits",
-        "workload",
-    )
-
-    def __init__(self, workload: Workload, duration_s: float) -> None:
-        self.workload = workload
-        self.duration_s = duration_s
-        self.gpus = 0.0  # devices of all its pods
-        self.allocated: dict[tuple[int, int], float] = {}  # devices by pod
-        self.waits = 0.0  # devices requested by its pending pods
-        self.nodes: set[str] = set()  # nodes of its last start
-        self.first_start_s: float | None = None
-        self.ended_s: float | None = None
-        self.how: WorkloadOutcome | None = None
-        self.entitled = False
-        self.stops = 0
+    workload: Workload
+    duration_s: float
+    gpus: float = 0.0  # devices of all its pods
+    allocated: dict[tuple[int, int], float] = field(default_factory=dict)  # devices by pod
+    waits: float = 0.0  # devices requested by its pending pods
+    nodes: set[str] = field(default_factory=set)  # nodes of its last start
+    first_start_s: float | None = None
+    ended_s: float | None = None
+    how: WorkloadOutcome | None = None
+    entitled: bool = False
+    stops: int = 0
 
 
 class JobRecorder:

@@ -1,5 +1,7 @@
 """Running sums of one node's, device's or project's usage between two samples."""
 
+from dataclasses import dataclass
+
 from weir.model.activity import Activity
 
 MILLI = 1000.0
@@ -11,16 +13,14 @@ Group = tuple[str, str, str, str]
 """Project, department, user, type."""
 
 
+@dataclass(slots=True, eq=False)
 class ProjectCounter:
     """Usage of a project, and the time that each preemptible thousandth of a device was over quota."""
 
-    __slots__ = ("milli", "over_s", "preemptible_milli", "since_s")
-
-    def __init__(self, now_s: float) -> None:
-        self.milli = 0
-        self.preemptible_milli = 0
-        self.over_s = 0.0
-        self.since_s = now_s
+    since_s: float
+    milli: int = 0
+    preemptible_milli: int = 0
+    over_s: float = 0.0
 
     def advance(self, at_s: float, quota: int) -> None:
         """Add the usage up to this time."""
@@ -33,37 +33,25 @@ class ProjectCounter:
             self.over_s += passed_s * over / self.preemptible_milli
 
 
+@dataclass(slots=True, eq=False)
 class MeteredWorkload:
     """A workload that isn't over."""
 
-    __slots__ = ("group", "inactive", "pods", "preempted", "preemptible", "uid", "waits")
-
-    def __init__(self, uid: int | None, group: Group, preemptible: bool) -> None:
-        self.uid = uid
-        self.group = group
-        self.preemptible = preemptible
-        self.pods = 0
-        self.inactive = False  # True: suspended or ended
-        self.waits = False
-        self.preempted = False  # True: its present run was preempted
+    uid: int | None
+    group: Group
+    preemptible: bool
+    pods: int = 0
+    inactive: bool = False  # True: suspended or ended
+    waits: bool = False
+    preempted: bool = False  # True: its present run was preempted
 
 
 class NodeCounter:
     """Usage of a workload on one node. Sums in thousandths of a device, times seconds."""
 
     __slots__ = (
-        "allocated",
-        "mark_s",
-        "milli",
-        "node",
-        "over",
-        "preempted",
-        "seen",
-        "seen_s",
-        "since_s",
-        "states",
-        "used",
-        "workload",
+        *("allocated", "mark_s", "milli", "node", "over", "preempted", "seen"),
+        *("seen_s", "since_s", "states", "used", "workload"),
     )
 
     def __init__(self, workload: MeteredWorkload, node: str, at_s: float) -> None:
@@ -112,15 +100,13 @@ class DeviceCounter:
             self.since_s = at_s
 
 
+@dataclass(slots=True, eq=False)
 class PendingTimer:
     """Number of pending workloads of a group, and their total pending time."""
 
-    __slots__ = ("count", "since_s", "waited_s")
-
-    def __init__(self, at_s: float) -> None:
-        self.count = 0
-        self.since_s = at_s
-        self.waited_s = 0.0
+    since_s: float
+    count: int = 0
+    waited_s: float = 0.0
 
     def advance(self, at_s: float) -> None:
         """Add the usage up to this time."""
