@@ -15,7 +15,7 @@ from weir.store.cluster.records import (
     ClusterWorkloadFilter,
     StoredHistoryEntry,
 )
-from weir.store.cluster.tables import cluster_events, cluster_series, cluster_workloads
+from weir.store.cluster.tables import EVENT_COLUMNS, cluster_events, cluster_series, cluster_workloads
 from weir.store.database.codec import mapping_of
 from weir.store.database.database import ReadableDatabase
 from weir.store.database.dialects import address_of, encrypted, limit_statements, open_engine, storable
@@ -202,13 +202,5 @@ def _workload(text: str) -> StoredHistoryEntry:
 
 
 def _event(row: Any) -> EventRow:
-    return EventRow(
-        id=row.id,
-        at_s=row.at_s,
-        kind=row.kind,
-        workload=row.workload,
-        project=row.project,
-        pod=row.pod,
-        sentence=row.sentence,
-        numbers=dict(mapping_of(row.numbers)),
-    )
+    columns = {name: getattr(row, name) for name in EVENT_COLUMNS}
+    return EventRow(**columns, numbers=mapping_of(row.numbers))

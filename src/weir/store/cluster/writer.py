@@ -19,7 +19,7 @@ from weir.api.workload_list import EvictionRow, WorkloadRow
 from weir.control.session_headroom import SessionStart
 from weir.model.resources import span
 from weir.store.cluster.records import GAP, PENDING, ClusterEvent, ClusterHistoryEntry
-from weir.store.cluster.tables import cluster_events, cluster_series, cluster_workloads
+from weir.store.cluster.tables import EVENT_COLUMNS, cluster_events, cluster_series, cluster_workloads
 from weir.store.database.codec import as_json, mapping_of
 from weir.store.database.database import Database
 from weir.store.database.dialects import insert_new, put_all, storable_row
@@ -347,20 +347,9 @@ def _number(at_s: float, source: str) -> int:
 
 
 def _event(event: ClusterEvent) -> dict[str, Any]:
-    row = event.row
-    values = {
-        "source": event.source,
-        "id": row.id,
-        "at_s": row.at_s,
-        "kind": row.kind,
-        "namespace": event.namespace,
-        "workload": row.workload,
-        "project": row.project,
-        "pod": row.pod,
-        "sentence": row.sentence,
-        "numbers": as_json(row.numbers),
-    }
-    return storable_row(values)
+    columns = {name: getattr(event.row, name) for name in EVENT_COLUMNS}
+    columns |= {"source": event.source, "namespace": event.namespace, "numbers": as_json(event.row.numbers)}
+    return storable_row(columns)
 
 
 def _renumber(connection: Connection, numbers: Mapping[tuple[int, str], int]) -> None:

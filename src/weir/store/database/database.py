@@ -30,7 +30,7 @@ from weir.store.database.dialects import (
     failure,
     open_engine,
 )
-from weir.store.database.identity import OpenedPool, mark_of_database, open_cluster, open_pool
+from weir.store.database.identity import PoolIdentity, mark_of_database, open_cluster, open_pool
 from weir.store.database.schema import bring_up_to_date
 from weir.store.errors import StoreFailed, StoreRefusal
 
@@ -115,7 +115,7 @@ class Database(ReadableDatabase):
         address = address_of(url, home) if home is not None else encrypted(address_of(url, None))
         self._own = own(home, address)
         self._connection: Connection | None = None
-        self._opened: OpenedPool | None = None
+        self._opened: PoolIdentity | None = None
         self.lost: str | None = None  # cause why another server may have the lock of the pool
         try:
             self.engine = open_engine(address)
@@ -140,7 +140,7 @@ class Database(ReadableDatabase):
             Thread(target=self._guard, name="weir-store-guard", daemon=True).start()
 
     @property
-    def opened(self) -> OpenedPool:
+    def opened(self) -> PoolIdentity:
         """Identity of the pool, as it was opened."""
         assert self._opened is not None
         return self._opened

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -33,19 +33,14 @@ _OF_A_POOL = "The database is that of a machine's pool: name a database of its o
 
 @dataclass(frozen=True, slots=True)
 class PoolIdentity:
-    """Identity as one of the two carries it. `opened` counts openings; 0 while the pool is being made."""
+    """Identity as one of the two carries it. `opened` counts openings; 0 while the pool is being made.
+
+    `has_leftovers`, of a pool that was opened: processes of workloads it doesn't know may still run.
+    """
 
     id: str
     opened: int
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedPool:
-    """A pool that was opened. `has_leftovers`: processes of workloads it doesn't know may still run."""
-
-    id: str
-    opened: int
-    has_leftovers: bool
+    has_leftovers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,7 @@ def mark_of_database(connection: Connection) -> PoolIdentity | None:
     return None if row is None else PoolIdentity(row.id, int(row.opened))
 
 
-def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> OpenedPool:
+def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> PoolIdentity:
     """Check that home and database belong together, and count this opening in both.
 
     `begin_again`: make one pool of them where they don't; numbers then begin above the highest directory.
@@ -147,7 +142,7 @@ def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> Opene
         if refused:
             raise_numbers(connection, there.highest)
     mark_home(home, opened)
-    return OpenedPool(opened.id, opened.opened, has_leftovers)
+    return replace(opened, has_leftovers=has_leftovers)
 
 
 def cluster_id(uid: str) -> str:
@@ -155,7 +150,7 @@ def cluster_id(uid: str) -> str:
     return f"cluster-{uid}"
 
 
-def open_cluster(connection: Connection, uid: str) -> OpenedPool:
+def open_cluster(connection: Connection, uid: str) -> PoolIdentity:
     """Check that a database is the history of this cluster, or is new, and count this opening.
 
     Raises:
@@ -169,7 +164,7 @@ def open_cluster(connection: Connection, uid: str) -> OpenedPool:
         check_cluster(ours, uid)
         opened = PoolIdentity(mark, (0 if ours is None else ours.opened) + 1)
         _write(connection, opened, ours, has_leftovers=False)
-    return OpenedPool(opened.id, opened.opened, has_leftovers=False)
+    return opened
 
 
 def check_cluster(found: PoolIdentity | None, uid: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, or_, select, tuple_
 
 from weir.model.reasons import EvictionRule
 from weir.store.database.codec import mapping_of
@@ -128,7 +128,9 @@ def sums_between(connection: Connection, kind: str, pieces: Sequence[Piece]) -> 
     """Return the sums of some spans, by key."""
     rows: defaultdict[str, list[Row[Any]]] = defaultdict(list)
     if pieces:
-        for row in connection.execute(select(workload_sums).where(_in_pieces(kind, pieces))):
+        for row in connection.execute(
+            select(workload_sums).where(in_pieces(workload_sums, pieces, _sums.kind == kind))
+        ):
             rows[row.key].append(row)
     found: defaultdict[str, WorkloadSum] = defaultdict(WorkloadSum)
     for key, own in rows.items():
@@ -144,7 +146,7 @@ def counts_between(
         return ()
     query = (
         select(_sums.key, func.sum(_sums.ended), func.sum(_sums.submitted))
-        .where(_in_pieces(kind, pieces))
+        .where(in_pieces(workload_sums, pieces, _sums.kind == kind))
         .group_by(_sums.key)
     )
     return [(key, int(ended), int(submitted)) for key, ended, submitted in connection.execute(query)]
@@ -245,10 +247,11 @@ def _add(connection: Connection, additions: Mapping[SumKey, WorkloadSum]) -> Non
     )
 
 
-def _in_pieces(kind: str, pieces: Sequence[Piece]) -> ColumnElement[bool]:
+def in_pieces(table: Table, pieces: Sequence[Piece], *more: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition that selects the sums of some spans; `more` conditions hold for each of them."""
     return or_(
         *(
-            and_(_sums.kind == kind, _sums.span_s == span_s, _sums.at_s >= first, _sums.at_s < end)
+            and_(*more, table.c.span_s == span_s, table.c.at_s >= first, table.c.at_s < end)
             for span_s, first, end in pieces
         )
     )

@@ -8,6 +8,7 @@ from typing import get_args
 
 from sqlalchemy import Connection, delete, func, select
 
+from weir.store.database.codec import record_of, row_of
 from weir.store.database.database import Database
 from weir.store.database.dialects import put
 from weir.store.errors import NoSuchQueue, QueueUnsound
@@ -70,13 +71,7 @@ class MembershipTable:
 def add_membership(connection: Connection, membership: MembershipRecord) -> None:
     """Create a membership or change its role, in the transaction of a caller that knows its scope."""
     assert membership.role in _ROLES
-    row = {
-        "scope": membership.scope,
-        "kind": membership.kind,
-        "name": membership.name,
-        "role": membership.role,
-    }
-    put(connection, memberships, row)
+    put(connection, memberships, row_of(membership))
 
 
 def without_scope(connection: Connection, name: str) -> None:
@@ -87,4 +82,4 @@ def without_scope(connection: Connection, name: str) -> None:
 def _read(connection: Connection) -> tuple[MembershipRecord, ...]:
     table = memberships.c
     rows = connection.execute(select(memberships).order_by(table.scope, table.kind, table.name)).all()
-    return tuple(MembershipRecord(row.scope, row.kind, row.name, row.role) for row in rows)
+    return tuple(record_of(MembershipRecord, row) for row in rows)

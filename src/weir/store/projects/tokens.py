@@ -23,7 +23,6 @@ from weir.store.tables import queues, tokens
 
 PREFIX = "weir_"
 """Prefix by which people and scanners recognise a leaked token."""
-LENGTH_LEAST = 20
 USED_EVERY_S = 60.0
 """Accuracy of a token's last use: further requests within this time change nothing."""
 _SET_USED = update(tokens).where(tokens.c.id == bindparam("of_id")).values(used_s=bindparam("at_s"))
@@ -46,19 +45,16 @@ class TokenTable:
         role: TokenRole,
         projects: Sequence[str] = (),
         *,
-        text: str | None = None,
         label: str = "",
         expires_s: float | None = None,
         now_s: float | None = None,
     ) -> tuple[TokenRecord, str]:
         """Make a token and return it with its text. The text is shown only now: the store keeps its SHA-256.
 
-        `text`: use this one (of 20 characters at least). Making the same one again changes its row.
-
         Raises:
             NoSuchQueue: a project isn't there.
         """
-        text, hashed = _text(text)
+        text, hashed = _new_text()
         values = {
             "user": user,
             "role": role,
@@ -70,11 +66,8 @@ class TokenTable:
 
         def work(connection: Connection) -> Row[Any]:
             _check_projects(connection, projects)
-            of_hash = tokens.c.sha256 == hashed
-            changed = connection.execute(update(tokens).where(of_hash).values(values))
-            if not changed.rowcount:
-                connection.execute(insert(tokens), {"sha256": hashed, **values})
-            return connection.execute(select(tokens).where(of_hash)).one()
+            connection.execute(insert(tokens), {"sha256": hashed, **values})
+            return connection.execute(select(tokens).where(tokens.c.sha256 == hashed)).one()
 
         with self.changing:
             token = _of(self._database.write(work).result())
@@ -86,7 +79,7 @@ class TokenTable:
 
         Raises NoSuchToken.
         """
-        text, hashed = _text(None)
+        text, hashed = _new_text()
         values = {"sha256": hashed, "created_s": now_s, "expires_s": expires_s, "used_s": None}
 
         def work(connection: Connection) -> Row[Any]:
@@ -101,10 +94,6 @@ class TokenTable:
             self._by_hash[hashed] = token
         self._used.pop(id_, None)
         return token, text
-
-    def of(self, text: str) -> TokenRecord | None:
-        """Return the token with this text, expired or not, from memory; None if there is none."""
-        return self._by_hash.get(_hash(text))
 
     def with_hash(self, hashed: str) -> TokenRecord | None:
         """Return the token whose text has this hash, expired or not, from memory."""
@@ -183,15 +172,14 @@ def _set_used(connection: Connection, values: Sequence[Mapping[str, Any]]) -> No
     connection.execute(_SET_USED, list(values))
 
 
-def _text(text: str | None) -> tuple[str, str]:
-    """Return a token's text, a new one if none is given, and its hash."""
-    text = PREFIX + secrets.token_urlsafe(32) if text is None else text
-    if len(text) < LENGTH_LEAST:
-        raise ValueError(f"A token has at least {LENGTH_LEAST} characters.")
-    return text, _hash(text)
+def _new_text() -> tuple[str, str]:
+    """Return the text of a new token, and its hash."""
+    text = PREFIX + secrets.token_urlsafe(32)
+    return text, token_hash(text)
 
 
-def _hash(text: str) -> str:
+def token_hash(text: str) -> str:
+    """Return the hash by which the store knows a token."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

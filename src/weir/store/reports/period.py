@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Float, Numeric, cast, func, literal, select
@@ -12,11 +13,11 @@ from weir.api.history import EvictionRuleRow, HistoryReport, HistoryRow, WaitTim
 from weir.store.database.codec import mapping_of
 from weir.store.database.database import ReadableDatabase
 from weir.store.history.histogram import Histogram, rank, rounded_percentiles
-from weir.store.history.workload_sums import QUOTA_MET, WorkloadSum, number_of
+from weir.store.history.workload_sums import QUOTA_MET, WorkloadSum, in_pieces, number_of
 from weir.store.records import Retention
 from weir.store.reports.period_sums import read_period
 from weir.store.reports.scope import EVERYTHING, ReportScope
-from weir.store.reports.usage import By, UsageReports, in_pieces, pieces
+from weir.store.reports.usage import By, UsageReports, pieces
 from weir.store.tables import COUNTED_EVENTS, events, uses, workloads
 
 POINTS = 180
@@ -63,9 +64,11 @@ class HistoryReports:
 
         def read(connection: Connection) -> _Facts:
             sums = read_period(connection, "type" if by == "node" else by, first, end, scope)
+            waits = {name: each.waits for name, each in sums.by_key.items() if each.waits}
+            reclaims = {name: each.reclaims for name, each in sums.by_key.items() if each.reclaims}
             return _Facts(
-                _waits(connection, sums.by_key, first, end, by, scope),
-                _reclaims(connection, sums.by_key, first, end, by, scope),
+                _times(waits, by, partial(_exact_waits, connection, first, end, by, scope)),
+                _times(reclaims, by, partial(_exact_reclaims, connection, first, end, by, scope)),
                 {} if by == "node" else sums.by_key,
                 sums.by_rule,
                 _costs(connection, found, by, scope, prices) if prices.currency is not None else {},
@@ -103,32 +106,6 @@ def percentiles(values: Iterable[float]) -> WaitTimes:
     return WaitTimes(count=len(ranked), p50_s=p50_s, p90_s=p90_s, p95_s=p95_s)
 
 
-def _waits(
-    connection: Connection,
-    sums: Mapping[str, WorkloadSum],
-    first: float,
-    end: float,
-    by: By,
-    scope: ReportScope,
-) -> Times:
-    """Return the waits of workloads that first started in a period."""
-    histograms = {name: found.waits for name, found in sums.items() if found.waits}
-    return _times(histograms, by, lambda: _exact_waits(connection, first, end, by, scope))
-
-
-def _reclaims(
-    connection: Connection,
-    sums: Mapping[str, WorkloadSum],
-    first: float,
-    end: float,
-    by: By,
-    scope: ReportScope,
-) -> Times:
-    """Return how long owners waited for GPUs of their quota in a period."""
-    histograms = {name: found.reclaims for name, found in sums.items() if found.reclaims}
-    return _times(histograms, by, lambda: _exact_reclaims(connection, first, end, by, scope))
-
-
 def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Times]) -> Times:
     """Return exact percentiles if they are few and their records are there, otherwise rounded ones."""
     total: Histogram = Counter()
@@ -145,7 +122,10 @@ def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Time
 
 
 def _exact_waits(connection: Connection, first: float, end: float, by: By, scope: ReportScope) -> Times:
-    """Count equal tenths of a second in the database: they are far fewer than workloads."""
+    """Return the waits of workloads that first started in a period.
+
+    The database counts equal tenths of a second: they are far fewer than workloads.
+    """
     seconds = cast(
         workloads.c.first_started_s - workloads.c.submitted_s, Numeric
     )  # PostgreSQL rounds no floats
@@ -170,6 +150,7 @@ def _exact_waits(connection: Connection, first: float, end: float, by: By, scope
 
 
 def _exact_reclaims(connection: Connection, first: float, end: float, by: By, scope: ReportScope) -> Times:
+    """Return how long owners waited for GPUs of their quota in a period."""
     query = (
         select(_key(by), events.c.numbers)
         .select_from(events.join(workloads, workloads.c.uid == events.c.uid))

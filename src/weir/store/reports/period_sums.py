@@ -28,6 +28,8 @@ Part = tuple[float, float]
 _AHEAD_S = 1000 * MONTH
 """Length of a period that ends after everything that is stored."""
 
+_ENDED_S = workloads.c.ended_s
+
 
 @dataclass(frozen=True, slots=True)
 class PeriodSums:
@@ -67,15 +69,16 @@ def workload_counts(
     ended: defaultdict[str, int] = defaultdict(int)
     workloads_of: defaultdict[str, int] = defaultdict(int)
     pieces, parts = _divided(first_s, end_s, scope)
-    for name, count in (*_ended(connection, kind, parts, scope), *_ended_days(connection, kind, pieces)):
+    days = [(name, count) for name, count, _ in counts_between(connection, kind, pieces)]
+    for name, count in (*_counted(connection, kind, parts, _ENDED_S, scope), *days):
         ended[name] += count
         workloads_of[name] += count
     later, rest = _divided(end_s, (end_s + _AHEAD_S) // MONTH * MONTH, scope)
     for name, since, submitted in counts_between(connection, kind, later):
         workloads_of[name] += since - submitted
-    for name, since in _ended(connection, kind, rest, scope):
+    for name, since in _counted(connection, kind, rest, _ENDED_S, scope):
         workloads_of[name] += since
-    for name, submitted in _submitted(connection, kind, rest, scope):
+    for name, submitted in _counted(connection, kind, rest, workloads.c.submitted_s, scope):
         workloads_of[name] -= submitted
     for name, live in _live(connection, kind, end_s, scope):
         workloads_of[name] += live
@@ -99,25 +102,6 @@ def _key(kind: Kind) -> ColumnElement[str]:
 
 def _in(column: Column[Any], parts: Sequence[Part]) -> ColumnElement[bool]:
     return or_(*(and_(column >= first, column < end) for first, end in parts))
-
-
-def _ended_days(
-    connection: Connection, kind: Kind, pieces: Sequence[tuple[int, int, int]]
-) -> Iterator[tuple[str, int]]:
-    for name, ended, _ in counts_between(connection, kind, pieces):
-        yield name, ended
-
-
-def _ended(
-    connection: Connection, kind: Kind, parts: Sequence[Part], scope: ReportScope
-) -> Iterator[tuple[str, int]]:
-    yield from _counted(connection, kind, parts, workloads.c.ended_s, scope)
-
-
-def _submitted(
-    connection: Connection, kind: Kind, parts: Sequence[Part], scope: ReportScope
-) -> Iterator[tuple[str, int]]:
-    yield from _counted(connection, kind, parts, workloads.c.submitted_s, scope)
 
 
 def _counted(

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Table, and_, func, or_, select, union_all
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select, union_all
 
 from weir.api.answers import UsageReport, UsageRow
 from weir.api.history import HistoryPoint
 from weir.store.database.database import ReadableDatabase
+from weir.store.history.workload_sums import Piece, in_pieces
 from weir.store.records import Retention
 from weir.store.reports.period_sums import Kind, workload_counts
 from weir.store.reports.scope import EVERYTHING, ReportScope
@@ -32,9 +33,6 @@ POINTS_MOST = 2000
 _SUMS = ("allocated_gpu_s", "seen_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s", "preempted")
 _DRAWN = ("allocated_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s")
 _REPORTED = (*_SUMS, *STATE_SUMS)
-
-Piece = tuple[int, int, int]
-"""The sums of one span length, from the first instant to before the second."""
 
 
 def pieces(
@@ -78,16 +76,6 @@ def _divide(
     found.append((span_s, from_s, to_s))
     _divide(first, from_s, spans[1:], now_s, retention, found)
     _divide(to_s, end, spans[1:], now_s, retention, found)
-
-
-def in_pieces(table: Table, found: Sequence[Piece]) -> ColumnElement[bool]:
-    """Return the condition that selects the sums of these pieces."""
-    return or_(
-        *(
-            and_(table.c.span_s == span_s, table.c.at_s >= from_s, table.c.at_s < to_s)
-            for span_s, from_s, to_s in found
-        )
-    )
 
 
 class UsageReports:

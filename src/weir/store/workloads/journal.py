@@ -6,6 +6,7 @@ among live workloads, so effects, which name workloads, find the row.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
@@ -30,6 +31,8 @@ from weir.store.database.codec import (
     idle_progress,
     mapping_of,
     packed,
+    record_of,
+    row_of,
 )
 from weir.store.database.database import Database
 from weir.store.history.events import EventHistory
@@ -54,15 +57,7 @@ TELL_OF_END = frozenset(
 _LIVE_OF_NAME = workloads.update().where(
     workloads.c.name == bindparam("of_name"), workloads.c.state == bindparam("of_state")
 )
-_SET_STATUS = _LIVE_OF_NAME.values(
-    {
-        name: bindparam(name)
-        for name in (
-            *("starts", "settled", "failures", "ran_s", "retry_at_s", "restarts"),
-            *("wall_s", "first_started_s", "idle"),
-        )
-    }
-)
+_SET_STATUS = _LIVE_OF_NAME.values({each.name: bindparam(each.name) for each in fields(WorkloadProgress)})
 _SET_HELD = _LIVE_OF_NAME.values(held=bindparam("held"))
 _SET_NOMINATION = _LIVE_OF_NAME.values(nomination=bindparam("nomination"))
 _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
@@ -74,17 +69,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
         workload=WORKLOAD.validate_json(row.spec),
         launch=launch_spec(row),
         submitted_at_s=row.submitted_s,
-        status=WorkloadProgress(
-            row.starts,
-            row.settled,
-            row.failures,
-            row.ran_s,
-            row.retry_at_s,
-            row.restarts,
-            row.wall_s,
-            row.first_started_s,
-            idle_progress(row.idle),
-        ),
+        status=record_of(WorkloadProgress, row, idle=idle_progress(row.idle)),
         nomination=None if row.nomination is None else NOMINATED.validate_json(row.nomination),
         saved_s=row.saved_s,
         suspended=row.held,
@@ -234,14 +219,4 @@ def _of(name: str) -> dict[str, Any]:
 
 
 def _columns(status: WorkloadProgress) -> dict[str, Any]:
-    return {
-        "starts": status.starts,
-        "settled": status.settled,
-        "failures": status.failures,
-        "ran_s": status.ran_s,
-        "retry_at_s": status.retry_at_s,
-        "restarts": status.restarts,
-        "wall_s": status.wall_s,
-        "first_started_s": status.first_started_s,
-        "idle": as_json(status.idle._asdict()),
-    }
+    return row_of(status, "idle") | {"idle": as_json(status.idle._asdict())}

@@ -271,19 +271,8 @@ class SweepTable:
 
 def add_trial(connection: Connection, trial: TrialPlan, uid: int, name: str) -> None:
     """Write a new trial down, in the transaction of its workload."""
-    connection.execute(
-        insert(sweep_trials),
-        {
-            "sweep": trial.sweep,
-            "number": trial.number,
-            "uid": uid,
-            "name": name,
-            "params": as_json(trial.params),
-            "state_of_sampler": as_json(trial.state_of_sampler),
-            "target": trial.target,
-            "parked": False,
-        },
-    )
+    row = row_of(trial, "sweep_name", "rungs", "metric") | {"uid": uid, "name": name, "parked": False}
+    connection.execute(insert(sweep_trials), row)
 
 
 def _sweep(row: Row[Any]) -> SweepRecord:

@@ -19,6 +19,7 @@ from tools import prefork
 import weir.store.migrations
 from weir.store.database.backup import backup, restore
 from weir.store.errors import StoreFailed
+from weir.store.projects.tokens import token_hash
 from weir.store.store import Store
 
 
@@ -218,7 +219,7 @@ def test_backup_of_an_open_store_is_whole_and_comes_back(tmp_path: Path) -> None
     assert (home / "weir.db.replaced").exists()
     with opened(home) as store:
         assert store.workloads.newest("later") is None
-        assert store.tokens.of(text) is not None
+        assert store.tokens.with_hash(token_hash(text)) is not None
         assert store.has_leftovers
         assert store.workloads.submit(submitted("next")).result().launch.uid == 10
         assert stat.S_IMODE((home / "weir.db").stat().st_mode) == 0o600

@@ -17,6 +17,7 @@ from tests.unit.store.week import record_week
 from weir.model.queues import Queue
 from weir.store.database.backup import backup
 from weir.store.errors import StoreFailed
+from weir.store.projects.tokens import token_hash
 from weir.store.store import Store
 
 
@@ -57,7 +58,7 @@ def test_everything_is_kept_and_found_again(url: str, tmp_path: Path) -> None:
         recorded = store.workloads.newest("train")
         assert recorded is not None
         assert (recorded.row.uid, recorded.row.status) == (uid, "succeeded")
-        assert store.tokens.of(answer) == token
+        assert store.tokens.with_hash(token_hash(answer)) == token
     finally:
         store.close()
 
