@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
-from weir.local.server.access.auth import RoleLookup
-from weir.local.server.access.authorization import Person, Role
+from weir.local.server.access.auth import account_person, token_person
+from weir.local.server.access.authorization import Person, RoleLookup
 from weir.local.server.http.problem_details import RequestRefused
 from weir.store.records import TokenRecord
 
@@ -39,9 +39,7 @@ async def present_person(
         row = next((each for each in tokens() if each.id == owner["token"]), None)
         if row is None or not row.holds(now_s):
             raise RequestRefused(403, f"The token with which {user} made it is revoked or has expired.")
-        is_admin = row.role == "admin"
-        found = {} if is_admin else dict.fromkeys(row.projects, Role[row.role.upper()])
-        return Person(row.user, is_admin, found, row.id, row.label)
+        return token_person(row)
     if owner["subject"]:
         groups = frozenset(owner["groups"])
         return Person(user, False, roles(user, groups), groups=groups, subject=owner["subject"])
@@ -52,6 +50,4 @@ async def present_person(
     account = await accounts.unix.get(owner["uid"])
     if account is None or account.name != user:
         raise RequestRefused(403, f"{user} has no account on this machine any more.")
-    is_admin = accounts.is_admin(account)
-    own = {} if is_admin else roles(account.name, account.groups)
-    return Person(account.name, is_admin, own, uid=owner["uid"], groups=account.groups)
+    return account_person(account, accounts, roles)

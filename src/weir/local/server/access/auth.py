@@ -8,9 +8,8 @@ stored as text, except the administrator's own, in a file that only its owner ca
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +18,15 @@ from fastapi import Request
 
 from weir.control.clock import in_utc
 from weir.local.server.access.account_mode import INSTALL, OIDC_PREFIX, AccountMode, PoolAccounts
-from weir.local.server.access.authorization import Person, Role
+from weir.local.server.access.authorization import Person, Role, RoleLookup
+from weir.local.server.access.unix_accounts import UnixAccount
 from weir.local.server.http.peers import PeerCredentials
 from weir.local.server.http.problem_details import RequestRefused
+from weir.store.projects.tokens import TokenTable, token_hash
+from weir.store.records import TokenRecord
 
 if TYPE_CHECKING:
     from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
-    from weir.store.projects.tokens import TokenTable
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
@@ -36,17 +37,13 @@ _SAY_WHO = (
 )
 
 
-RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
-"""Returns the role of a user with some groups in each scope."""
-
-
 class Authenticator:
     """Authenticates requests."""
 
     def __init__(
         self,
         admin_token: str,
-        tokens: "TokenTable",
+        tokens: TokenTable,
         clock: Callable[[], float] = time.time,
         *,
         accounts: PoolAccounts,
@@ -118,9 +115,7 @@ class Authenticator:
             raise RequestRefused(401, f"This token expired at {day}: ask an administrator for a new one.")
         self._accounts.check_token_user(row.user)
         self._tokens.used(row.id, now_s)
-        is_admin = row.role == "admin"
-        roles = {} if is_admin else dict.fromkeys(row.projects, Role[row.role.upper()])
-        return Person(row.user, is_admin, roles, row.id, row.label)
+        return token_person(row)
 
     def open_person(self, credential: str) -> Person:
         """Return the person of a request that is being answered, which began with a valid sign-in.
@@ -154,9 +149,21 @@ class Authenticator:
             raise RequestRefused(
                 403, f"User id {uid} has no account on this machine: ask its administrator for one."
             )
-        is_admin = accounts.is_admin(account)
-        roles = {} if is_admin else self._roles(account.name, account.groups)
-        return Person(account.name, is_admin, roles, uid=uid, groups=account.groups)
+        return account_person(account, accounts, self._roles)
+
+
+def token_person(row: TokenRecord) -> Person:
+    """Return the person of a token, with its rights."""
+    is_admin = row.role == "admin"
+    roles = {} if is_admin else dict.fromkeys(row.projects, Role[row.role.upper()])
+    return Person(row.user, is_admin, roles, row.id, row.label)
+
+
+def account_person(account: UnixAccount, accounts: PoolAccounts, roles: RoleLookup) -> Person:
+    """Return the person of a Unix account, with the present roles."""
+    is_admin = accounts.is_admin(account)
+    own = {} if is_admin else roles(account.name, account.groups)
+    return Person(account.name, is_admin, own, uid=account.uid, groups=account.groups)
 
 
 def bearer_token(authorization: str) -> str:
@@ -168,11 +175,6 @@ def bearer_token(authorization: str) -> str:
 def _is_signed(token: str) -> bool:
     """Return True for the form of a token of an identity provider; tokens of the pool have no dots."""
     return token.count(".") == 2
-
-
-def token_hash(text: str) -> str:
-    """Return the hash by which the store knows a token."""
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def person_of(request: Request) -> Person:

@@ -5,7 +5,7 @@ below it, and `weir.local.server.changes.memberships` spells it out by scope. Ad
 everything.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Literal
@@ -26,6 +26,10 @@ class Role(IntEnum):
     def word(self) -> str:
         """Return the role as people write it."""
         return self.name.lower()
+
+
+RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
+"""Returns the role of a user with some groups in each scope."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ signs in again, and no token of a provider is ever on disk.
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -17,7 +17,7 @@ from weir.dashboard.oidc.provider import IdentityProvider
 from weir.dashboard.oidc.settings import RETRY_S, OidcSettings
 from weir.local.server.access.account_mode import OIDC_PREFIX as PREFIX
 from weir.local.server.access.account_mode import PoolAccounts
-from weir.local.server.access.authorization import Person, Role
+from weir.local.server.access.authorization import Person, RoleLookup
 from weir.local.server.http.problem_details import RequestRefused
 
 TOKENS_MAX = 4096
@@ -31,7 +31,6 @@ RENEW_S = 300.0
 UNRENEWED_S_MAX = 3600.0
 """Age of an identity that is still accepted while the provider is away."""
 AGAIN = "run `weir login` again"
-RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
 
 
 @dataclass(frozen=True, slots=True)

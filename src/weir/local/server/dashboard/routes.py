@@ -1,4 +1,4 @@
-"""Routes of the dashboard: sign-in, one-time links, and the live stream."""
+"""Routes of the dashboard: sign-in, one-time links, the live stream, and the files of the page."""
 
 from typing import TYPE_CHECKING
 
@@ -8,12 +8,14 @@ from fastapi.responses import StreamingResponse
 from weir.api.answers import Answer, DashboardLink
 from weir.dashboard.browser_checks import SECURE_COOKIE
 from weir.dashboard.oidc.settings import FLOW_COOKIE
+from weir.dashboard.page_bundle import NOT_BUILT, asset_file, index_file
 from weir.dashboard.person import DashboardPerson, SignInAsked
 from weir.dashboard.session_table import SESSION_S
 from weir.local.server.access.audit_middleware import note
-from weir.local.server.access.auth import Authenticator, token_hash
+from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.dashboard.browser_requests import (
+    check_host,
     check_origin,
     cookie_name,
     session_cookie,
@@ -22,6 +24,7 @@ from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
+from weir.store.projects.tokens import token_hash
 
 if TYPE_CHECKING:
     from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
@@ -123,3 +126,23 @@ async def stream(request: Request, who: Who) -> Response:
         raise RequestRefused(503, "Too many pages are open already, or the server is being stopped.")
     headers = {**_NO_STORE, "Content-Encoding": "gzip"}
     return StreamingResponse(hub.frames(reader), media_type="application/x-ndjson", headers=headers)
+
+
+@routes.get("/", include_in_schema=False)
+async def index(request: Request) -> Response:
+    """Return the page; every screen is this one, with its state in the address."""
+    check_host(request.scope)
+    found = index_file()
+    if found is None:
+        raise RequestRefused(503, NOT_BUILT)
+    return Response(found[0], headers=found[1])
+
+
+@routes.get("/assets/{name}", include_in_schema=False)
+async def asset(name: str, request: Request) -> Response:
+    """Return a file of the page."""
+    check_host(request.scope)
+    found = asset_file(name, request.headers.get("accept-encoding", ""))
+    if found is None:
+        raise RequestRefused(404, "There is no such file.")
+    return Response(found[0], headers=found[1])

@@ -11,7 +11,8 @@ from weir.dashboard.tls_listener import CertificateUnusable, ListenSettings, che
 from weir.local.server.access.account_mode import INSTALL, AccountMode, PoolAccounts
 
 if TYPE_CHECKING:
-    from weir.local.server.access.oidc_sign_in import OidcSignIn, RoleLookup
+    from weir.local.server.access.authorization import RoleLookup
+    from weir.local.server.access.oidc_sign_in import OidcSignIn
 
 _DOMAIN = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII

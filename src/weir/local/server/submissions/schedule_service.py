@@ -20,8 +20,7 @@ from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
 from weir.local.server.access.absent_person import owner_of, present_person
 from weir.local.server.access.account_mode import PoolAccounts
-from weir.local.server.access.auth import RoleLookup
-from weir.local.server.access.authorization import Action, Person, may, require
+from weir.local.server.access.authorization import Action, Person, RoleLookup, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.submissions.submitter import ReadSubmission, Submitter

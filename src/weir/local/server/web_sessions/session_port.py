@@ -38,7 +38,7 @@ def session_proxy(
     pool: PoolService,
     authenticator: Authenticator,
     listening: socket.socket,
-    listen: ListenSettings | None = None,
+    listen: ListenSettings | None,
 ) -> SessionProxy:
     """Return the proxy of sessions on a socket, and at the listener for other machines."""
     gate = SessionGate(pool, authenticator, SessionViews(pool.home, pool.clock))

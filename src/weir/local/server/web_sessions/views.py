@@ -6,7 +6,6 @@ the home has hashes only.
 
 import secrets
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -14,6 +13,7 @@ from structlog import get_logger
 
 from weir.local.server.home import private_files
 from weir.local.server.http.problem_details import RequestRefused
+from weir.store.projects.tokens import token_hash
 
 FILE = "session-views.json"
 VIEW_S = 12 * 3600.0
@@ -56,7 +56,7 @@ class SessionViews:
         while len(self._codes) >= CODES_MAX:
             del self._codes[next(iter(self._codes))]
         code = secrets.token_urlsafe(32)
-        self._codes[_hash(code)] = SessionView(
+        self._codes[token_hash(code)] = SessionView(
             credential=credential, user=user, uid=uid, name=name, kind=kind, until_s=until_s
         )
         return code, until_s
@@ -76,7 +76,7 @@ class SessionViews:
         Raises:
             RequestRefused: the code is unknown, was used, is too old, or is for another session.
         """
-        found = self._codes.pop(_hash(code), None)
+        found = self._codes.pop(token_hash(code), None)
         now_s = self._clock()
         if found is None or found.until_s <= now_s or found.name != name or not is_of(found.user, name):
             raise RequestRefused(401, f"This link was used already or is older than a minute. {_AGAIN}")
@@ -84,7 +84,7 @@ class SessionViews:
         while len(live) >= VIEWS_MAX:
             del live[next(iter(live))]
         cookie = secrets.token_urlsafe(32)
-        live[_hash(cookie)] = found.model_copy(update={"until_s": now_s + VIEW_S, "peer_uid": peer_uid})
+        live[token_hash(cookie)] = found.model_copy(update={"until_s": now_s + VIEW_S, "peer_uid": peer_uid})
         self._views = live
         try:
             private_files.write(self._path, _VIEWS.dump_json(live))
@@ -100,13 +100,9 @@ class SessionViews:
         Raises:
             RequestRefused: there is none, it has ended, or it is of another session or account.
         """
-        found = self._views.get(_hash(cookie))
+        found = self._views.get(token_hash(cookie))
         is_valid = found is not None and found.until_s > self._clock() and found.name == name
         is_theirs = found is not None and found.peer_uid in (None, peer_uid) and is_of(found.user, name)
         if found is None or not is_valid or not is_theirs:
             raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
         return found
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -12,7 +12,8 @@ import pytest
 from tests.unit.local.server.in_process_server import Standing
 
 from weir.local.server.access.audit import FILES_KEPT, REFUSED_AT_ONCE, AuditLog
-from weir.local.server.access.auth import Authenticator, token_hash
+from weir.local.server.access.auth import Authenticator
+from weir.store.projects.tokens import token_hash
 
 DAY_S = 86400.0
 
@@ -54,7 +55,7 @@ async def test_expiry_that_cant_be_is_refused(stands: Standing) -> None:
 
 async def test_expired_token_is_refused_with_its_date(stands: Standing) -> None:
     token = await made(stands, expires="1h")
-    row = stands.pool.store.tokens.of(token["token"])
+    row = stands.pool.store.tokens.with_hash(token_hash(token["token"]))
     assert row is not None
     assert row.expires_s is not None
     now_s = row.expires_s - 1.0
