@@ -3,16 +3,13 @@
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from weir.api.loopback import is_loopback
 from weir.model.resources import seconds
-from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.error_messages import add_errors
-from weir.scenario_io.source_map import Mistakes
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
@@ -124,23 +121,6 @@ def _is_ip(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def read_notification_settings(path: Path) -> NotificationSettings:
-    """Return the settings of a file.
-
-    Raises:
-        InvalidFile: with everything that is wrong with the file, or that it can't be opened.
-    """
-    mistakes = Mistakes(str(path))
-    raw: Any = read_document(text_of(path, mistakes), mistakes)
-    settings = NotificationSettings()
-    try:
-        settings = NotificationSettings.model_validate({} if raw is None else raw)
-    except ValidationError as error:
-        add_errors(error, NotificationSettings, mistakes)
-    mistakes.refuse_if_any()
-    return settings
 
 
 def read_password(path: Path) -> str:

@@ -1,11 +1,16 @@
-"""Reading of policy files."""
+"""Reading of policies, and of other files of settings."""
 
 from pathlib import Path as FilePath
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from weir.model.policy import PRESETS, Policy
 from weir.scenario_io.document import read_document, text_of
 from weir.scenario_io.error_messages import validated
 from weir.scenario_io.source_map import Mistakes
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def read_policy(path: FilePath | str) -> Policy:
@@ -14,8 +19,17 @@ def read_policy(path: FilePath | str) -> Policy:
     Raises:
         InvalidFile: with all mistakes, or if it can't be opened.
     """
+    return read_settings(Policy, path)
+
+
+def read_settings(kind: type[Settings], path: FilePath | str) -> Settings:
+    """Return the settings of a file; a setting that isn't in it has its default.
+
+    Raises:
+        InvalidFile: with all mistakes, or if it can't be opened.
+    """
     mistakes = Mistakes(str(path))
-    return _read(text_of(path, mistakes), mistakes)
+    return _read(kind, text_of(path, mistakes), mistakes)
 
 
 def parse_policy(text: str, file: str) -> Policy:
@@ -24,7 +38,7 @@ def parse_policy(text: str, file: str) -> Policy:
     Raises:
         InvalidFile: with all mistakes.
     """
-    return _read(text, Mistakes(file))
+    return _read(Policy, text, Mistakes(file))
 
 
 def named_policy(name: str) -> Policy:
@@ -38,6 +52,6 @@ def named_policy(name: str) -> Policy:
     return read_policy(FilePath(name))
 
 
-def _read(text: str, mistakes: Mistakes) -> Policy:
+def _read(kind: type[Settings], text: str, mistakes: Mistakes) -> Settings:
     raw = read_document(text, mistakes)
-    return validated(Policy, {} if raw is None else raw, mistakes)
+    return validated(kind, {} if raw is None else raw, mistakes)

@@ -29,8 +29,8 @@ from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.process_options import ProcessOptions
 from weir.kubernetes.process.scheduler_process import SchedulerProcess
 from weir.model.scenario import InvalidFile as FileRefused
-from weir.notifications.notification_settings import read_notification_settings
-from weir.scenario_io.policies import read_policy
+from weir.notifications.notification_settings import NotificationSettings
+from weir.scenario_io.policies import read_policy, read_settings
 from weir.service import logging_setup
 from weir.service.engine_build import engine_kind
 
@@ -70,7 +70,7 @@ def run(
         if kinds_file is not None:
             options.settings = replace(options.settings, kinds=kinds_file.read_text("utf-8"))
         if notifications_file is not None:
-            options.notifications = read_notification_settings(notifications_file)
+            options.notifications = read_settings(NotificationSettings, notifications_file)
         asyncio.run(_serve(options))
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)

@@ -40,7 +40,7 @@ from weir.local.server.http.connections import (
 )
 from weir.local.server.http.listening import WAITING_MAX, PortUnavailable, address_refused, listen, reason
 from weir.local.server.http.machine_socket import SocketNotAvailable
-from weir.local.server.http.server_limits import ServerLimits, read_limits
+from weir.local.server.http.server_limits import ServerLimits
 from weir.local.server.pool import PoolService
 from weir.local.server.settings.account_settings import account_refused, accounts_of, whom_it_serves
 from weir.local.server.settings.remote_access import RemoteAccessRefused
@@ -52,8 +52,8 @@ from weir.local.server.web_sessions.session_port import listen_for_sessions, ses
 from weir.local.usage.gpu_sampling import UtilizationSampler
 from weir.model.policy import Policy
 from weir.model.scenario import InvalidFile as FileRefused
-from weir.notifications.notification_settings import read_notification_settings
-from weir.scenario_io.policies import read_policy
+from weir.notifications.notification_settings import NotificationSettings
+from weir.scenario_io.policies import read_policy, read_settings
 from weir.service import logging_setup
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store.errors import StoreFailed
@@ -78,9 +78,11 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
     `tell` prints the address of the pool and the next steps.
     """
     try:
-        limits = ServerLimits() if settings.limits_file is None else read_limits(settings.limits_file)
+        limits = ServerLimits()
+        if settings.limits_file is not None:
+            limits = read_settings(ServerLimits, settings.limits_file)
         if settings.notifications_file is not None:
-            notifications = read_notification_settings(settings.notifications_file)
+            notifications = read_settings(NotificationSettings, settings.notifications_file)
             settings = replace(settings, notifications=notifications)
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
@@ -270,9 +272,9 @@ class PoolServer(uvicorn.Server):
         pool: PoolService,
         authenticator: Authenticator,
         stream: EventStream,
-        audit: AuditLog | None = None,
-        remote: TlsListener | None = None,
-        browsed: socket.socket | None = None,
+        audit: AuditLog,
+        remote: TlsListener | None,
+        browsed: socket.socket | None,
     ) -> None:
         self._pool = pool
         listen = None if remote is None else remote.settings
@@ -285,9 +287,7 @@ class PoolServer(uvicorn.Server):
         self._stream = stream
         self._connections = Connections(pool.limits)
         config = BoundedConfig(
-            create_app(pool, authenticator, audit)
-            if listen is None
-            else create_app(pool, authenticator, audit, public_url=listen.public_url, proxies=listen.proxies),
+            create_app(pool, authenticator, audit, listen),
             self._connections,
             access_log=False,
             log_config=None,

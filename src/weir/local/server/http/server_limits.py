@@ -1,13 +1,8 @@
 """Limits of the server for one request, one person and all of them together."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.error_messages import add_errors
-from weir.scenario_io.source_map import Mistakes
+from pydantic import BaseModel, ConfigDict, Field
 
 ImagePrefix = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[!-~]+$")]
 
@@ -57,20 +52,3 @@ class ServerLimits(BaseModel):
 
     # Containers
     containers: ContainerRules = ContainerRules()
-
-
-def read_limits(path: Path | str) -> ServerLimits:
-    """Return the limits of a file; a setting that isn't in it has its default.
-
-    Raises:
-        Refused: with everything that is wrong with the file, or that it can't be opened.
-    """
-    mistakes = Mistakes(str(path))
-    raw = read_document(text_of(path, mistakes), mistakes)
-    limits = ServerLimits()
-    try:
-        limits = ServerLimits.model_validate({} if raw is None else raw)
-    except ValidationError as error:
-        add_errors(error, ServerLimits, mistakes)
-    mistakes.refuse_if_any()
-    return limits

@@ -16,10 +16,11 @@ from weir.local.server.access.authorization import Person, Role
 from weir.local.server.access.request_limiter import RequestLimiter, SuggestionQueue, cost_of
 from weir.local.server.http import worker_threads
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.http.server_limits import ServerLimits, read_limits
+from weir.local.server.http.server_limits import ServerLimits
 from weir.local.server.submissions.pending_limits import PendingLimits
 from weir.model.scenario import InvalidFile
 from weir.scenario_io import error_messages
+from weir.scenario_io.policies import read_settings
 from weir.service import logging_setup
 
 ROOT = Path(__file__).parents[5]
@@ -288,10 +289,10 @@ def test_every_limit_is_in_the_manual_with_its_default() -> None:
 def test_limits_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "limits.yaml"
     file.write_text("requests_per_s: 5\nstreams_max: 10\n")
-    assert read_limits(file) == ServerLimits(requests_per_s=5, streams_max=10)
+    assert read_settings(ServerLimits, file) == ServerLimits(requests_per_s=5, streams_max=10)
     file.write_text("request_per_s: 5\nstreams_max: 0\n")
     with pytest.raises(InvalidFile) as refused:
-        read_limits(file)
+        read_settings(ServerLimits, file)
     assert "did you mean requests_per_s?" in str(refused.value)
     assert "streams_max: 0 is too small; write 1 or more" in str(refused.value)
 
