@@ -66,15 +66,13 @@ def has_time_limits(spec: Workload, project: QueueTimeLimits, rules: LifecyclePo
     )
 
 
+@dataclass(slots=True, eq=False)
 class LimitTracker:
     """State kept between two checks of a workload, all about its current run."""
 
-    __slots__ = ("lifetime_warned", "looks_s", "started_s")
-
-    def __init__(self) -> None:
-        self.started_s: float | None = None
-        self.looks_s: float | None = None  # time of its next timer
-        self.lifetime_warned = False
+    started_s: float | None = None
+    looks_s: float | None = None  # time of its next timer
+    lifetime_warned: bool = False
 
     def begin(self, started_s: float) -> None:
         """Record that a run starts or continues."""

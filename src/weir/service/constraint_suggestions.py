@@ -7,9 +7,9 @@ from dataclasses import replace
 from weir.api.answers import Suggestion
 from weir.engine.placement.pod_affinity import rule_phrase
 from weir.engine.refusals.holder_phrases import names_phrase
-from weir.model.workloads import Request, TopologyRequest, Workload
+from weir.model.workloads import Request, TopologyRequest
 from weir.service.suggestion_phrases import starts, suggestion
-from weir.service.what_if import WhatIf
+from weir.service.what_if import WhatIf, with_request
 from weir.state.cluster import Cluster
 
 MODELS_TRIED_MOST = 4
@@ -39,7 +39,7 @@ def other_model(trials: WhatIf) -> Iterator[Suggestion]:
     nodes_of = trials.read(_nodes_by_model)
     others = sorted(nodes_of.keys() - set(asked), key=lambda name: (-nodes_of[name], name))
     for model in others[:MODELS_TRIED_MOST]:
-        outcome = trials.tried(_with(spec, replace(spec.groups[0].request, gpu_models=(model,))))
+        outcome = trials.tried(with_request(spec, replace(spec.groups[0].request, gpu_models=(model,))))
         if outcome is not None:
             sentence = f"With GPU model {model} instead of {' or '.join(asked)} {starts(outcome)}"
             yield suggestion(sentence, {"gpu_models": [model]}, outcome)
@@ -58,7 +58,7 @@ def without_constraint(trials: WhatIf) -> Iterator[Suggestion]:
     if len(spec.groups) != 1:
         return
     for key, what, request in _variants(spec.groups[0].request):
-        outcome = trials.tried(_with(spec, request))
+        outcome = trials.tried(with_request(spec, request))
         if outcome is not None:
             yield suggestion(f"{what} {starts(outcome)}", {key: None}, outcome)
 
@@ -79,7 +79,3 @@ def _variants(request: Request) -> Iterator[tuple[str, str, Request]]:
         phrases = names_phrase([rule_phrase(rule) for rule in hard], "and")
         soft = tuple([rule for rule in request.pod_rules if rule.weight])
         yield "pod_affinity", f"Without its {phrases}", replace(request, pod_rules=soft)
-
-
-def _with(spec: Workload, request: Request) -> Workload:
-    return replace(spec, groups=(replace(spec.groups[0], request=request),))

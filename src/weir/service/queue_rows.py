@@ -78,8 +78,7 @@ def queue_rows(
     for at, queue in enumerate(ledger.queues):
         if wanted is not None and at not in wanted:
             continue
-        found[queue.name] = _construct(
-            QueueRow,
+        found[queue.name] = QueueRow.model_construct(
             **_stated(queue),
             allocated=_amounts(names, _with(ledger.allocated[at], stopping.get(at))),
             share=_amounts(names, share[at]),
@@ -157,10 +156,6 @@ def _defaults(defaults: WorkloadDefaults) -> WorkloadDefaultsRow:
         max_runtime=defaults.max_runtime_s,
         grace=defaults.grace_s,
     )
-
-
-def _construct(model: type[Any], **values: Any) -> Any:
-    return model.model_construct(**values)
 
 
 def _amounts(names: Sequence[str], line: Sequence[float]) -> dict[str, float]:

@@ -16,7 +16,7 @@ def quota_warnings(cluster: Cluster) -> dict[str, list[str]]:
     pool = "the pool has", cluster.total(GPU_ROW)
     _over_committed(ledger, ledger.top, "Quotas", *pool, found)
     for at, queue in enumerate(ledger.queues):
-        quota, fixed = ledger.quota[at][GPU_ROW], ledger.fixed[at][GPU_ROW]
+        quota = ledger.quota[at][GPU_ROW]
         if queue.parent is not None and queue.parent in found:
             # Warnings of a project are appended to its department's
             found.setdefault(queue.name, []).extend(found[queue.parent])

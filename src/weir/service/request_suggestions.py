@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from weir.api.answers import Suggestion
 from weir.model.resources import CPU, MEMORY, amount, written
-from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.service.suggestion_phrases import devices_phrase, starts, suggestion
-from weir.service.what_if import WhatIf, WhatIfOutcome
+from weir.service.what_if import WhatIf, WhatIfOutcome, with_request
 from weir.state.cluster import Cluster
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
@@ -33,7 +33,9 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
             yield suggestion(sentence, {"pods": size}, outcome)
     if group.request.is_whole and group.request.devices > 1:
         size, outcome = _largest(
-            trials, group.request.devices - 1, lambda devices: _with_request(spec, devices=devices)
+            trials,
+            group.request.devices - 1,
+            lambda devices: with_request(spec, replace(group.request, devices=devices)),
         )
         if outcome is not None:
             each = " for each pod" if group.count > 1 else ""
@@ -64,11 +66,12 @@ def as_share(trials: WhatIf) -> Iterator[Suggestion]:
     if len(spec.groups) != 1 or not spec.groups[0].request.is_whole or spec.groups[0].request.devices != 1:
         return
     *larger, milli = SHARES_MILLI
-    outcome = trials.tried(_with_request(spec, share_milli=milli))
+    request = spec.groups[0].request
+    outcome = trials.tried(with_request(spec, replace(request, share_milli=milli)))
     if outcome is None:
         return  # a larger share can't start sooner
     for more_milli in larger:
-        found = trials.tried(_with_request(spec, share_milli=more_milli))
+        found = trials.tried(with_request(spec, replace(request, share_milli=more_milli)))
         if found is not None:
             milli, outcome = more_milli, found
             break
@@ -95,7 +98,7 @@ def with_less(trials: WhatIf) -> Iterator[Suggestion]:
     if not change:
         return
     less = replace(request, memory=memory, cpu_milli=cpu_milli)
-    outcome = trials.tried(replace(spec, groups=(replace(spec.groups[0], request=less),)))
+    outcome = trials.tried(with_request(spec, less))
     if outcome is not None:
         before = {"memory": written(MEMORY, request.memory), "cpu": written(CPU, request.cpu_milli)}
         parts = [f"{name} {value} instead of {before[name]}" for name, value in change.items()]
@@ -114,14 +117,3 @@ def _with_pods(spec: Workload, pods: int, *, elastic: bool) -> Workload:
     group = spec.groups[0]
     smaller = replace(group, count=group.count if elastic else pods, min=min(group.min, pods))
     return replace(spec, groups=(smaller,), min_pods=min(spec.min_pods, pods))
-
-
-def _with_request(spec: Workload, *, devices: int | None = None, share_milli: int | None = None) -> Workload:
-    group = spec.groups[0]
-    request: Request = group.request
-    if devices is not None:
-        request = replace(request, devices=devices)
-    if share_milli is not None:
-        request = replace(request, share_milli=share_milli)
-    changed: PodGroup = replace(group, request=request)
-    return replace(spec, groups=(changed,))

@@ -6,7 +6,7 @@ and leaves no trace there, whatever happens in it. Others wait for one trial at 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic, thread_time
 from typing import TypeVar
@@ -16,7 +16,7 @@ from weir.engine.plan import Eviction
 from weir.engine.victims.eviction_price import devices_of, lost_work, restart_cost
 from weir.model.queues import Queue
 from weir.model.reasons import ReasonCode
-from weir.model.workloads import Workload
+from weir.model.workloads import Request, Workload
 from weir.service.control_thread import ControlUnavailable
 from weir.service.decision_state import DecisionState, StateReader
 from weir.state.branch import replace_quota
@@ -156,6 +156,11 @@ class WhatIf:
             reduce(cluster, WorkloadSubmitted(variant, variant.submitted_s, job.ran_s))
             cluster.jobs[variant.name].waits_since_s = job.waits_since_s
         return _decided(state, cluster, variant)
+
+
+def with_request(spec: Workload, request: Request) -> Workload:
+    """Return a workload with another request of its first, and only, group."""
+    return replace(spec, groups=(replace(spec.groups[0], request=request),))
 
 
 def _pending_request(state: DecisionState, name: str) -> PendingRequest:

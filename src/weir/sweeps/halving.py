@@ -59,7 +59,7 @@ class Halving:
         if rung < len(passed):
             return False
         assert rung == len(passed), f"trial {trial} skipped a rung before {rung}"
-        self._leave(trial)
+        self.leave(trial)
         score = (value if value == value else inf, trial)  # noqa: PLR0124 - not a number is the worst
         passed.append(score)
         insort(self._rungs[rung].scores, score)
@@ -69,9 +69,6 @@ class Halving:
 
     def leave(self, trial: int) -> None:
         """Take a trial off its rung: it was promoted, or it is over. Its results stay."""
-        self._leave(trial)
-
-    def _leave(self, trial: int) -> None:
         passed = self._score.get(trial)
         if not passed:
             return
