@@ -10,13 +10,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from weir import __version__
 from weir.dashboard.oidc.settings import CALLBACK, START, WAYS
 from weir.dashboard.oidc.sign_in_limiter import SignInLimiter
+from weir.dashboard.tls_listener import ListenSettings
 from weir.dashboard.trusted_proxies import TrustedProxies
 from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.audit_middleware import AuditMiddleware
 from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Person
 from weir.local.server.access.request_limiter import RequestLimiter
-from weir.local.server.dashboard import browser_requests, oidc_routes, page_files
+from weir.local.server.dashboard import browser_requests, oidc_routes
 from weir.local.server.dashboard import routes as dashboard
 from weir.local.server.dashboard.browser_requests import header, session_cookie
 from weir.local.server.dashboard.live_hub import LiveHub
@@ -48,7 +49,6 @@ from weir.local.server.routes import (
     templates,
     tokens,
     what_if,
-    whoami,
     why,
     workloads,
 )
@@ -83,7 +83,6 @@ _GROUPS = (
     queues.routes,
     quota_previews.routes,
     members.routes,
-    whoami.routes,
     schedules.routes,
     templates.routes,
     secrets.routes,
@@ -97,7 +96,6 @@ _GROUPS = (
     stream.routes,
     oidc_routes.routes,
     dashboard.routes,
-    page_files.routes,
 )
 """Routers of the application. Their routes are taken as they are: to include a router reads each again."""
 
@@ -185,40 +183,36 @@ class _TokenExpired(Exception):
 def create_app(
     pool: PoolService,
     authenticator: Authenticator,
-    audit: AuditLog | None = None,
-    *,
-    public_url: str | None = None,
-    proxies: TrustedProxies = TrustedProxies(),
+    audit: AuditLog,
+    listen: ListenSettings | None = None,
 ) -> FastAPI:
     """Create the application of a pool.
 
     Args:
         pool: the pool.
         authenticator: knows its people.
-        audit: receives the requests; by default a file in the home.
-        public_url: the address for other machines.
-        proxies: proxies whose X-Forwarded-For counts, for the limit of sign-ins.
+        audit: receives the requests.
+        listen: the listener for other machines, if there is one.
     """
     app = create_schema_app()
     app.state.pool = pool
     app.state.limits = pool.limits
     app.state.workers = pool.workers
-    app.state.audit = audit = audit or AuditLog(pool.home)
+    app.state.audit = audit
     pool.checks["audit"] = lambda: audit.trouble
     app.state.sessions = sessions = DashboardSessions(pool.home, authenticator, pool.clock)
     app.state.authenticator = authenticator
     app.state.oidc = authenticator.oidc
     app.state.sign_ins = SignInLimiter()
-    app.state.proxies = proxies
-    app.state.public_host = None if public_url is None else urlsplit(public_url).netloc
+    app.state.proxies = TrustedProxies() if listen is None else listen.proxies
+    app.state.public_host = None if listen is None else urlsplit(listen.public_url).netloc
     app.state.session_proxy = None  # until the port of sessions is open
     app.state.live = LiveHub(pool, lambda: audit.lines)
     app.add_middleware(
         _AuthMiddleware, authenticator=authenticator, limiter=RequestLimiter(pool.limits), sessions=sessions
     )
-    app.add_middleware(
-        AuditMiddleware, audit=app.state.audit, guarded=GUARDED
-    )  # outermost, so that it also sees refusals
+    # Outermost, so that it also sees refusals
+    app.add_middleware(AuditMiddleware, audit=audit, guarded=GUARDED)
     return app
 
 

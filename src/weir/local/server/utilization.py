@@ -21,7 +21,6 @@ from weir.local.usage.foreign_usage import ForeignProcess
 from weir.local.usage.gpu_sampling import MachineReading, PodReading
 from weir.model.resources import span
 from weir.service.queue_rows import DeviceUtilization
-from weir.store.records import HistoryEvent
 
 EVERY_S = 10.0
 FIRST_S = 0.5
@@ -144,19 +143,15 @@ class UtilizationTask:
         self._pool.foreign_commands = {index: each.command for index, each in found.items() if each.command}
         if found.keys() == before.keys():
             return
-        now_s, node = self._pool.clock(), self._pool.node.name
+        node = self._pool.node.name
         ignored = self._pool.ignores_foreign
         effect = "work is started on it all the same" if ignored else "nothing is started on it"
         for index in sorted(found.keys() - before.keys()):
             sentence = f"GPU {index} of {node} is used by {found[index].sentence}: {effect}."
-            self._pool.user_events.append(
-                HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
-            )
+            self._pool.add_pool_event("foreign_use", sentence, device=index)
         for index in sorted(before.keys() - found.keys()):
             sentence = f"GPU {index} of {node} is no longer used outside Weir."
-            self._pool.user_events.append(
-                HistoryEvent(now_s, "foreign_use", sentence, numbers={"device": index})
-            )
+            self._pool.add_pool_event("foreign_use", sentence, device=index)
         if not ignored:
             self._pool.backend.close_devices(tuple(sorted(found)), drained=False)
 

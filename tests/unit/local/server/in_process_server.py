@@ -15,6 +15,7 @@ from weir.control.clock import Clock
 from weir.local.backend import LocalBackend
 from weir.local.machine.machine import this_machine
 from weir.local.server.access.account_mode import AccountMode, PoolAccounts
+from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
 from weir.local.server.http.peers import PEER, PeerCredentials
@@ -175,6 +176,7 @@ async def standing(
         Authenticator(
             token, store.tokens, pool.clock, accounts=pool.accounts, roles=pool.memberships.roles_of
         ),
+        AuditLog(home),
     )
     stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
     sweeps = asyncio.create_task(pool.sweeps.run())

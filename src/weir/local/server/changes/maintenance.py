@@ -25,7 +25,6 @@ from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.state.pool_inventory import check_name
 from weir.local.server.state.pool_state import PoolState
 from weir.model.nodes import Outage
-from weir.store.records import HistoryEvent
 
 AHEAD_S_MAX = 10 * 366 * 86400.0
 LOOKS_EVERY_S = 5.0
@@ -258,10 +257,8 @@ class Maintenance:
         return self._pool.clock.on_wall(self._pool.clock())
 
     def _add_event(self, sentence: str, person: Person | None) -> None:
-        numbers: dict[str, object] = {"node": self._pool.node.name}
-        if person is not None:
-            numbers["user"] = person.user
-        self._pool.user_events.append(HistoryEvent(self._pool.clock(), "node", sentence, numbers=numbers))
+        by = {} if person is None else {"user": person.user}
+        self._pool.add_pool_event("node", sentence, node=self._pool.node.name, **by)
 
 
 def drain_name(gpu: int | None) -> str:

@@ -12,7 +12,7 @@ from weir.local.server.access.authorization import Action, Person, Role, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
 from weir.model.queues import Queue
-from weir.store.records import HistoryEvent, MembershipRecord, ScopeRole
+from weir.store.records import MembershipRecord, ScopeRole
 
 EVERYONE = "@everyone"
 """Subject that stands for every account of the machine."""
@@ -167,8 +167,5 @@ class Memberships:
             raise RequestRefused(422, f"There is no Unix group {name[:80]} on this machine: check the name.")
 
     def _add_event(self, sentence: str, scope: str, person: Person) -> None:
-        pool = self._pool
-        project = scope if pool.inventory.of[scope].is_project else None
-        event = HistoryEvent(pool.clock(), "queue", sentence, project=project, numbers={"user": person.user})
-        pool.user_events.append(event)
-        pool.control_thread.wake()
+        project = scope if self._pool.inventory.of[scope].is_project else None
+        self._pool.add_pool_event("queue", sentence, project=project, user=person.user)

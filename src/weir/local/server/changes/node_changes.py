@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from structlog import get_logger
 
@@ -19,7 +20,6 @@ from weir.local.server.state.pool_state import PoolState
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.state.cluster import Cluster
 from weir.store.errors import NoSuchWorkload, WorkloadOver
-from weir.store.records import HistoryEvent
 
 _LOG = get_logger(__name__)
 _FATES = {
@@ -49,33 +49,25 @@ class NodeChanges:
         self._tell_gpus(read_gpu_drains(self._pool.home, self._pool.node.gpus))
         self.maintenance.begin()
 
-    async def drain(self, name: str, asked: DrainAsked, person: Person) -> None:
-        """Drain a node, now or from a time on."""
-        self.require(name)
-        running: Running = asked.running or ("finish" if asked.keep_running else "evict")
+    async def drain(
+        self, name: str, asked: DrainAsked | GpuDrainAsked, person: Person, gpu: int | None = None
+    ) -> None:
+        """Drain a node, or one GPU of it, now or from a time on."""
+        self.require(name, gpu)
+        evicts = isinstance(asked, DrainAsked) and not asked.keep_running
+        running: Running = asked.running or ("evict" if evicts else "finish")
         at_s = self._time_of(asked)
-        if at_s is not None:
-            await self.maintenance.drain_at(at_s, None, asked.reason, running, person)
-            return
-        await self._drain(running, asked.reason, person.user)
-        self._control_thread.wake()
+        if at_s is None:
+            await self._drain(gpu, running, asked.reason, person.user)
+        else:
+            await self.maintenance.drain_at(at_s, gpu, asked.reason, running, person)
 
-    async def undrain(self, name: str, person: Person) -> None:
-        """Let workloads start on a node again; an announced drain of it is withdrawn."""
-        self.require(name)
-        await self.maintenance.cancel_drain(None)
-        await self._change(None)
-        self._add_event(f"{person.user} lets workloads start on {name} again.", person.user)
-
-    async def drain_gpu(self, name: str, index: int, asked: GpuDrainAsked, person: Person) -> None:
-        """Drain a GPU, now or from a time on."""
-        self.require(name, index)
-        running: Running = asked.running or "finish"
-        at_s = self._time_of(asked)
-        if at_s is not None:
-            await self.maintenance.drain_at(at_s, index, asked.reason, running, person)
-            return
-        await self._drain_gpu(index, running, asked.reason, person.user)
+    async def undrain(self, name: str, person: Person, gpu: int | None = None) -> None:
+        """Let workloads start on a node or a GPU again; an announced drain of it is withdrawn."""
+        self.require(name, gpu)
+        await self.maintenance.cancel_drain(gpu)
+        await self._set(gpu, None)
+        self._add_event(f"{person.user} lets workloads start on {self._named(gpu)} again.", person.user, gpu)
 
     def drain_faulty_gpu(self, index: int, fault: str) -> None:
         """Drain a faulty GPU; its workloads continue. Any thread may call it.
@@ -83,23 +75,13 @@ class NodeChanges:
         Raises:
             OSError: the state of the node can't be written; nothing is started on the GPU all the same.
         """
-        name = self._pool.node.name
         _LOG.warning("gpu_faulty", gpu=index, fault=fault)
         reason = f"{fault}, as its driver reports"[:REASON_MAX]
-        sentence = f"Weir drains GPU {index} of {name}: {reason}. Its workloads go on."
-        numbers = {"node": name, "gpu": index}
-        self._pool.user_events.append(HistoryEvent(self._pool.clock(), "node", sentence, numbers=numbers))
+        sentence = f"Weir drains {self._named(index)}: {reason}. Its workloads go on."
+        self._pool.add_pool_event("node", sentence, node=self._pool.node.name, gpu=index)
         self._set_gpu(
             index, NodeDrain(user="weir", at_s=self._pool.clock(), reason=reason, keeps_running=True)
         )
-
-    async def undrain_gpu(self, name: str, index: int, person: Person) -> None:
-        """Let workloads start on a GPU again; an announced drain of it is withdrawn."""
-        self.require(name, index)
-        await self.maintenance.cancel_drain(index)
-        await _written(lambda: self._set_gpu(index, None))
-        sentence = f"{person.user} lets workloads start on GPU {index} of {name} again."
-        self._add_event(sentence, person.user, gpu=index)
 
     async def workloads_on(self, gpu: int | None) -> list[str]:
         """Return the workloads that hold something on the node, or on one GPU of it.
@@ -128,30 +110,17 @@ class NodeChanges:
 
     async def _drain_due(self, window: MaintenanceWindow) -> None:
         """Carry out an announced drain whose time has come."""
-        if window.gpus is None:
-            await self._drain(window.running, window.reason, window.user)
-        for gpu in window.gpus or ():
-            if gpu >= self._pool.node.gpus:
-                continue  # the GPU was removed after the announcement
-            await self._drain_gpu(gpu, window.running, window.reason, window.user)
+        for gpu in (None,) if window.gpus is None else window.gpus:
+            if gpu is None or gpu < self._pool.node.gpus:  # it may have been removed after the announcement
+                await self._drain(gpu, window.running, window.reason, window.user)
 
-    async def _drain(self, running: Running, reason: str, user: str) -> None:
+    async def _drain(self, gpu: int | None, running: Running, reason: str, user: str) -> None:
         drain = NodeDrain(user=user, at_s=self._pool.clock(), reason=reason, keeps_running=running != "evict")
-        await self._change(drain)
+        await self._set(gpu, drain)
         because = f" ({reason})" if reason else ""
-        name = self._pool.node.name
-        self._add_event(f"{user} drains {name}{because}: {_FATES[running]}.", user)
+        self._add_event(f"{user} drains {self._named(gpu)}{because}: {_FATES[running]}.", user, gpu)
         if running == "stop":
-            await self._end_workloads(None, user)
-
-    async def _drain_gpu(self, index: int, running: Running, reason: str, user: str) -> None:
-        drain = NodeDrain(user=user, at_s=self._pool.clock(), reason=reason, keeps_running=running != "evict")
-        await _written(lambda: self._set_gpu(index, drain))
-        because = f" ({reason})" if reason else ""
-        sentence = f"{user} drains GPU {index} of {self._pool.node.name}{because}: {_FATES[running]}."
-        self._add_event(sentence, user, gpu=index)
-        if running == "stop":
-            await self._end_workloads(index, user)
+            await self._end_workloads(gpu, user)
 
     async def _end_workloads(self, gpu: int | None, user: str) -> None:
         """End the workloads on the node, or on one GPU of it, for good."""
@@ -168,7 +137,11 @@ class NodeChanges:
         at_s = now_s + asked.after if asked.after is not None else asked.at_s
         return None if at_s is None or at_s <= now_s else at_s
 
-    async def _change(self, drain: NodeDrain | None) -> None:
+    async def _set(self, gpu: int | None, drain: NodeDrain | None) -> None:
+        """Write down and pass on that the node or a GPU is drained; None: it isn't."""
+        if gpu is not None:
+            await _written(lambda: self._set_gpu(gpu, drain))
+            return
         async with self._lock:
             await _written(lambda: write_drain(self._pool.home, drain))
             self._tell(drain)
@@ -200,10 +173,12 @@ class NodeChanges:
         ]
         self._pool.backend.evict_from_gpus(tuple(evicting))
 
-    def _add_event(self, sentence: str, user: str, **more: int) -> None:
-        numbers = {"user": user, "node": self._pool.node.name, **more}
-        self._pool.user_events.append(HistoryEvent(self._pool.clock(), "node", sentence, numbers=numbers))
-        self._control_thread.wake()
+    def _named(self, gpu: int | None) -> str:
+        return self._pool.node.name if gpu is None else f"GPU {gpu} of {self._pool.node.name}"
+
+    def _add_event(self, sentence: str, user: str, gpu: int | None) -> None:
+        of_gpu: dict[str, Any] = {} if gpu is None else {"gpu": gpu}
+        self._pool.add_pool_event("node", sentence, user=user, node=self._pool.node.name, **of_gpu)
 
 
 def _workloads_on(cluster: Cluster, gpu: int | None) -> list[str]:

@@ -20,7 +20,6 @@ from weir.scenario_io.scalars import Written
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, QueueEntry
 from weir.service.queue_rows import bare_queue_row
 from weir.state.events import QueuesSet
-from weir.store.records import HistoryEvent
 
 
 class QueueChanges:
@@ -90,12 +89,8 @@ class QueueChanges:
         pool.inventory = pool_inventory(pool.inventory.nodes, pool.inventory.topologies, queues)
 
     def _add_event(self, sentence: str, queue: Queue, person: Person) -> None:
-        pool = self._pool
         project = queue.name if queue.is_project else None
-        pool.user_events.append(
-            HistoryEvent(pool.clock(), "queue", sentence, project=project, numbers={"user": person.user})
-        )
-        pool.control_thread.wake()
+        self._pool.add_pool_event("queue", sentence, project=project, user=person.user)
 
 
 def checked_queue(

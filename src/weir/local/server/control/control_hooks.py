@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from weir.api.answers import Answer, QueueRow
+from weir.api.workload_list import EvictionRow
 from weir.control.loop import Control
 from weir.control.port import CancelRequested, Effect, EndWorkload, Fact
 from weir.local.records import persistent_clock
 from weir.local.server.changes.cancellations import Cancellations
 from weir.local.server.control.array_feed import ArrayFeed
-from weir.local.server.control.stored_evictions import stored_evictions
 from weir.local.server.output.job_warnings import write_warnings
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.submissions import submission_checks
@@ -26,6 +26,8 @@ from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
 from weir.state.cluster import Cluster
 from weir.store.errors import StoreFailed
+from weir.store.records import HistoryEvent
+from weir.store.store import Store
 
 MINUTE_S = 60.0
 STARTED_AFTER_S = 0.1
@@ -108,7 +110,7 @@ class PoolControlHooks:
         self._arrays.begin()
         self._sweeps.connected()
         self._gates.begin([*records, *pool.view.arrays.not_begun()])
-        evictions = {} if pool.view.workloads else stored_evictions(pool.store)
+        evictions = {} if pool.view.workloads else _stored_evictions(pool.store)
         pool.view.begin(
             records, lambda workload: submission_checks.requested_devices(workload, nodes), evictions
         )
@@ -219,3 +221,24 @@ class PoolControlHooks:
         changes += [("node", row, None) for row in node_rows(cluster, pool.device_use)]
         pool.stream.send(changes)
         self._queues_next_s = now_s + max(1.0, 20 * (time.perf_counter() - started))
+
+
+def _stored_evictions(store: Store) -> dict[int, EvictionRow]:
+    """Return the last eviction of each live workload as stored, by number: a new server shows it again."""
+    return {event.uid: _eviction(event) for event in store.events.last_evictions() if event.uid is not None}
+
+
+def _eviction(event: HistoryEvent) -> EvictionRow:
+    def text(name: str) -> str | None:
+        value = event.numbers.get(name)
+        return value if isinstance(value, str) else None
+
+    return EvictionRow(
+        at_s=event.at_s,
+        rule=text("rule") or "",
+        sentence=text("cause") or event.sentence,
+        by=text("by"),
+        by_user=text("by_user"),
+        by_project=text("by_project"),
+        choice=text("choice") or "",
+    )

@@ -84,6 +84,12 @@ class RequestRefused(Exception):
         )
 
 
+def field_refusal(field: str, text: str, status: int = 422) -> RequestRefused:
+    """Return the refusal of one field or parameter. `text` follows its name in the sentence."""
+    message = f"{field}: {text}"
+    return RequestRefused(status, message, [{"field": field, "message": message}])
+
+
 class FieldErrors(FieldErrorList):
     """Errors in the fields of one body, as a refused request."""
 

@@ -1,11 +1,12 @@
 """Bounded threads for work whose size a request chooses: the event loop never does it."""
 
 import asyncio
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
+
+from weir.service.blocking_calls import BlockingCalls
 
 Result = TypeVar("Result")
 PARSERS = 2
@@ -21,7 +22,7 @@ class Workers:
     def __init__(self, *, look_s_max: float = LOOK_S_MAX) -> None:
         self._look_s_max = look_s_max
         self._parsers = ThreadPoolExecutor(PARSERS, "weir-parse")
-        self._looking = threading.BoundedSemaphore(LOOKERS)
+        self._looks = BlockingCalls(LOOKERS)
 
     async def parse(self, size: int, fn: Callable[[], Result]) -> Result:
         """Return `fn` of a body with this size, off the event loop unless it is small.
@@ -38,24 +39,19 @@ class Workers:
         A file system that hangs keeps its thread for good. Threads are counted: when all of them hang, paths
         count as checked; a job whose directory is missing reports that when it starts.
         """
-        if not self._looking.acquire(blocking=False):
-            return True
-        answer: Future[bool] = Future()
-        answer.set_running_or_notify_cancel()
 
-        def look() -> None:
+        def look() -> bool:
             try:
-                answer.set_result(Path(path).is_dir())
+                return Path(path).is_dir()
             except (OSError, ValueError):
-                answer.set_result(False)
-            finally:
-                self._looking.release()
+                return False
 
-        threading.Thread(target=look, name="weir-look", daemon=True).start()
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(answer), self._look_s_max)
+            return await asyncio.wait_for(self._looks.run(look), self._look_s_max)
         except TimeoutError:
             return None
+        except OSError:
+            return True
 
     def close(self) -> None:
         """Take no more work."""

@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused, field_refusal
 
 PLAIN_MOST = 1024
 """Characters of positions that are sent as they are."""
@@ -51,8 +51,8 @@ def read_positions(written: str | None, uid: int, pods: int) -> list[LogPosition
         raise RequestRefused(409, "The output that was followed is that of an earlier workload of this name.")
     found = [_POSITION.fullmatch(word) for word in _unpacked(positions, pods).split(",", pods)]
     if len(found) != pods or None in found:
-        message = "Last-Event-ID: is no position of this output; leave it out to read from the beginning"
-        raise RequestRefused(422, message, [{"field": "Last-Event-ID", "message": message}])
+        text = "is no position of this output; leave it out to read from the beginning"
+        raise field_refusal("Last-Event-ID", text)
     return [
         LogPosition(int(each[1]), int(each[2])) if each[1] else LogPosition(None, 0) for each in found if each
     ]

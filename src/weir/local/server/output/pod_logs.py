@@ -14,7 +14,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from weir.local.records import pod_files
 from weir.local.records.state_dir import StateDir
-from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.problem_details import field_refusal
 from weir.local.server.output.log_positions import LogPosition, read_positions
 from weir.local.supervisor.output import read_on, size_of, tail_of
 from weir.model.workloads import Workload
@@ -57,10 +57,8 @@ def pod_numbers(workload: Workload, pod: str | None) -> tuple[int, int]:
     number = int(index) if index.isascii() and index.isdigit() and len(index) < 9 else -1
     if at is None or at >= len(workload.groups) or not 0 <= number < workload.groups[at].count:
         known = ", ".join(f"{each.name}/0" for each in workload.groups[:4])
-        message = (
-            f"pod: {workload.name} has no pod {pod[:80]!r}; write group/index such as {known}, or {ALL_PODS}"
-        )
-        raise RequestRefused(422, message, [{"field": "pod", "message": message}])
+        text = f"{workload.name} has no pod {pod[:80]!r}; write group/index such as {known}, or {ALL_PODS}"
+        raise field_refusal("pod", text)
     return at, number
 
 

@@ -3,7 +3,7 @@
 from weir.api.answers import WorkloadRow
 from weir.control.port import IdleExcused
 from weir.local.server.access.authorization import Action, Person, require
-from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused, field_refusal
 from weir.local.server.pool import PoolService
 from weir.local.server.state.workload_lookup import live_name, unknown_workload
 from weir.model.resources import span
@@ -25,8 +25,8 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
     most_s = pool.policy.life.idle_extend_most
     if duration_s > most_s:
         asked, most = (span(each).replace(" ", "") for each in (duration_s, most_s))
-        message = f"duration: {asked} is more than the {most} that the policy allows; write {most} or less"
-        raise RequestRefused(422, message, [{"field": "duration", "message": message}])
+        text = f"{asked} is more than the {most} that the policy allows; write {most} or less"
+        raise field_refusal("duration", text)
     names = [name] if array is None else [each.name for each in array.queued]
     if not names:
         raise RequestRefused(409, f"No index of {name} runs, so the idle rules don't act on it.")

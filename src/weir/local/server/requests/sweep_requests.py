@@ -1,21 +1,22 @@
 """Requests about sweeps: checked completely, written down, and then left to the controller."""
 
 import asyncio
-from collections.abc import Mapping
-from functools import partial
+import json
+import os
+from collections.abc import Iterable, Mapping
 
 from weir.api.name_endings import random_ending
 from weir.api.sweep_rules import check_sweep
 from weir.api.sweep_submissions import SweepSubmission
+from weir.api.sweeps import SweepDeleted
 from weir.local.server.access.absent_person import owner_of
 from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.pool import PoolService
 from weir.local.server.state.pool_inventory import check_name
-from weir.local.server.submissions import submission_checks
 from weir.local.server.trials.trial_launch import trial_submission
 from weir.store.errors import NameTaken
-from weir.store.records import HistoryEvent, SweepRecord
+from weir.store.records import SweepRecord
 from weir.sweeps.past_trials import SamplerUnavailable
 from weir.sweeps.samplers import check_sampler, random_point
 
@@ -36,9 +37,8 @@ async def create_sweep(
     workload = submission.workload
     if workload.project in pool.inventory.of:
         require(person, Action.SUBMIT, workload.project)
-        await pool.secrets.check(workload)
     _check_number(pool, person)
-    await _check(pool, submission, person)
+    await _check(pool, submission, len(json.dumps(dict(raw))), person)
     for tries_left in reversed(range(NAMES_TRIED_MAX)):
         name = submission.name or f"sweep-{random_ending()}"
         record = SweepRecord(
@@ -59,7 +59,7 @@ async def create_sweep(
             continue
         break
     sentence = f"{person.user} begins sweep {name} of {submission.trials_max:,} trials."
-    _event(pool, made, person, sentence)
+    _add_event(pool, made, person, sentence)
     await pool.sweeps.take(made)
     return made
 
@@ -97,7 +97,7 @@ def _check_number(pool: PoolService, person: Person) -> None:
         raise RequestRefused(429, sentence)
 
 
-async def _check(pool: PoolService, submission: SweepSubmission, person: Person) -> None:
+async def _check(pool: PoolService, submission: SweepSubmission, size: int, person: Person) -> None:
     """Check everything that a trial would be refused for.
 
     Raises:
@@ -117,28 +117,65 @@ async def _check(pool: PoolService, submission: SweepSubmission, person: Person)
     params = random_point(submission.space(), submission.seed, 0)
     made = trial_submission(submission, {}, submission.name or "sweep", 0, params)
     trial = workload.model_copy(update={"command": made["command"], "name": None})
-    account = await pool.accounts.job_account(person.user)
-    exists = await submission_checks.directory_exists(trial, pool.workers, account)
-    check = partial(
-        submission_checks.check_submission,
-        trial,
-        person=person,
-        now_s=pool.clock(),
-        inventory=pool.inventory,
-        rules=pool.policy.life,
-        directory_exists=exists,
-        home=None if account is None else account.home,
-        containers=pool.containers,
-    )
-    record = await asyncio.to_thread(check)
+    record = await pool.submitter.check(trial, size, person)
     if not record.workload.preemptible:
         text = "type: trials of a sweep are preemptible; write train, or a priority below 100"
         fields.at(("workload", "type"), text)
     fields.refuse_if_any()
 
 
-def _event(pool: PoolService, record: SweepRecord, person: Person, sentence: str) -> None:
-    numbers = {"user": person.user, "sweep": record.name}
-    event = HistoryEvent(pool.clock(), "sweep", sentence, project=record.project, numbers=numbers)
-    pool.user_events.append(event)
-    pool.control_thread.wake()
+async def delete_sweep(
+    pool: PoolService, record: SweepRecord, person: Person, *, checkpoints: bool
+) -> SweepDeleted:
+    """Delete a sweep that is over, and the checkpoints of its trials first if they are to go with it.
+
+    A server that is killed in between still has the sweep, so the person deletes it once more.
+
+    Raises:
+        RequestRefused: it goes on, a trial isn't over, or the person may not.
+    """
+    require(person, Action.DELETE_SWEEP, record.project, owner=record.user)
+    name = record.name
+    if record.ended_s is None:
+        raise RequestRefused(409, f"Sweep {name} isn't over: stop it first with `weir sweep stop {name}`.")
+    still = RequestRefused(409, f"Trials of sweep {name} are still being stopped: try again in a moment.")
+    trials = await asyncio.to_thread(pool.store.sweeps.trials, record.id)
+    if name in pool.sweeps.live or any(trial.state == "live" for trial in trials):
+        raise still
+    saved = await asyncio.to_thread(_with_checkpoints, pool, [trial.uid for trial in trials])
+    if checkpoints:
+        await asyncio.to_thread(_delete_checkpoints, pool, saved)
+    if not await asyncio.wrap_future(pool.store.sweeps.delete(record.id)):
+        raise still
+    pool.sweeps.forget(record)
+    _add_event(pool, record, person, f"{person.user} deletes sweep {name}.")
+    return SweepDeleted(
+        name=name,
+        trials=len(trials),
+        checkpoints_deleted=len(saved) if checkpoints else 0,
+        checkpoints_kept=0 if checkpoints else len(saved),
+    )
+
+
+def _with_checkpoints(pool: PoolService, uids: Iterable[int]) -> list[int]:
+    """Return the workloads whose checkpoint directory isn't empty, or can't be read by the server."""
+    return [uid for uid in uids if _has_files(f"{pool.home}/checkpoints/{uid}")]
+
+
+def _has_files(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return any(entries)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _delete_checkpoints(pool: PoolService, uids: Iterable[int]) -> None:
+    for uid in uids:
+        pool.backend.home.delete_checkpoints(uid)
+
+
+def _add_event(pool: PoolService, record: SweepRecord, person: Person, sentence: str) -> None:
+    pool.add_pool_event("sweep", sentence, project=record.project, user=person.user, sweep=record.name)

@@ -7,8 +7,16 @@ from fastapi import APIRouter, Request, Response
 from weir.api.answers import WorkloadPage
 from weir.api.batches import SubmissionBatch, merged
 from weir.local.server.access.audit_middleware import note
-from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.http.problem_details import read_as, read_body
+from weir.local.server.routes.common import (
+    BODY_REFUSALS,
+    ThePool,
+    Who,
+    json_response,
+    problems,
+    refuse_large,
+    takes,
+)
 from weir.local.server.submissions.submitter import ReadSubmission
 
 routes = APIRouter(prefix="/api/v1", tags=["workloads"])
@@ -25,7 +33,6 @@ NAMED_MAX = 20
 )
 async def submit_batch(request: Request, pool: ThePool, who: Who) -> Response:
     """Queue several workloads, all or none."""
-    bytes_max = pool.limits.workload_bytes_max
 
     def parse(body: bytes) -> list[ReadSubmission]:
         batch = read_as(SubmissionBatch, body, "The batch", pool.priority_classes)
@@ -34,9 +41,7 @@ async def submit_batch(request: Request, pool: ThePool, who: Who) -> Response:
             zip(batch.workloads, merged(json.loads(body))["workloads"], strict=True)
         ):
             size = len(json.dumps(raw))
-            if size > bytes_max:
-                sentence = f"workloads[{at}] is larger than {bytes_max:,} bytes: put large parts into a file."
-                raise RequestRefused(413, sentence)
+            refuse_large(size, pool, f"workloads[{at}]")
             raw.pop("name", None)
             read.append(ReadSubmission(submission, raw, size))
         return read

@@ -1,7 +1,8 @@
 """Parts that all routes share: the pool, the requester, cached responses, and parsed parameters."""
 
 import asyncio
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
@@ -10,7 +11,7 @@ from weir.api.answers import Problem, WorkloadRow
 from weir.api.comma_lists import comma_words
 from weir.local.server.access.auth import person_of
 from weir.local.server.access.authorization import Person
-from weir.local.server.http.problem_details import PROBLEM_JSON, RequestRefused
+from weir.local.server.http.problem_details import PROBLEM_JSON, RequestRefused, field_refusal
 from weir.local.server.pool import PoolService
 from weir.local.server.state.workload_lookup import find_workload, unknown_workload
 from weir.local.server.views.array_view import ArrayView
@@ -19,6 +20,7 @@ from weir.model.reasons import as_clause
 from weir.service.pending_reasons import explanation
 from weir.store.records import StoredWorkload
 
+Row = TypeVar("Row")
 LIMIT_MOST = 1000
 JSON = "application/json"
 
@@ -54,9 +56,25 @@ def position(after: str | None) -> int | None:
     if after is None or after == "":
         return None
     if not (after.isascii() and after.isdigit() and len(after) <= 18):
-        message = "after: is not the `next` of a page; write that, or omit it"
-        raise RequestRefused(422, message, [{"field": "after", "message": message}])
+        raise field_refusal("after", "is not the `next` of a page; write that, or omit it")
     return int(after)
+
+
+def page_of(rows: Sequence[Row], limit: int, after: str | None) -> tuple[Sequence[Row], str | None]:
+    """Return the rows of a page, and the position of the next one; None on the last page."""
+    begin = position(after) or 0
+    return rows[begin : begin + limit], str(begin + limit) if begin + limit < len(rows) else None
+
+
+def refuse_large(size: int, pool: PoolService, what: str) -> None:
+    """Refuse a request whose JSON is larger than that of one workload may be.
+
+    Raises:
+        RequestRefused: it is.
+    """
+    most = pool.limits.workload_bytes_max
+    if size > most:
+        raise RequestRefused(413, f"{what} is larger than {most:,} bytes: put large parts into a file.")
 
 
 def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -68,8 +86,7 @@ def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...
     found = comma_words(text)
     for word in found:
         if word not in known:
-            message = f"{name}: {word[:40]!r} isn't known; write some of {', '.join(known)}"
-            raise RequestRefused(422, message, [{"field": name, "message": message}])
+            raise field_refusal(name, f"{word[:40]!r} isn't known; write some of {', '.join(known)}")
     return found
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -10,7 +11,7 @@ from weir.api.answers import UsageReport
 from weir.api.comma_lists import comma_words
 from weir.api.history import By, HistoryReport
 from weir.local.server.access.authorization import Action, Person, require, visible
-from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.problem_details import field_refusal
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.model.nodes import Node
@@ -78,14 +79,15 @@ async def history(
 async def trace(pool: ThePool, who: Who, since: Since = None, until: Until = None) -> Response:
     """Return the ended workloads of the requester's projects as a trace that `weir simulate` replays."""
     _, since_s, until_s = _period(pool, who, since, until, "project")
-    text = await asyncio.to_thread(
-        pool.store.trace,
-        since_s,
-        until_s,
-        projects=pool.created_at(visible(who, pool.inventory.projects)),
-        models={node.gpu_model for node in pool.inventory.nodes if node.gpu_model is not None},
-    )
+    text = await read_trace(pool, since_s, until_s, visible(who, pool.inventory.projects))
     return Response(text, media_type="text/csv; charset=utf-8")
+
+
+async def read_trace(pool: PoolService, since_s: float, until_s: float, projects: Iterable[str]) -> str:
+    """Return the ended workloads of projects as a trace."""
+    models = {node.gpu_model for node in pool.inventory.nodes if node.gpu_model is not None}
+    created_s = pool.created_at(projects)
+    return await asyncio.to_thread(pool.store.trace, since_s, until_s, projects=created_s, models=models)
 
 
 def model_of(node: Node, name: str) -> str:
@@ -109,8 +111,7 @@ def _period(
     since_s = now_s - _WEEK_S if since is None else moment("since", since, now_s, ahead_s)
     until_s = now_s if until is None else moment("until", until, now_s, ahead_s)
     if since_s >= until_s:
-        message = "since: isn't before until; write an earlier one"
-        raise RequestRefused(422, message, [{"field": "since", "message": message}])
+        raise field_refusal("since", "isn't before until; write an earlier one")
     return now_s, since_s, until_s
 
 
@@ -129,5 +130,4 @@ def moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
             return min(number - ahead_s, now_s)
         return max(0.0, now_s - abs(seconds(text if number is None else number)))
     except ValueError as error:
-        message = f"{name}: {error}"
-        raise RequestRefused(422, message, [{"field": name, "message": message}]) from None
+        raise field_refusal(name, str(error)) from None

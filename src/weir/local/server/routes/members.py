@@ -1,10 +1,12 @@
-"""Members of departments and projects: users and Unix groups with a role."""
+"""Members of departments and projects: users and Unix groups with a role, and the requester's own roles."""
 
 from fastapi import APIRouter, Request, Response
 
+from weir.api.access import WhoAmI
 from weir.api.answers import MemberPage, MemberRow
 from weir.api.submissions import MemberAsked
 from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.authorization import Action, may
 from weir.local.server.changes.memberships import subject_text
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
@@ -60,3 +62,16 @@ def _add_routes(kind: str) -> None:
 
 _add_routes("project")
 _add_routes("department")
+
+
+@routes.get("/whoami", response_model=WhoAmI, responses=problems(403))
+async def whoami(who: Who) -> Response:
+    """Return the person of this request, and their role in each department and project."""
+    found = WhoAmI(
+        user=who.user,
+        signed_in_by=who.signed_in_by,
+        is_admin=may(who, Action.ADMINISTER),
+        roles={scope: role.word for scope, role in sorted(who.roles.items())},
+        groups=sorted(who.groups),
+    )
+    return json_response(found)

@@ -23,7 +23,7 @@ from weir.local.server.routes.common import (
     ThePool,
     Who,
     json_response,
-    position,
+    page_of,
     problems,
     takes,
 )
@@ -39,9 +39,8 @@ async def nodes(pool: ThePool, who: Who, limit: Limit = 100, after: After = None
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     if may(who, Action.ADMINISTER):
         rows = [_with_commands(row, pool) for row in rows]
-    begin = position(after) or 0
-    more = str(begin + limit) if begin + limit < len(rows) else None
-    return json_response(NodePage(total=len(rows), next=more, items=rows[begin : begin + limit]))
+    items, more = page_of(rows, limit, after)
+    return json_response(NodePage(total=len(rows), next=more, items=list(items)))
 
 
 @routes.get("/nodes/{name}/workloads", response_model=WorkloadPage, responses=problems(404))
@@ -93,7 +92,7 @@ async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: W
     require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
     note(request, node=name, gpu=gpu, **body.model_dump(exclude_none=True))
-    await pool.node_changes.drain_gpu(name, gpu, body, who)
+    await pool.node_changes.drain(name, body, who, gpu)
     return json_response(await _row(pool, name))
 
 
@@ -101,7 +100,7 @@ async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: W
 async def undrain_gpu(name: str, gpu: int, pool: ThePool, who: Who) -> Response:
     """Let workloads start on a drained GPU again."""
     require(who, Action.ADMINISTER)
-    await pool.node_changes.undrain_gpu(name, gpu, who)
+    await pool.node_changes.undrain(name, who, gpu)
     return json_response(await _row(pool, name))
 
 

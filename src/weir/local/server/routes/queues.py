@@ -16,7 +16,7 @@ from weir.local.server.routes.common import (
     ThePool,
     Who,
     json_response,
-    position,
+    page_of,
     problems,
     takes,
 )
@@ -28,10 +28,8 @@ routes = APIRouter(prefix="/api/v1", tags=["queues"])
 
 async def _page(pool: PoolService, kind: str, limit: int, after: str | None) -> Response:
     rows = [row for row in (await pool.queue_rows()).values() if row.kind == kind]
-    begin = position(after) or 0
-    shown = rows[begin : begin + limit]
-    more = str(begin + limit) if begin + limit < len(rows) else None
-    return json_response(QueuePage(total=len(rows), next=more, items=shown))
+    items, more = page_of(rows, limit, after)
+    return json_response(QueuePage(total=len(rows), next=more, items=list(items)))
 
 
 async def _one(pool: PoolService, kind: str, name: str) -> Response:

@@ -13,8 +13,7 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.pool import PoolService
-from weir.local.server.requests.sweep_deletion import delete_sweep
-from weir.local.server.requests.sweep_requests import create_sweep, stop_sweep
+from weir.local.server.requests.sweep_requests import create_sweep, delete_sweep, stop_sweep
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
@@ -24,6 +23,7 @@ from weir.local.server.routes.common import (
     json_response,
     position,
     problems,
+    refuse_large,
     takes,
 )
 from weir.local.server.sweeps.live_sweep import LiveSweep
@@ -67,11 +67,7 @@ async def create(request: Request, pool: ThePool, who: Who) -> Response:
     """Begin a sweep."""
 
     def parse(body: bytes) -> tuple[SweepSubmission, dict[str, object]]:
-        if len(body) > pool.limits.workload_bytes_max:
-            bytes_max = pool.limits.workload_bytes_max
-            raise RequestRefused(
-                413, f"The sweep is larger than {bytes_max:,} bytes: put large parts into a file."
-            )
+        refuse_large(len(body), pool, "The sweep")
         return read_as(SweepSubmission, body, "The sweep", pool.priority_classes), json.loads(body)
 
     submission, raw = await read_body(request, parse)

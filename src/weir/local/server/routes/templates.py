@@ -4,8 +4,16 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.templates import FilledTemplate, TemplateAsked, TemplatePage, TemplateRow, TemplateValues
 from weir.local.server.access.audit_middleware import note
-from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as, read_body
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.http.problem_details import FieldErrors, read_as, read_body
+from weir.local.server.routes.common import (
+    BODY_REFUSALS,
+    ThePool,
+    Who,
+    json_response,
+    problems,
+    refuse_large,
+    takes,
+)
 from weir.local.server.state.pool_inventory import check_name
 
 routes = APIRouter(prefix="/api/v1/projects/{project}/templates", tags=["workloads"])
@@ -32,15 +40,12 @@ async def get_template(project: str, name: str, pool: ThePool, who: Who) -> Resp
 )
 async def save_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or change a template, as a lead of the project."""
-    bytes_max = pool.limits.workload_bytes_max
 
     def parse(body: bytes) -> TemplateAsked:
         fields = FieldErrors("The template")
         check_name(name, fields)
         fields.refuse_if_any()
-        if len(body) > bytes_max:
-            sentence = f"The template is larger than {bytes_max:,} bytes: put large parts into a file."
-            raise RequestRefused(413, sentence)
+        refuse_large(len(body), pool, "The template")
         return read_as(TemplateAsked, body, "The template")
 
     note(request, project=project[:253], template=name[:253])

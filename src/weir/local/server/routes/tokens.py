@@ -17,7 +17,7 @@ from weir.local.server.routes.common import (
     ThePool,
     Who,
     json_response,
-    position,
+    page_of,
     problems,
     takes,
 )
@@ -150,9 +150,8 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
     """Tokens, without their text."""
     require(who, Action.ADMINISTER)
     rows = pool.store.tokens.all()
-    begin = position(after) or 0
-    more = str(begin + limit) if begin + limit < len(rows) else None
-    items = [TokenRow.model_validate(row, from_attributes=True) for row in rows[begin : begin + limit]]
+    shown, more = page_of(rows, limit, after)
+    items = [TokenRow.model_validate(row, from_attributes=True) for row in shown]
     return json_response(pool.on_wall_clock(TokenPage(total=len(rows), next=more, items=items)))
 
 

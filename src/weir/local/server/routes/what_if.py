@@ -9,6 +9,7 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.routes.history import read_trace
 from weir.service.cluster_snapshot import cluster_alone, read_cluster
 
 routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"])
@@ -29,13 +30,7 @@ async def start(request: Request, pool: ThePool, who: Who) -> Response:
     since_s = max(0.0, now_s - asked.since)
     read = await pool.query(lambda cluster: read_cluster(cluster, pool.policy))
     cluster = await asyncio.to_thread(cluster_alone, read, now_s)
-    trace = await asyncio.to_thread(
-        pool.store.trace,
-        since_s,
-        now_s,
-        projects=pool.created_at(pool.inventory.projects),
-        models={node.gpu_model for node in pool.inventory.nodes if node.gpu_model is not None},
-    )
+    trace = await read_trace(pool, since_s, now_s, pool.inventory.projects)
     row = pool.what_if.start(asked, cluster, trace, who, at_s=now_s, since_s=since_s)
     note(request, replay=row.id, alternatives=asked.alternatives)
     return json_response(row, 202)

@@ -16,7 +16,7 @@ from weir.control.metric_series import UNITS
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.home.series_store import REPORTED
-from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.problem_details import RequestRefused, field_refusal, read_as, read_body
 from weir.local.server.output.pod_logs import (
     ALL_PODS,
     NUMBER_MOST,
@@ -39,6 +39,7 @@ from weir.local.server.routes.common import (
     json_response,
     position,
     problems,
+    refuse_large,
     takes,
 )
 from weir.local.server.routes.history import Since, moment
@@ -126,12 +127,9 @@ async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at
 )
 async def submit(request: Request, pool: ThePool, who: Who) -> Response:
     """Queue a workload."""
-    bytes_max = pool.limits.workload_bytes_max
 
     def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
-        if len(body) > bytes_max:
-            sentence = f"The workload is larger than {bytes_max:,} bytes: put large parts into a file."
-            raise RequestRefused(413, sentence)
+        refuse_large(len(body), pool, "The workload")
         asked = read_as(Submission, body, "The submission", pool.priority_classes)
         raw = json.loads(body)
         raw.pop("name", None)
@@ -144,39 +142,32 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
 
 
 def _detail_of_new(record: WorkloadRecord, row: WorkloadRow, pool: PoolService) -> WorkloadDetail:
-    cpu, memory = _stated(record)
+    launch = record.launch
     return WorkloadDetail.model_construct(
-        **dict(row),
-        command=list(record.launch.command),
-        env=dict(record.launch.environment),
-        secrets=dict(record.launch.secrets),
-        directory=record.launch.directory,
-        session=kind_of(record.launch.environment),
-        image=container.image if (container := record.launch.container) else None,
-        pull=container.pull if container else None,
-        pod_cpu=cpu,
-        pod_memory=memory,
-        max_runtime_s=record.workload.max_runtime_s,
-        **_conditions(record, pool),
+        **dict(row), command=list(launch.command), env=dict(launch.environment), **_as_submitted(record, pool)
     )
 
 
-def _conditions(record: WorkloadRecord, pool: PoolService) -> dict[str, Any]:
-    """Return the fields for the conditions of its first start."""
-    begin_s, dependencies = record.conditions.begin_wall_s, record.conditions.dependencies
+def _as_submitted(record: WorkloadRecord, pool: PoolService) -> dict[str, Any]:
+    """Return the details that a workload keeps from its submission, but for its command and environment."""
+    launch, container = record.launch, record.launch.container
+    request = record.workload.groups[0].request
+    begin_s = record.conditions.begin_wall_s
     return {
+        "secrets": dict(launch.secrets),
+        "directory": launch.directory,
+        "session": kind_of(launch.environment),
+        "image": None if container is None else container.image,
+        "pull": None if container is None else container.pull,
+        "pod_cpu": request.cpu_milli / 1000 if request.cpu_milli else None,
+        "pod_memory": request.memory or None,
+        "max_runtime_s": record.workload.max_runtime_s,
         "begin_s": None if begin_s is None else pool.clock.from_wall(begin_s),
         "dependencies": [
             DependencyRow(name=each.name, uid=each.uid, condition=each.condition.value)
-            for each in dependencies
+            for each in record.conditions.dependencies
         ],
     }
-
-
-def _stated(record: WorkloadRecord) -> tuple[float | None, int | None]:
-    """Return the cores and bytes of memory of each pod of the first group; None where none were stated."""
-    request = record.workload.groups[0].request
-    return request.cpu_milli / 1000 if request.cpu_milli else None, request.memory or None
 
 
 @routes.get("/{name}", response_model=WorkloadDetail, responses=problems(404))
@@ -197,22 +188,13 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     if reported is not None and reported.uid != row.uid:
         reported = None
     events: list[EventRow] = [event_row(each) for each in page.items]
-    cpu, memory = _stated(found.record)
     isolation = _isolation(pool, found.record.workload, is_over=line is None)
     detail = WorkloadDetail.model_construct(
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
         command=list(launch.command) or None,
         env=_shown(launch, row.project, row.user, who),
-        secrets=dict(launch.secrets),
-        directory=launch.directory,
-        session=kind_of(launch.environment),
-        image=container.image if (container := launch.container) else None,
-        pull=container.pull if container else None,
-        pod_cpu=cpu,
-        pod_memory=memory,
-        max_runtime_s=found.record.workload.max_runtime_s,
-        **_conditions(found.record, pool),
+        **_as_submitted(found.record, pool),
         gpu_access=isolation.access,
         gpu_access_by=isolation.access_by or None,
         gpu_memory=isolation.memory,
@@ -383,8 +365,7 @@ async def logs(
         else PodLog(pool.home, uid, pod_numbers(spec, pod))
     )
     if start is not None and isinstance(log, PodLog) and start not in await in_log_thread(log.starts):
-        message = f"start: {name} has no start {start} of this pod"
-        raise RequestRefused(404, message, [{"field": "start", "message": message}])
+        raise field_refusal("start", f"{name} has no start {start} of this pod", 404)
     if not follow:
         return StreamingResponse(log.text(start, tail), media_type="text/plain; charset=utf-8")
 

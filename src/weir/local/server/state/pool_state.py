@@ -122,6 +122,14 @@ class PoolState:
             )
         )
 
+    def add_pool_event(
+        self, kind: str, sentence: str, *, project: str | None = None, **numbers: object
+    ) -> None:
+        """Queue an event that is of no workload, and have control store it. Any thread may call it."""
+        event = HistoryEvent(self.clock(), kind, sentence, project=project, numbers=numbers)
+        self.user_events.append(event)
+        self.control_thread.wake()
+
     @property
     def device_use(self) -> dict[tuple[str, int], DeviceUtilization]:
         """Return the latest readings of devices, and which are drained; each change makes a new map."""

@@ -15,7 +15,7 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import Fact, PodExit, PodExited
 from weir.local.files import secret_files
 from weir.local.server.access.authorization import Action, Person, require
-from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.problem_details import RequestRefused, field_refusal
 from weir.local.server.state.pool_state import PoolState
 from weir.state.events import WorkloadSuspended
 from weir.store.errors import NoSuchWorkload, NotSuspended, WorkloadOver
@@ -53,8 +53,8 @@ class ProjectSecrets:
         """Set a secret; workloads suspended for it go on. Running processes keep the former value."""
         self._check_project(project, person)
         if _NAME.fullmatch(name) is None:
-            text = f"name: {name[:80]!r} can't be one; write at most 63 letters, digits and any of . _ -"
-            raise RequestRefused(422, text, [{"field": "name", "message": text}])
+            text = f"{name[:80]!r} can't be one; write at most 63 letters, digits and any of . _ -"
+            raise field_refusal("name", text)
         secret: dict[str, object] = {"value": value, "set_s": self._pool.clock(), "by": person.user}
         async with self._in_turn:
             await self._check_owner(project, name, person)

@@ -49,6 +49,11 @@ _SUFFIX_DIGITS = "23456789"
 """First characters of a generated suffix: a digit doesn't make a workload differ from similar ones."""
 _SUFFIX_LETTERS = "bcdfghjkmnpqrstvwxz" + _SUFFIX_DIGITS
 _SUFFIX_LENGTH = 5
+_SHARED = (
+    *("project", "type", "priority", "preemptible", "min_pods", "max_runtime"),
+    *("idle_limit", "grace", "retries", "topology"),
+)
+"""Fields of a submission that a workload in a scenario file has, too."""
 
 
 def check_submission(
@@ -219,23 +224,8 @@ def _written(submission: Submission, name: str) -> WorkloadEntry:
         GroupEntry.model_construct(_fields_set=set(each.model_fields_set), **dict(each), placed=[])
         for each in submission.pods
     ]
-    return WorkloadEntry.model_construct(
-        name=name,
-        project=submission.project,
-        type=submission.type,
-        priority=submission.priority,
-        preemptible=submission.preemptible,
-        submitted=None,
-        started=None,
-        min_pods=submission.min_pods,
-        max_runtime=submission.max_runtime,
-        idle_limit=submission.idle_limit,
-        grace=submission.grace,
-        retries=submission.retries,
-        checkpointed=None,
-        topology=submission.topology,
-        pods=pods,
-    )
+    shared = {key: getattr(submission, key) for key in _SHARED}
+    return WorkloadEntry.model_construct(**shared, name=name, pods=pods)
 
 
 def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldErrors) -> None:

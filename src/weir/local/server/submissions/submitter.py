@@ -104,15 +104,15 @@ class Submitter:
             raise RequestRefused(409, "It was changed meanwhile, so nothing is queued.")
         return made[0]
 
-    async def check(self, submission: Submission, size: int, person: Person) -> None:
-        """Check a submission that is queued later, by the present state of the pool.
+    async def check(self, submission: Submission, size: int, person: Person) -> WorkloadRecord:
+        """Check a submission that is queued later, by the present state of the pool; return its record.
 
         Raises:
             Refused: it is invalid, or not allowed for this person.
         """
         checked = [await self._prepared(ReadSubmission(submission, {}, size), person)]
         check = partial(self._records, checked, person, self._pool.clock(), ())
-        await self._people.workers.parse(size, check)
+        return (await self._people.workers.parse(size, check))[0]
 
     async def submit_batch(
         self, asked: Sequence[ReadSubmission], person: Person

@@ -20,7 +20,7 @@ from weir.control.journal import TrialPlan
 from weir.control.port import CancelRequested
 from weir.local.server.access.absent_person import present_person
 from weir.local.server.access.account_mode import PoolAccounts
-from weir.local.server.access.auth import RoleLookup
+from weir.local.server.access.authorization import RoleLookup
 from weir.local.server.changes.cancellations import Cancellations
 from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
