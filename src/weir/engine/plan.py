@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from weir.engine.refusals.refusals import PendingRefusal
-from weir.model.reasons import EvictionCause
+from weir.model.reasons import EvictionCause, EvictionRule
 from weir.state.events import Placement, PodKey
 from weir.state.jobs import EquivalenceClass, Pod
 
@@ -70,6 +70,16 @@ class Plan:
     def acts(self) -> bool:
         """Return True if the plan changes anything."""
         return bool(self.binds or self.evictions or self.nominations or self.drops or self.blocked)
+
+    def stopped(self) -> dict[str, EvictionRule | None]:
+        """Return the rule by which each workload is stopped; None if pods of it only move."""
+        found: dict[str, EvictionRule | None] = {}
+        for eviction in self.evictions:
+            if eviction.moves:
+                found.setdefault(eviction.pod.workload, None)
+            else:
+                found[eviction.pod.workload] = eviction.cause.rule
+        return found
 
 
 def key_of(pod: Pod) -> PodKey:

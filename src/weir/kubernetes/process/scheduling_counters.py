@@ -103,20 +103,14 @@ class SchedulingCounters:
     def decided(self, cluster: Cluster, plan: Plan, took_s: float) -> None:
         """Count evictions: each workload once, and each pod."""
         self.decisions.add(took_s)
-        rules: dict[str, str] = {}
-        moved: set[str] = set()
         for eviction in plan.evictions:
-            rule = eviction.cause.rule.value
-            self.evicted_pods[rule] += 1
-            if eviction.moves:
-                moved.add(eviction.pod.workload)
-            else:
-                rules[eviction.pod.workload] = rule
-        self.moves += len(moved - rules.keys())
-        for name, rule in rules.items():
+            self.evicted_pods[eviction.cause.rule.value] += 1
+        for name, rule in plan.stopped().items():
             job = cluster.jobs.get(name)
-            if job is not None:
-                self.evictions[rule, self.label(job.spec.project)] += 1
+            if rule is None:
+                self.moves += 1
+            elif job is not None:
+                self.evictions[rule.value, self.label(job.spec.project)] += 1
 
 
 def _of(found: dict[str, Value], projects: Collection[str]) -> dict[str, Value]:

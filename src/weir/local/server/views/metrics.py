@@ -12,7 +12,6 @@ from weir.api.answers import NodeRow, QueueRow, WorkloadRow
 from weir.engine.plan import Plan
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.workload_view import WorkloadView
-from weir.model.reasons import EvictionRule
 from weir.model.resources import GPU
 from weir.service.metric_families import (
     DECISION_BOUNDS_S,
@@ -49,14 +48,7 @@ class PoolCounters:
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
         """Count preempted workloads, each once."""
         self.decisions.add(took_s)
-        stopped: dict[str, EvictionRule | None] = {}
-        for eviction in plan.evictions:
-            name = eviction.pod.workload
-            if eviction.moves:
-                stopped.setdefault(name, None)
-            else:
-                stopped[name] = eviction.cause.rule
-        for name, rule in stopped.items():
+        for name, rule in plan.stopped().items():
             line = self._view.workloads.get(name)
             if rule is None or line is None:
                 self.moves += 1
