@@ -1,9 +1,10 @@
 """Record of a replay: each job's arrival, start, end and devices, and each eviction with its rule."""
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from weir.engine.plan import Plan
@@ -57,9 +58,10 @@ class JobRecorder:
         submitted_s = [job_trace.workload.submitted_s for job_trace in job_traces]
         self.first_s, self.last_s = min(submitted_s, default=0.0), max(submitted_s, default=0.0)
         self.width_s = max(1.0, (self.last_s - self.first_s) / INTERVALS)
-        self.allocated: dict[str, IntervalMeans] = {}
-        self.waiting: dict[str, IntervalMeans] = {}
-        self.there = IntervalMeans(self.first_s, self.width_s)
+        means = partial(IntervalMeans, self.first_s, self.width_s)
+        self.allocated = defaultdict[str, IntervalMeans](means)
+        self.waiting = defaultdict[str, IntervalMeans](means)
+        self.there = means()
         self.nodes: dict[str, Node] = {}
         self.ended = 0
         self._durations_s = {job_trace.workload.name: job_trace.duration_s for job_trace in job_traces}
@@ -90,16 +92,7 @@ class JobRecorder:
         """Count the workloads that a plan stops, each once."""
         self._now_s = now_s
         self.cycle_s.append(took_s)
-        if not plan.evictions:
-            return
-        stopped: dict[str, EvictionRule | None] = {}
-        for eviction in plan.evictions:
-            name = eviction.pod.workload
-            if not eviction.moves:
-                stopped[name] = eviction.cause.rule
-            else:
-                stopped.setdefault(name, None)
-        for name, rule in stopped.items():
+        for name, rule in plan.stopped().items():
             if rule is None:
                 self.moves += 1
             else:
@@ -180,20 +173,12 @@ class JobRecorder:
 
     def _hold(self, line: JobRecord, at_s: float, by: float) -> None:
         if by:
-            self._of(self.allocated, line).change(at_s, by)
+            self.allocated[line.workload.project].change(at_s, by)
 
     def _wait(self, line: JobRecord, at_s: float, by: float) -> None:
         if by:
             line.waits += by
-            self._of(self.waiting, line).change(at_s, by)
-
-    def _of(self, timelines: dict[str, IntervalMeans], line: JobRecord) -> IntervalMeans:
-        """Return the interval means of a job's project."""
-        project = line.workload.project
-        found = timelines.get(project)
-        if found is None:
-            found = timelines[project] = IntervalMeans(self.first_s, self.width_s)
-        return found
+            self.waiting[line.workload.project].change(at_s, by)
 
 
 def _requested_devices(workload: Workload, group: int) -> float:

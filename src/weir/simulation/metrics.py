@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from weir.model.nodes import Topology
 from weir.model.reasons import EvictionRule
 from weir.simulation.fairness import Fairness
 from weir.simulation.interval_means import INTERVALS
@@ -31,7 +32,6 @@ def replay_metrics(
     lines = list(recorder.lines.values())
     stops = recorder.rules
     ended_s = max((line.ended_s for line in lines if line.ended_s is not None), default=recorder.first_s)
-    topology = _Topology(recorder)
     return {
         **_of_jobs(lines, end_s),
         "makespan_s": round(ended_s - recorder.first_s, 1),
@@ -42,7 +42,7 @@ def replay_metrics(
         "evictions_by_rule": {rule.value: count for rule, count in sorted(stops.items())},
         "moves": recorder.moves,
         "lost_gpu_hours": round(lost_gpu_s / 3600, 1),
-        "topology": topology.numbers(lines),
+        "topology": _of_gangs(recorder),
         "by_project": _by(lines, end_s, lambda line: line.workload.project),
         "by_type": _by(lines, end_s, lambda line: line.workload.type.value),
         "cycles": len(recorder.cycle_s),
@@ -116,44 +116,36 @@ def _by(lines: Sequence[JobRecord], end_s: float, of: Callable[[JobRecord], str]
     }
 
 
-class _Topology:
-    """Number of domains that gangs ran in when they ended."""
+def _of_gangs(recorder: JobRecorder) -> Json:
+    """Return the number of multi-pod gangs, those that ended in one domain, and their mean of domains."""
+    finest = next(iter(recorder.topologies.values()), None)
+    spans = [
+        _domains(line, recorder, finest)
+        for line in recorder.lines.values()
+        if finest is not None and line.how is WorkloadOutcome.SUCCEEDED
+        if line.nodes and line.workload.pods > 1
+    ]
+    return {
+        "gangs": len(spans),
+        "one_domain": sum(span == 1 for span in spans),
+        "domains_mean": _mean(spans, 3),
+    }
 
-    def __init__(self, recorder: JobRecorder) -> None:
-        self._recorder = recorder
-        self._finest = next(iter(recorder.topologies.values()), None)
 
-    def numbers(self, lines: Sequence[JobRecord]) -> Json:
-        """Return the number of multi-pod gangs, those in one domain, and the mean number of domains."""
-        if self._finest is None:
-            return {"gangs": 0, "one_domain": 0, "domains_mean": 0.0}
-        spans = [
-            self._domains(line)
-            for line in lines
-            if line.how is WorkloadOutcome.SUCCEEDED and line.nodes and line.workload.pods > 1
-        ]
-        return {
-            "gangs": len(spans),
-            "one_domain": sum(span == 1 for span in spans),
-            "domains_mean": _mean(spans, 3),
-        }
-
-    def _domains(self, line: JobRecord) -> int:
-        asked = line.workload.topology
-        topology = self._recorder.topologies[asked.name] if asked is not None else self._finest
-        assert topology is not None
-        level = (asked.preferred or asked.required) if asked is not None else None
-        if level is None:
-            level = next(
-                (name for name in reversed(topology.levels) if name != HOSTNAME), topology.levels[-1]
-            )
-        levels = topology.levels[: topology.levels.index(level) + 1]
-        domains = set()
-        for name in line.nodes:
-            node = self._recorder.nodes.get(name)
-            labels: Mapping[str, str] = node.labels if node is not None else {}
-            domains.add(tuple(labels.get(level, name) for level in levels))
-        return len(domains)
+def _domains(line: JobRecord, recorder: JobRecorder, finest: Topology) -> int:
+    """Return the number of domains that a gang ran in when it ended."""
+    asked = line.workload.topology
+    topology = finest if asked is None else recorder.topologies[asked.name]
+    level = None if asked is None else asked.preferred or asked.required
+    if level is None:
+        level = next((name for name in reversed(topology.levels) if name != HOSTNAME), topology.levels[-1])
+    levels = topology.levels[: topology.levels.index(level) + 1]
+    domains = set()
+    for name in line.nodes:
+        node = recorder.nodes.get(name)
+        labels: Mapping[str, str] = node.labels if node is not None else {}
+        domains.add(tuple(labels.get(level, name) for level in levels))
+    return len(domains)
 
 
 def _mean(values: Sequence[float], digits: int = 1) -> float:

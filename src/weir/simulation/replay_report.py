@@ -37,19 +37,12 @@ def view(name: str, replayed: ReplayResult) -> Run:
     """Return the data that a report needs of one replay."""
     recorder = replayed.recorder
     teams = sorted({line.workload.project for line in recorder.lines.values()})
-    whole = INTERVALS_MOST
-    empty = [0.0] * whole
     return Run(
         name=name,
         numbers=replayed.numbers,
         span=Span(0.0, recorder.width_s, _intervals(recorder)),
-        allocated={
-            team: recorder.allocated[team].means(whole) if team in recorder.allocated else empty
-            for team in teams
-        },
-        waiting={
-            team: recorder.waiting[team].means(whole) if team in recorder.waiting else empty for team in teams
-        },
+        allocated={team: recorder.allocated[team].means(INTERVALS_MOST) for team in teams},
+        waiting={team: recorder.waiting[team].means(INTERVALS_MOST) for team in teams},
         delays_s=delays_s(list(recorder.lines.values())),
     )
 

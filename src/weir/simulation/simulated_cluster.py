@@ -25,7 +25,6 @@ from weir.control.port import (
     StatusRecovered,
     StopPod,
     UtilizationSampled,
-    WorkloadProgress,
 )
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
@@ -141,7 +140,7 @@ class SimulatedCluster:
             workload, status = run.job_trace.workload, run.status
             facts.append(WorkloadSubmitted(workload, workload.submitted_s, status.ran_s))
             if run.starts:
-                facts.append(StatusRecovered(name, _with_starts(status, run.starts)))
+                facts.append(StatusRecovered(name, replace(status, starts=run.starts)))
             facts += self._pods_of(run)
             if run.saved_s is not None:
                 facts.append(Checkpointed(name, run.saved_s))
@@ -177,29 +176,20 @@ class SimulatedCluster:
         node = self.nodes.get(place.node)
         alive = run.alive[pod] = SimulatedPod(place, effect.start, self.now_s)
         if node is None:
-            self.at(self.now_s + NOTICED_AFTER_S, self._never_ran, effect)
+            self.at(self.now_s + NOTICED_AFTER_S, self._exits, (pod, effect.start, PodExit.LOST))
             return
         alive.ran = True
         alive.gpus = gpus_of(run.job_trace.workload.groups[pod.group].request, node)
         run.counts[pod.group] += 1
         self._changed_speed[pod.workload] = run
         if run.exits and run.is_done():
-            self.at(self.now_s, self._too_late, effect)
+            # Its gang has just finished
+            self.at(self.now_s, self._exits, (pod, effect.start, PodExit.DONE))
             return
         self.started(effect)
 
     def started(self, effect: StartPod) -> None:
         """Start a pod; a subclass may inject faults here."""
-
-    def _too_late(self, effect: StartPod) -> None:
-        """End a pod that was started when its gang had just finished."""
-        if self.current(effect.place.pod, effect.start) is not None:
-            self.exit(effect.place.pod, PodExit.DONE)
-
-    def _never_ran(self, effect: StartPod) -> None:
-        """Lose a pod that was started on a node that is gone."""
-        if self.current(effect.place.pod, effect.start) is not None:
-            self.exit(effect.place.pod, PodExit.LOST)
 
     def _stop(self, effect: StopPod) -> None:
         alive = self.current(effect.pod, effect.start)
@@ -210,15 +200,17 @@ class SimulatedCluster:
             self.exit(effect.pod, PodExit.STOPPED)
             return
         alive.stopping = True
-        self.at(self.now_s + takes_s, self._stopped, effect)
+        self.at(self.now_s + takes_s, self._exits, (effect.pod, effect.start, PodExit.STOPPED))
 
     def stop_takes_s(self, effect: StopPod) -> float:  # noqa: ARG002 - faults read it
         """Return the time a pod takes to stop: 0, unless faults are injected."""
         return 0.0
 
-    def _stopped(self, effect: StopPod) -> None:
-        if self.current(effect.pod, effect.start) is not None:
-            self.exit(effect.pod, PodExit.STOPPED)
+    def _exits(self, planned: tuple[PodKey, int, PodExit]) -> None:
+        """End a pod, if this start of it isn't over yet."""
+        pod, start, how = planned
+        if self.current(pod, start) is not None:
+            self.exit(pod, how)
 
     def current(self, pod: PodKey, start: int) -> SimulatedPod | None:
         """Return the pod if this start is still current; None if it is over."""
@@ -330,10 +322,6 @@ class SimulatedCluster:
 def _by_index(started: tuple[PodKey, SimulatedPod]) -> tuple[int, int]:
     pod = started[0]
     return pod.group, pod.index
-
-
-def _with_starts(status: WorkloadProgress, starts: int) -> WorkloadProgress:
-    return replace(status, starts=starts)
 
 
 def gpus_of(request: Request, node: Node) -> float:

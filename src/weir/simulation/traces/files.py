@@ -4,9 +4,11 @@ import csv
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from weir.simulation.traces.cells import Cells
 from weir.simulation.traces.mistakes import TraceMistakes
 
 BYTES_MAX = 256 << 20
@@ -19,7 +21,7 @@ def text(path: Path) -> str:
     """Return the whole text of a file.
 
     Raises:
-        Refused: it can't be read, is too large, or isn't text.
+        InvalidFile: it can't be read, is too large, or isn't text.
     """
     mistakes = TraceMistakes(str(path))
     try:
@@ -55,7 +57,7 @@ def _read(file: BinaryIO | gzip.GzipFile, mistakes: TraceMistakes) -> bytes:
 
 
 class TraceTable:
-    """The lines of a CSV file by column, each with its line number."""
+    """The lines of a CSV file, each with its line number."""
 
     def __init__(
         self, path: Path, mistakes: TraceMistakes, *, known: Sequence[str] | None, required: Sequence[str]
@@ -85,16 +87,17 @@ class TraceTable:
         self._mistakes.refuse_if_any()
         return columns
 
-    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+    def __iter__(self) -> Iterator[tuple[int, Cells]]:
         width = len(self.columns)
         try:
             for values in self._lines:
                 if not values:
                     continue
+                line = self._lines.line_num
                 if len(values) == width:
-                    yield self._lines.line_num, values
+                    of = dict(zip(self.columns, values, strict=True))
+                    yield line, Cells(of, partial(self._mistakes.add, line))
                 else:
-                    wrong = f"has {len(values)} values, the header {width}"
-                    self._mistakes.add(self._lines.line_num, wrong)
+                    self._mistakes.add(line, f"has {len(values)} values, the header {width}")
         except csv.Error as error:
             self._mistakes.add(self._lines.line_num, f"is not CSV: {error}")

@@ -20,6 +20,6 @@ def read_trace(path: Path, scenario: Scenario, format_: str = OWN) -> list[JobTr
     """Read a trace: its workloads and the future of each.
 
     Raises:
-        Refused: with the mistakes of the file.
+        InvalidFile: with the mistakes of the file.
     """
     return FORMATS[format_](path, scenario)

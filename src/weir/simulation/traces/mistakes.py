@@ -24,7 +24,7 @@ class TraceMistakes:
         """Refuse the file if anything is wrong with it.
 
         Raises:
-            Refused: with every mistake, up to MOST.
+            InvalidFile: with every mistake, up to MOST.
         """
         if not self.total:
             return

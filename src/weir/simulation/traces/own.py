@@ -1,7 +1,6 @@
 """Weir's own trace: one line a workload, everything that can be stated of it, nothing guessed."""
 
 from collections.abc import Iterable
-from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -49,16 +48,15 @@ def read(path: Path, scenario: Scenario) -> list[JobTrace]:
     """Read the workloads of a trace with their futures.
 
     Raises:
-        Refused: with the mistakes of the file.
+        InvalidFile: with the mistakes of the file.
     """
     mistakes = TraceMistakes(str(path))
     table = TraceTable(path, mistakes, known=COLUMNS, required=REQUIRED)
     lines = _TraceLines(scenario)
     job_traces: list[JobTrace] = []
     line_of: dict[str, int] = {}
-    for line, values in table:
+    for line, cells in table:
         before = mistakes.total
-        cells = Cells(dict(zip(table.columns, values, strict=True)), partial(mistakes.add, line))
         job_trace = lines.job_trace(cells)
         name = job_trace.workload.name
         if name in line_of:

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -32,15 +31,14 @@ def read_itp(path: Path, scenario: Scenario) -> list[JobTrace]:
     """Read Microsoft's ITP clusters: one project each; more than 8 devices become a gang of 8-device pods.
 
     Raises:
-        Refused: with the mistakes of the file.
+        InvalidFile: with the mistakes of the file.
     """
     mistakes = TraceMistakes(str(path))
     table = TraceTable(path, mistakes, known=None, required=_ITP)
     projects = _Projects(scenario, mistakes)
     job_traces = []
     requests = {gpus: Request(devices=gpus, cpu_milli=0, memory=0) for gpus in range(1, ITP_NODE_GPUS + 1)}
-    for line, values in table:
-        cells = _cells(table, line, values, mistakes)
+    for line, cells in table:
         gpus = cells.whole("num_gpu", 1, least=1)
         if gpus > ITP_NODE_GPUS and gpus % ITP_NODE_GPUS:
             cells.note(f"num_gpu {gpus} is more than a node of {ITP_NODE_GPUS}, and no whole number of nodes")
@@ -61,14 +59,13 @@ def read_openb(path: Path, scenario: Scenario) -> list[JobTrace]:
     """Read Alibaba's openb lists: one pod a line, all of one project; with times if the list has them.
 
     Raises:
-        Refused: with the mistakes of the file.
+        InvalidFile: with the mistakes of the file.
     """
     mistakes = TraceMistakes(str(path))
     table = TraceTable(path, mistakes, known=None, required=_OPENB)
     project = _Projects(scenario, mistakes).only()
     job_traces = []
-    for line, values in table:
-        cells = _cells(table, line, values, mistakes)
+    for _, cells in table:
         created_s, deleted_s = cells.time_s("creation_time"), cells.time_s("deletion_time")
         workload = Workload(
             name=cells.text("name"),
@@ -106,7 +103,7 @@ def read_philly(path: Path, scenario: Scenario) -> list[JobTrace]:
     A job's run is that of all its attempts together. Times count from the first submission.
 
     Raises:
-        Refused: with the mistakes of the file.
+        InvalidFile: with the mistakes of the file.
     """
     mistakes = TraceMistakes(str(path))
     try:
@@ -195,10 +192,6 @@ class _Projects:
             )
             self._mistakes.add(0, sentence)
         return min(self._names, default="")
-
-
-def _cells(table: TraceTable, line: int, values: list[str], mistakes: TraceMistakes) -> Cells:
-    return Cells(dict(zip(table.columns, values, strict=True)), partial(mistakes.add, line))
 
 
 def _checked(job_traces: Iterable[JobTrace], mistakes: TraceMistakes) -> list[JobTrace]:
