@@ -42,9 +42,8 @@ class QuotaUsage:
         self.asked: list[list[int]] = [[] for _ in queues]
         self.sharing = [0] * len(queues)  # pods, running or pending, that ask for parts of devices
         self.touched = versions_of(len(queues))  # number of changes of a queue's amounts
-        self._shared: set[int] = (
-            set()
-        )  # queues whose rows still belong to the ledger that this one branched from
+        # Queues whose rows still belong to the ledger that this one branched from
+        self._shared: set[int] = set()
         self.quota: list[list[int]] = []
         self.limit: list[list[int]] = []
         self.weight: list[list[float]] = []

@@ -81,7 +81,7 @@ def become(container: ContainerStart) -> NoReturn:
         raise ContainerRefused("podman isn't installed on this machine")
     own = os.environ["WEIR_POD_DIRECTORY"]
     leftovers.remove_earlier(own)
-    account = pwd.getpwuid(_outer_uid())
+    account = pwd.getpwuid(_outer("uid_map", os.getuid()))
     place = f"{own}/{leftovers.DIRECTORY}"
     for path in (place, f"{place}/storage", f"{RUN}/run", f"{RUN}/libpod"):
         os.makedirs(path, 0o700, exist_ok=True)
@@ -164,8 +164,7 @@ def _plain(path: str) -> str:
 
 def _own_variables(account: pwd.struct_passwd, place: str) -> dict[str, str]:
     """Return the variables of Podman itself."""
-    uid, gid = account.pw_uid, _outer_gid()
-    logins = [each.format(uid=uid, home=account.pw_dir) for each in _LOGINS]
+    logins = [each.format(uid=account.pw_uid, home=account.pw_dir) for each in _LOGINS]
     login = next((each for each in logins if os.path.exists(each)), None)
     return {
         "HOME": account.pw_dir,
@@ -173,18 +172,10 @@ def _own_variables(account: pwd.struct_passwd, place: str) -> dict[str, str]:
         "XDG_RUNTIME_DIR": RUN,
         "CONTAINERS_CONF": f"{place}/containers.conf",
         "_CONTAINERS_USERNS_CONFIGURED": "done",
-        "_CONTAINERS_ROOTLESS_UID": str(uid),
-        "_CONTAINERS_ROOTLESS_GID": str(gid),
+        "_CONTAINERS_ROOTLESS_UID": str(account.pw_uid),
+        "_CONTAINERS_ROOTLESS_GID": str(_outer("gid_map", os.getgid())),
         **({"REGISTRY_AUTH_FILE": login} if login else {}),
     }
-
-
-def _outer_uid() -> int:
-    return _outer("uid_map", os.getuid())
-
-
-def _outer_gid() -> int:
-    return _outer("gid_map", os.getgid())
 
 
 def _outer(name: str, own: int) -> int:

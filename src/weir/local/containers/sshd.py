@@ -135,6 +135,4 @@ def _keep_groups() -> None:
         for part, size in zip(instruction, (2, 1, 1, 4), strict=True)
     )
     program = _Program(len(instructions), code)
-    if _libc.prctl(_SECCOMP, _FILTER, ctypes.byref(program), 0, 0) < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    user_namespace.check_call(_libc.prctl(_SECCOMP, _FILTER, ctypes.byref(program), 0, 0))

@@ -25,7 +25,7 @@ def enter_own() -> None:
         OSError: the kernel or its administrator doesn't allow it.
     """
     uid, gid = os.geteuid(), os.getegid()
-    _check(_libc.unshare(_NEW_USERS | NEW_MOUNTS))
+    check_call(_libc.unshare(_NEW_USERS | NEW_MOUNTS))
     for name, line in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
         fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -41,12 +41,12 @@ def enter_own_mounts() -> None:
     Raises:
         OSError: the kernel doesn't allow it.
     """
-    _check(_libc.unshare(NEW_MOUNTS))
+    check_call(_libc.unshare(NEW_MOUNTS))
     _keep_mounts()
 
 
 def _keep_mounts() -> None:
-    _check(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
+    check_call(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
 
 
 def replace_files(texts: Mapping[str, bytes]) -> None:
@@ -58,16 +58,16 @@ def replace_files(texts: Mapping[str, bytes]) -> None:
     Raises:
         OSError: they can't be made or mounted.
     """
-    _check(_libc.mount(b"none", _PROC, b"tmpfs", _NO_SET_UID | _NO_DEVICES, b"mode=755"))
+    check_call(_libc.mount(b"none", _PROC, b"tmpfs", _NO_SET_UID | _NO_DEVICES, b"mode=755"))
     try:
         for number, (path, text) in enumerate(texts.items()):
             made = _PROC + b"/%d" % number
             fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             with os.fdopen(fd, "wb") as file:
                 file.write(text)
-            _check(_libc.mount(made, path.encode(), None, _BIND, None), path)
+            check_call(_libc.mount(made, path.encode(), None, _BIND, None), path)
     finally:
-        _check(_libc.umount2(_PROC, _DETACH))
+        check_call(_libc.umount2(_PROC, _DETACH))
 
 
 def mount_run_directory() -> None:
@@ -78,7 +78,7 @@ def mount_run_directory() -> None:
     Raises:
         OSError: it can't be mounted.
     """
-    _check(_libc.mount(b"none", RUN.encode(), b"tmpfs", _NO_SET_UID | _NO_DEVICES, b"mode=700"), RUN)
+    check_call(_libc.mount(b"none", RUN.encode(), b"tmpfs", _NO_SET_UID | _NO_DEVICES, b"mode=700"), RUN)
 
 
 def hide_unused_groups() -> None:
@@ -91,10 +91,11 @@ def hide_unused_groups() -> None:
         OSError: it can't be hidden.
     """
     if os.path.isdir(_HYBRID):
-        _check(_libc.mount(b"none", _HYBRID.encode(), b"tmpfs", _READ_ONLY, None), _HYBRID)
+        check_call(_libc.mount(b"none", _HYBRID.encode(), b"tmpfs", _READ_ONLY, None), _HYBRID)
 
 
-def _check(result: int, path: str | None = None) -> None:
+def check_call(result: int, path: str | None = None) -> None:
+    """Raise the error of a call of the C library that failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)

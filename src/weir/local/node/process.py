@@ -59,9 +59,8 @@ class NodeProcess:
                     if not server:
                         return 0
                     poll.unregister(fd)
-                    if (
-                        code := self._reap(server)
-                    ) is not None:  # the server may have ended before the watch began
+                    # The server may have ended before the watch began
+                    if (code := self._reap(server)) is not None:
                         return code
 
     def _reap(self, server: int) -> int | None:

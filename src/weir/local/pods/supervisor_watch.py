@@ -130,7 +130,6 @@ class SupervisorWatch:
             return None
         run.locked_checks += 1
         if run.locked_checks % _MAX_LOCKED_CHECKS == 0:
-            self._processes.kill_all(
-                run.directory, run.groups
-            )  # the job killed its supervisor and took its lock
+            # The job killed its supervisor and took its lock
+            self._processes.kill_all(run.directory, run.groups)
         return _AGAIN_S

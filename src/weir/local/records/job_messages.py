@@ -97,9 +97,8 @@ class WakeupSocket:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._path = home / SOCKET
         self._path.unlink(missing_ok=True)
-        place = os.open(
-            home, os.O_PATH | os.O_CLOEXEC
-        )  # names of sockets are limited to about 100 bytes, directories aren't
+        # Names of sockets are limited to about 100 bytes, directories aren't
+        place = os.open(home, os.O_PATH | os.O_CLOEXEC)
         try:
             self._socket.bind(f"/proc/self/fd/{place}/{SOCKET}")
             _link_for_containers(place)

@@ -23,9 +23,8 @@ def listen_in(home: Path, mode: int = 0o600) -> socket.socket | None:
     try:
         with suppress(FileNotFoundError):
             os.unlink(SOCKET_FILE, dir_fd=directory)  # left by a server that was killed
-        listening.bind(
-            f"/proc/self/fd/{directory}/{SOCKET_FILE}"
-        )  # names of sockets are limited to about 100 bytes, directories aren't
+        # Names of sockets are limited to about 100 bytes, directories aren't
+        listening.bind(f"/proc/self/fd/{directory}/{SOCKET_FILE}")
         os.chmod(SOCKET_FILE, mode, dir_fd=directory)
         listening.listen(_BACKLOG)
     except OSError as error:

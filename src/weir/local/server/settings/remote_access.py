@@ -53,9 +53,8 @@ class RemoteAccess:
 
     def sign_in(self, accounts: PoolAccounts, roles: "RoleLookup") -> "OidcSignIn":
         """Return the sign-in of people of the provider."""
-        from weir.local.server.access.oidc_sign_in import (
-            OidcSignIn,
-        )  # imported on demand, because it takes a while
+        # Imported on demand, because it takes a while
+        from weir.local.server.access.oidc_sign_in import OidcSignIn
 
         return OidcSignIn(self.oidc, accounts, roles, public_url=self.listen.public_url)
 

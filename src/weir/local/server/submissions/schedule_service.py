@@ -172,9 +172,8 @@ class Schedules:
             detail = refused.detail if isinstance(refused, RequestRefused) else str(refused)
             await self._keep(replace(after, said=f"Refused: {detail}"[:500]))
         except StoreFailed as error:
-            _LOG.warning(
-                "schedule_not_run", schedule=record.name, why=str(error)
-            )  # retried at the next check
+            # Retried at the next check
+            _LOG.warning("schedule_not_run", schedule=record.name, why=str(error))
 
     async def _queue(self, record: ScheduleRecord, after: ScheduleRecord, name: str) -> None:
         pool = self._pool

@@ -160,9 +160,8 @@ class Submitter:
         with self._reserved(checked, person):
             records = await self._enqueue(checked, person, order, write or pool.store.workloads.submit_all)
             made = [(record, self._add(record, person)) for record in records]
-        pool.stream.send(
-            [("workload", row, None) for _, row in made]
-        )  # before control sends their start events
+        # Before control sends their start events
+        pool.stream.send([("workload", row, None) for _, row in made])
         for record in records:
             if record.array is None:
                 pool.backend.submitted(record)
