@@ -158,8 +158,9 @@ def test_the_page_follows_the_output_to_the_end(person: ClusterPerson, plane: Co
             assert answer.headers["Content-Type"].startswith("text/event-stream"), answer.read()
             text = ""
             for line in answer.iter_lines():
-                text += b64decode(line.removeprefix("data:")).decode() if line.startswith("data:") else ""
-                if text == "one\n":
+                piece = b64decode(line.removeprefix("data:")).decode() if line.startswith("data:") else ""
+                text += piece
+                if piece == "one\n":
                     assert person.weir("exec", "page", "--", "touch", "/tmp/seen").returncode == 0
             assert (text, line) == ("one\ntwo", "")
         assert page.client.get(f"/api/v1/workloads/{uid}/logs", params={"tail": "1"}).text == "two"

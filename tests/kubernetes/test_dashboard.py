@@ -150,14 +150,21 @@ def test_a_person_has_the_rights_of_their_kubeconfig_and_sees_their_namespace_al
         assert admin.person["is_admin"]
         assert admin.person["cluster"]["controls"] == ["*"]
         assert admin.person["projects"] == ["team-a", "team-b"]
-        tried = admin.client.post("/api/v1/projects/team-a/preview", json=entry)
-        assert tried.status_code == 200, tried.text
-        assert [each["workload"] for each in tried.json()["stops"]] == [f"{b}/job-runs"]
-        assert [each["workload"] for each in tried.json()["starts"]] == [f"{a}/job-waits"]
-        assert float(cluster.api.get(f"{PROJECTS}/team-a")["spec"]["quota"]["gpu"]) == 1, "nothing changed"
-        unfit = admin.client.post("/api/v1/projects/team-a/preview", json={**entry, "weight": -1})
-        assert unfit.status_code == 422, unfit.text
         assert admin.client.put("/api/v1/projects/team-a", json=entry).status_code == 200
+        less = {"name": "team-b", "quota": {"gpu": 0}}
+
+        def tried() -> dict[str, Any]:
+            answer = admin.client.post("/api/v1/projects/team-b/preview", json=less)
+            assert answer.status_code == 200, answer.text
+            found: dict[str, Any] = answer.json()
+            return found
+
+        found = until(lambda: (now := tried())["stops"] and now, "the other quota to count")
+        assert [each["workload"] for each in found["stops"]] == [f"{b}/job-runs"]
+        assert [each["workload"] for each in found["starts"]] == [f"{a}/job-waits"]
+        assert float(cluster.api.get(f"{PROJECTS}/team-b")["spec"]["quota"]["gpu"]) == 1, "nothing changed"
+        unfit = admin.client.post("/api/v1/projects/team-b/preview", json={**less, "weight": -1})
+        assert unfit.status_code == 422, unfit.text
     assert float(cluster.api.get(f"{PROJECTS}/team-a")["spec"]["quota"]["gpu"]) == 9
 
 
