@@ -200,9 +200,9 @@ class Endpoints(
     # The quota tree
 
     @row_list
-    def projects(self) -> Call[RowPage[model.QueueRow]]:
-        """Return all projects with their quota and their usage."""
-        return _queues("projects")
+    def projects(self, *, may_submit: bool = False) -> Call[RowPage[model.QueueRow]]:
+        """Return projects with their quota and their usage: all, or those that you may submit to."""
+        return _queues("projects", {"may_submit": "true"} if may_submit else {})
 
     @endpoint
     def project(self, name: str) -> Call[model.QueueRow]:
@@ -351,10 +351,10 @@ def _act(name: str, action: Action, **params: str | None) -> Call[model.Workload
     return Call("POST", path, form(WorkloadRow), _params(**params))
 
 
-def _queues(kind: Kind) -> Call[RowPage[model.QueueRow]]:
+def _queues(kind: Kind, params: Mapping[str, str] | None = None) -> Call[RowPage[model.QueueRow]]:
     from weir.api.answers import QueuePage
 
-    return Call("GET", f"/{kind}", form(QueuePage), _ALL)
+    return Call("GET", f"/{kind}", form(QueuePage), {**_ALL, **(params or {})})
 
 
 def _queue(method: str, kind: Kind, name: str, body: object = None) -> Call[model.QueueRow]:

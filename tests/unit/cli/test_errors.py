@@ -26,7 +26,6 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("submit -p vision --prioritty 2 -- a", "Did you mean --priority?"),
         ("submit -p vision python train.py --lr 1", "goes after --: weir submit ... -- COMMAND."),
         ("submit -p vision", "no command is named: write it after --"),
-        ("submit -- a", "no project is named: write -p PROJECT"),
         ("submit -p v --gpus 1.5 -- a", "--gpus: '1.5' is neither whole devices nor a share of one"),
         ("submit -p v --memory 5 -- a", "--memory: 5 means 5 bytes; write a unit, such as 5Gi."),
         ("submit -p v --gpu-memory 10 -- a", "--gpu-memory: 10 means 10 bytes; write a unit, such as 10Gi."),

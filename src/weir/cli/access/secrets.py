@@ -10,8 +10,9 @@ from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import moment
-from weir.cli.output.outputs import OutputOption, OwnerOption, chosen_project, show
+from weir.cli.output.outputs import OutputOption, OwnerOption, show
 from weir.cli.pool.connect import connect, refuse_on_cluster
+from weir.cli.pool.default_project import default_project
 
 if TYPE_CHECKING:
     from weir.api.answers import SecretRow
@@ -39,11 +40,11 @@ def set_(name: str, /, *, project: OwnerOption = None, file: Path | None = None)
         File with the value; by default it is typed without echo, or read from the input. A last newline is
         removed.
     """
-    with option_mistakes():
-        chosen = chosen_project(project)
-        refuse_on_cluster("projects", chosen, "secrets", name)
-        value = read_secret(f"value of {name}", file)
+    refuse_on_cluster("projects", project or "", "secrets", name)
     with connect() as pool, named(name="NAME"):
+        chosen = default_project(pool, project, is_shown=True)
+        with option_mistakes():
+            value = read_secret(f"value of {name}", file)
         pool.set_secret(chosen, name, value)
     print(f"Secret {name} of project {chosen} is set.")
     return 0
@@ -52,8 +53,8 @@ def set_(name: str, /, *, project: OwnerOption = None, file: Path | None = None)
 @app.command(name="list")
 def list_(*, project: OwnerOption = None, output: OutputOption = "table") -> int:
     """List the secrets of a project, without their values."""
-    chosen = chosen_project(project)
     with connect() as pool:
+        chosen = default_project(pool, project)
         rows = pool.secrets(chosen)
     show(rows, COLUMNS, output, none=f"Project {chosen} has no secrets.")
     return 0
@@ -68,8 +69,8 @@ def delete(name: str, /, *, project: OwnerOption = None) -> int:
     name
         The secret.
     """
-    chosen = chosen_project(project)
     with connect() as pool:
+        chosen = default_project(pool, project, is_shown=True)
         pool.delete_secret(chosen, name)
     print(f"Secret {name} of project {chosen} is deleted.")
     return 0

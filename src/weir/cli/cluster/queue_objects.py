@@ -1,13 +1,13 @@
 """Departments and projects of a cluster: list, read, set and delete."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from weir.api.answers import QueuePage, QueueRow
-from weir.cli.cluster import objects
 from weir.cli.cluster.errors import refused, wrong
+from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queue_rows import queue_row
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import NotFound
@@ -15,18 +15,24 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION, camel
 from weir.scenario_io.specs import TimesEntry
 
+Choice = Callable[[Sequence[ListedQueue]], Awaitable[Sequence[ListedQueue]]]
 _KINDS = {"projects": "Project", "departments": "Department"}
 
 
-async def list_queues(api: ApiClient, kind: str) -> QueuePage:
-    """Return all projects, or all departments. One that can't be read has a warning instead of numbers."""
-    queues = await api.list_all(path_of(API_VERSION, kind), objects.ListedQueue)
+async def list_queues(api: ApiClient, kind: str, chosen: Choice | None = None) -> QueuePage:
+    """Return all projects or departments, or the chosen ones.
+
+    One that can't be read has a warning instead of numbers.
+    """
+    queues: Sequence[ListedQueue] = await api.list_all(path_of(API_VERSION, kind), ListedQueue)
+    if chosen is not None:
+        queues = await chosen(queues)
     rows = [_row_or_warning(queue, kind) for queue in queues]
     rows.sort(key=lambda row: row.name)
     return QueuePage(total=len(rows), items=rows)
 
 
-def _row_or_warning(queue: objects.ListedQueue, kind: str) -> QueueRow:
+def _row_or_warning(queue: ListedQueue, kind: str) -> QueueRow:
     try:
         return queue_row(queue, is_project=kind == "projects")
     except ValueError as error:
@@ -45,7 +51,7 @@ async def access_queue(api: ApiClient, method: str, kind: str, name: str, body: 
         if method == "PUT":
             queue = await _put(api, kind, name, msgspec.json.decode(body))
         else:
-            queue = await api.get(path, objects.ListedQueue)
+            queue = await api.get(path, ListedQueue)
     except NotFound:
         hint = f"`weir {kind[:-1]} list` shows which there are"
         raise refused(404, f"There is no {kind[:-1]} {name}; {hint}.") from None
@@ -62,21 +68,21 @@ async def tried_spec(api: ApiClient, kind: str, name: str, body: bytes) -> dict[
 
 async def _put(
     api: ApiClient, kind: str, name: str, words: dict[str, Any], *, query: Mapping[str, str] | None = None
-) -> objects.ListedQueue:
+) -> ListedQueue:
     """Create a queue, or replace its spec except for its namespaces."""
     path, spec = path_of(API_VERSION, kind, name=name), _spec(words)
     try:
-        before = await api.get(path, objects.ListedQueue)
+        before = await api.get(path, ListedQueue)
     except NotFound:
         body = {"apiVersion": API_VERSION, "kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
-        return await api.post(path_of(API_VERSION, kind), body, objects.ListedQueue, query=query)
+        return await api.post(path_of(API_VERSION, kind), body, ListedQueue, query=query)
     unchanged = {key: value for key, value in before.spec.items() if key == "namespaces" and key not in spec}
     removed = dict.fromkeys(set(before.spec) - set(spec) - set(unchanged))
     for key, old in before.spec.items():
         if isinstance(old, dict) and isinstance(spec.get(key), dict):
             spec[key] = {**dict.fromkeys(old), **spec[key]}
     changed = {"spec": {**removed, **spec}}
-    return await api.patch(path, changed, Patch.MERGE, objects.ListedQueue, query=query)
+    return await api.patch(path, changed, Patch.MERGE, ListedQueue, query=query)
 
 
 def _spec(words: Mapping[str, Any]) -> dict[str, Any]:

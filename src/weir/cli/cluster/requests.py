@@ -8,6 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.queries import ClusterQueries
 from weir.cli.cluster.query_api import INSTALL, NO_SUCH_KIND
+from weir.cli.cluster.usable_projects import usable_projects
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import TooManyRequests
 from weir.model.array_indices import split_name
@@ -101,7 +103,7 @@ class ClusterRequests:
 
                 return await TemplateMaps(api, lookup, self._jobs).answer(method, project, rest, body)
             case _, [("projects" | "departments") as kind, *names]:
-                return await self._answer_queues(method, kind, names, body)
+                return await self._answer_queues(method, kind, names, params, body)
             case "GET", _:
                 return await self._answer_reads(parts, params)
         raise not_here(instead_of(parts))
@@ -123,14 +125,19 @@ class ClusterRequests:
                 return await queries.whoami()
         raise not_here(instead_of(parts))
 
-    async def _answer_queues(self, method: str, kind: str, names: list[str], body: bytes) -> Answer:
+    async def _answer_queues(
+        self, method: str, kind: str, names: list[str], params: dict[str, str], body: bytes
+    ) -> Answer:
         from weir.cli.cluster.queue_objects import access_queue, list_queues, tried_spec
 
         match method, names:
             case "POST", [name, "preview"]:
                 return await self.queries.preview(kind, name, await tried_spec(self._api, kind, name, body))
             case "GET", []:
-                return await list_queues(self._api, kind)
+                chosen = None
+                if params.get("may_submit") == "true":
+                    chosen = partial(usable_projects, self._api, only=self.queries.lookup.namespace)
+                return await list_queues(self._api, kind, chosen)
             case _, [name]:
                 return await access_queue(self._api, method, kind, name, body)
         raise not_here(instead_of([kind, *names]))

@@ -1,7 +1,6 @@
 """Output formats: a table for people, JSON or YAML for programs."""
 
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from weir.cli.options.mistakes import WrongOption
 from weir.cli.options.numbers import whole_number
 from weir.cli.output.columns import Column, table
 from weir.cli.output.terminal import Screen, screen
@@ -36,25 +34,13 @@ LimitOption = Annotated[int, whole_number(0, 1_000_000)]
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 OwnerOption = Annotated[
     str | None,
-    Parameter(name=("--project", "-p"), help="The project; $WEIR_PROJECT if left out."),
+    Parameter(name=("--project", "-p"), help="The project; $WEIR_PROJECT if left out, or your only one."),
 ]
 """Project of a secret or a template."""
 
 NO_PROJECT = "no project is named: write -p PROJECT; `weir project list` shows which there are"
 _UNSAFE = re.compile(r"[^\n -~]")
 Row = TypeVar("Row", bound="BaseModel")
-
-
-def chosen_project(project: str | None) -> str:
-    """Return the project of an option or of the environment.
-
-    Raises:
-        WrongOption: there is none.
-    """
-    found = project or os.environ.get("WEIR_PROJECT")
-    if not found:
-        raise WrongOption(NO_PROJECT)
-    return found
 
 
 def show(

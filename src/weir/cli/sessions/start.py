@@ -1,6 +1,5 @@
 """Find or queue the workload of a session, and wait until it runs."""
 
-import os
 import re
 import shutil
 import sys
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from weir.cli.options.mistakes import option_mistakes
+from weir.cli.options.mistakes import WrongOption, option_mistakes
 from weir.cli.options.refusals import named
 from weir.cli.output.formatting import counted, number, sentence
-from weir.cli.output.outputs import NO_PROJECT, ProjectOption
+from weir.cli.output.outputs import ProjectOption
 from weir.cli.output.terminal import plain, say
 from weir.cli.pool.connect import report_outage
+from weir.cli.pool.default_project import default_project
 from weir.cli.pool.watch import waited_out
 from weir.cli.sessions.pod_entry import EntryRefused
 from weir.cli.submissions.submit import in_options
@@ -45,7 +45,7 @@ class SessionOptions:
     """Workload of a session that is queued if there is none of its name."""
 
     project: ProjectOption = None
-    """Project whose quota a new workload uses; $WEIR_PROJECT if left out."""
+    """Project whose quota a new workload uses; $WEIR_PROJECT if left out, or your only one."""
     request: RequestOptions = RequestOptions()
     rules: RuleOptions = RuleOptions()
     environment: EnvironmentOptions = EnvironmentOptions()
@@ -118,9 +118,7 @@ def submit_session(
     words: dict[str, Any] = {"type": "build", **options.fields, "name": name, "command": list(command)}
     words |= {} if kind is None else {"session": kind}
     if "project" not in words:
-        if not os.environ.get("WEIR_PROJECT"):
-            raise EntryRefused(f"there is no workload {name}, and {NO_PROJECT}", 2)
-        words["project"] = os.environ["WEIR_PROJECT"]
+        words["project"] = session_project(pool, name)
     inherits = pool.address.is_loopback and "image" not in words
     with option_mistakes():
         env = environment_of(options.environment, {}, inherits=inherits)
@@ -134,6 +132,18 @@ def submit_session(
     gpus = f"{number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
     say(f"queued {made.name} in {made.project}: {counted(made.pods, 'pod')}, {gpus}")
     return made
+
+
+def session_project(pool: "Pool", name: str) -> str:
+    """Return the project of a new session without --project.
+
+    Raises:
+        EntryRefused: the person may submit to none or to several.
+    """
+    try:
+        return default_project(pool, None, is_shown=True)
+    except WrongOption as error:
+        raise EntryRefused(f"there is no workload {name}, and {error}", 2) from None
 
 
 def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "WorkloadDetail":

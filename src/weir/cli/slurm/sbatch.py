@@ -14,6 +14,7 @@ from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.output.outputs import naming
 from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
+from weir.cli.pool.default_project import note_taken, project_words, usable_projects
 from weir.client.errors import Refused
 from weir.slurm.errors import SlurmError
 
@@ -34,7 +35,6 @@ app = App(
 )
 _NAMES_TRIED_MOST = 8
 _SUFFIX_LENGTH = 4
-_PROJECTS_SHOWN = 8
 _TAKEN = 409
 _OPTIONS = {
     "project": "account",
@@ -187,13 +187,18 @@ def _project(pool: "Pool", script: "BatchScript", job: "MappedScript") -> str:
     project = script.project or job.fields.get("project") or os.environ.get("WEIR_PROJECT")
     if project:
         return str(project)
-    names = [row.name for row in pool.projects()]
+    usable = usable_projects(pool)
+    if len(usable) == 1:
+        if not script.request.has("quiet"):
+            note_taken(usable[0])
+        return usable[0]
+    names = usable or [row.name for row in pool.projects()]
     partition = script.request.text("partition") if script.request.has("partition") else ""
     if partition in names:
         right = f"--partition={partition} is a partition of Slurm; write --project={partition}"
     else:
-        more = f" and {len(names) - _PROJECTS_SHOWN} more" if len(names) > _PROJECTS_SHOWN else ""
-        right = f"write --project=NAME; the projects are {', '.join(names[:_PROJECTS_SHOWN])}{more}"
+        whose = "yours are" if usable else "the projects are"
+        right = f"write --project=NAME; {whose} {project_words(names)}"
     raise SlurmError(f"no project is named: {right if names else 'an administrator creates one first'}")
 
 

@@ -1,6 +1,5 @@
 """Files with several workloads: `weir submit -f` queues all of them, or none."""
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from weir.cli.output.formatting import counted
 from weir.cli.output.outputs import naming, print_plain
 from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
+from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit_options import EnvironmentOptions, environment_of
 
 
@@ -36,9 +36,10 @@ def submit_batch(
     if "elastic" in words:
         least, most = words["elastic"]
         defaults["elastic"] = f"{least}:{most}"
-    if os.environ.get("WEIR_PROJECT"):
-        defaults.setdefault("project", os.environ["WEIR_PROJECT"])
+    is_missing = any(isinstance(each, Mapping) and "project" not in each for each in body["workloads"])
     with connect(namespace=namespace) as pool:
+        if "project" not in defaults and is_missing:
+            defaults["project"] = default_project(pool, None)
         if pool.address.is_loopback:
             defaults["directory"] = str(Path(defaults.get("directory", "")).absolute())
         inherits = pool.address.is_loopback and "image" not in defaults

@@ -11,9 +11,10 @@ from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import NOTHING, moment
-from weir.cli.output.outputs import OutputOption, ProjectOption, chosen_project, show
+from weir.cli.output.outputs import OutputOption, ProjectOption, show
 from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
+from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
 from weir.cli.submissions.submit_options import (
     EnvironmentOptions,
@@ -64,13 +65,14 @@ def add(
     concurrency
         While an earlier run isn't over: allow the new one beside it, forbid it, or replace the earlier one.
     project
-        Project whose quota the runs use; $WEIR_PROJECT if left out.
+        Project whose quota the runs use; $WEIR_PROJECT if left out, or your only one.
     """
     with option_mistakes(), refusals_in(in_options):
         body = _filled(template, project, placement.namespace)
         words = read_options(request, rules, StartOptions(), environment, placement)
-        words |= _stated(project, command, body)
+        words |= _command_words(command, body)
         with connect(namespace=placement.namespace) as pool, named(cron="--cron", zone="--zone"):
+            words["project"] = default_project(pool, project or body.get("project"))
             workload = _workload(pool, body, words, environment)
             before = {row.name for row in pool.schedules()}
             row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
@@ -168,18 +170,17 @@ def _filled(template: TemplateOptions, project: str | None, namespace: str | Non
     return {key: value for key, value in body.items() if key != "name"}
 
 
-def _stated(project: str | None, command: tuple[str, ...], body: dict[str, Any]) -> dict[str, Any]:
-    """Return the project and the command of each run.
+def _command_words(command: tuple[str, ...], body: dict[str, Any]) -> dict[str, Any]:
+    """Return the command of each run, unless a template has it.
 
     Raises:
-        ValueError: one is missing.
+        ValueError: it is missing.
     """
-    stated: dict[str, Any] = {"project": chosen_project(project)}
     if command:
-        stated["command"] = list(command)
-    elif not {"command", "run"}.intersection(body):
+        return {"command": list(command)}
+    if not {"command", "run"}.intersection(body):
         raise ValueError("no command is named: write it after --, such as -- python train.py")
-    return stated
+    return {}
 
 
 def _workload(

@@ -1,6 +1,5 @@
 """`weir submit`: a command becomes a workload."""
 
-import os
 import re
 import sys
 import time
@@ -15,6 +14,7 @@ from weir.cli.output.formatting import counted, number
 from weir.cli.output.outputs import ProjectOption, naming, print_plain
 from weir.cli.output.terminal import plain, screen
 from weir.cli.pool.connect import connect
+from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit_options import (
     EnvironmentOptions,
     PlacementOptions,
@@ -60,7 +60,7 @@ def submit(
     command
         Command of every pod: everything after --. With a job script, its arguments.
     project
-        Project whose quota the workload uses; $WEIR_PROJECT if left out.
+        Project whose quota the workload uses; $WEIR_PROJECT if left out, or your only one.
     name
         Name of the workload; generated if left out.
     file
@@ -82,8 +82,10 @@ def submit(
         if "workloads" in body:
             waits, within = wait or follow, placement.namespace
             return submit_batch(body, words, environment, output, namespace=within, waits=waits)
-        _check(words, body)
+        _check_command(words, body)
         with connect(namespace=placement.namespace) as pool:
+            if "project" not in {**body, **words}:
+                words["project"] = default_project(pool, None, is_shown=output == "name")
             return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)
 
 
@@ -211,16 +213,12 @@ def _warn(pool: "Pool", name: str) -> None:
         print(screen(sys.stderr).paint(warning, "bad"), file=sys.stderr)
 
 
-def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
-    """Check that a project and a command are given; take the project from the environment if needed.
+def _check_command(words: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+    """Check that a command is given.
 
     Raises:
-        ValueError: one is missing.
+        ValueError: it is missing.
     """
-    if "project" not in words and "project" not in body and os.environ.get("WEIR_PROJECT"):
-        words["project"] = os.environ["WEIR_PROJECT"]
-    if "project" not in words and "project" not in body:
-        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
     if "command" not in words and not {"command", "run"}.intersection(body):
         raise ValueError("no command is named: write it after --, such as -- python train.py")
 

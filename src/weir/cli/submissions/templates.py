@@ -13,11 +13,11 @@ from weir.cli.output.outputs import (
     NamespaceOption,
     OutputOption,
     OwnerOption,
-    chosen_project,
     print_plain,
     show,
 )
 from weir.cli.pool.connect import connect
+from weir.cli.pool.default_project import default_project
 
 if TYPE_CHECKING:
     from weir.api.templates import TemplateRow
@@ -45,10 +45,10 @@ def save(
         Submission as YAML or JSON, - for the standard input. In its texts ${{ lr }} stands for the parameter
         lr. The list parameters: has the name of each, its default if it has one, and its meaning.
     """
-    chosen = chosen_project(project)
     with option_mistakes():
         workload, parameters = _read(file)
     with connect(namespace=namespace) as pool:
+        chosen = default_project(pool, project, is_shown=True)
         row = pool.save_template(chosen, name, workload, parameters)
     print(f"Template {row.name} of project {row.project} is saved.")
     return 0
@@ -59,8 +59,8 @@ def list_(
     *, project: OwnerOption = None, namespace: NamespaceOption = None, output: OutputOption = "table"
 ) -> int:
     """List the templates of a project."""
-    chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
+        chosen = default_project(pool, project)
         rows = pool.templates(chosen)
     show(rows, _COLUMNS, output, none=f"Project {chosen} has no templates; `weir template save` makes one.")
     return 0
@@ -82,8 +82,8 @@ def show_(
     output
         yaml or json.
     """
-    chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
+        chosen = default_project(pool, project)
         row = pool.template(chosen, name)
     parameters = [each.model_dump(exclude_defaults=True) for each in row.parameters]
     print_plain({"parameters": parameters, **row.workload}, output)
@@ -93,8 +93,8 @@ def show_(
 @app.command
 def delete(name: TemplateName, /, *, project: OwnerOption = None, namespace: NamespaceOption = None) -> int:
     """Delete a template of a project; its workloads stay. Only its leads and administrators may do so."""
-    chosen = chosen_project(project)
     with connect(namespace=namespace) as pool:
+        chosen = default_project(pool, project, is_shown=True)
         pool.delete_template(chosen, name)
     print(f"Template {name} of project {chosen} is deleted.")
     return 0
@@ -109,9 +109,10 @@ def filled_template(
         ValueError: no project is named, or a value can't be read.
         Refused: there is no such template, or a value is unknown or missing.
     """
-    chosen, values = chosen_project(project), _values(settings)
+    values = _values(settings)
     with connect(namespace=namespace) as pool:
-        return pool.fill_template(chosen, template, values).workload
+        chosen = default_project(pool, project)
+        return {"project": chosen, **pool.fill_template(chosen, template, values).workload}
 
 
 def _values(settings: Sequence[str]) -> dict[str, str]:

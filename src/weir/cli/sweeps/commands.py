@@ -1,6 +1,5 @@
 """`weir sweep`: hyper-parameter sweeps, begun, listed, shown, stopped and deleted."""
 
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from weir.cli.output.formatting import NOTHING, counted, moment, sentence, since
 from weir.cli.output.outputs import OutputOption, ProjectOption, naming, print_plain, show, show_one
 from weir.cli.output.terminal import Screen, Tone, is_agreed, plain, screen
 from weir.cli.pool.connect import connect
+from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
 from weir.cli.submissions.submit_options import (
     EnvironmentOptions,
@@ -60,7 +60,7 @@ def begin(
     command
         Command of every trial: everything after --. {lr} in it becomes the value of parameter lr.
     project
-        Project whose quota the trials use; $WEIR_PROJECT if left out.
+        Project whose quota the trials use; $WEIR_PROJECT if left out, or your only one.
     name
         Name of the sweep; generated if left out. Trials are called NAME-0, NAME-1 and so on.
     file
@@ -72,9 +72,11 @@ def begin(
         body = {} if file is None else _read(file)
         body |= read_sweep_options(search) | ({} if name is None else {"name": name})
         words = read_options(request, rules, StartOptions(), environment, placement)
-        workload = _workload(body, words, project, command)
+        workload = _workload(body, words, command)
         _check(body, workload)
         with connect(namespace=placement.namespace) as pool:
+            if project is not None or not workload.get("project"):
+                workload["project"] = default_project(pool, project, is_shown=output == "name")
             made = _begin(pool, body, workload, environment)
             on_cluster = pool.address.is_cluster
     with naming(f"sweep {plain(made.name)} is begun in {made.project}"):
@@ -98,13 +100,9 @@ def _print_begun(made: "SweepDetail", *, has_claim: bool, on_cluster: bool) -> N
         print(here.paint(note, "quiet"), file=sys.stderr)
 
 
-def _workload(
-    body: Mapping[str, Any], words: Mapping[str, Any], project: str | None, command: Sequence[str]
-) -> dict[str, Any]:
+def _workload(body: Mapping[str, Any], words: Mapping[str, Any], command: Sequence[str]) -> dict[str, Any]:
     """Return the workload of the trials: that of the file with the options."""
     workload = {**body.get("workload", {}), **words}
-    if project is not None or "project" not in workload:
-        workload["project"] = project or os.environ.get("WEIR_PROJECT")
     if command:
         workload["command"] = list(command)
     return workload
@@ -145,8 +143,6 @@ def _check(body: Mapping[str, Any], workload: dict[str, Any]) -> None:
     Raises:
         ValueError: something is missing.
     """
-    if not workload.get("project"):
-        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
     if not {"command", "run"}.intersection(workload):
         raise ValueError("no command is named: write it after --, such as -- python train.py")
     if not body.get("params"):

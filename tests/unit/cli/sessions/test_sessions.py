@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.client.fake import Fake, problem
+from tests.unit.client.fake import Fake, page, problem, queue
 
 from weir.cli.main import main
 from weir.cli.sessions import commands, pipe, ssh_config, ssh_files
@@ -99,8 +99,10 @@ def test_a_session_without_a_project_is_refused_in_one_sentence(
     fake: Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake.on("GET", "/workloads/dev", problem(404, "There is no workload dev."))
+    fake.on("GET", "/projects", page(queue("nlp"), queue("vision")))
     assert main(["shell", "dev"]) == 2
-    assert "no project is named: write -p PROJECT" in capsys.readouterr().err
+    sentence = "there is no workload dev, and no project is named: write -p PROJECT; yours are nlp, vision."
+    assert capsys.readouterr().err == f"weir: {sentence}\n"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,7 @@ def test_a_word_after_the_dashes_is_no_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake.on("GET", "/whoami", {"user": "ada", "signed_in_by": "token", "is_admin": False})
+    fake.on("GET", "/projects", page(queue("nlp"), queue("vision")))
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
     assert main(words) == 2
     assert [each.path for each in fake.asked if "/workloads/" in each.path] == [f"/workloads/{name}"]

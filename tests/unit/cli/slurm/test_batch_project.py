@@ -12,8 +12,8 @@ from weir.cli.main import main
     ("words", "right"),
     [
         (["-p", "default"], "--partition=default is a partition of Slurm; write --project=default."),
-        (["-p", "gpu"], "write --project=NAME; the projects are default, vision."),
-        ([], "write --project=NAME; the projects are default, vision."),
+        (["-p", "gpu"], "write --project=NAME; yours are default, vision."),
+        ([], "write --project=NAME; yours are default, vision."),
     ],
 )
 def test_the_refusal_of_a_script_without_a_project_names_the_projects(

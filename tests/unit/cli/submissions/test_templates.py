@@ -19,7 +19,6 @@ from weir.cli.submissions.submit import in_options
         (["-p", "a", "--template", "t", "--set", "lr=1", "--set", "lr=2"], "--set lr: gets two values"),
         (["-p", "a", "--set", "lr=1", "--", "true"], "--set: there is no template to set it in"),
         (["-p", "a", "--template", "t", "-f", "x.yaml"], "--file, --template: both have the submission"),
-        (["--template", "t"], "no project is named: write -p PROJECT"),
     ],
 )
 def test_unusable_options_are_refused(

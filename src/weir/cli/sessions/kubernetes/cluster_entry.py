@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from weir.cli.sessions.start import (
     refuse_ended,
     say_once,
     say_reason,
+    session_project,
     stopped_if_left,
     submit_session,
 )
@@ -91,9 +92,9 @@ class ClusterPool:
         """
         detail = self.existing(name, options.project)
         if detail is None:
-            project = options.project or os.environ.get("WEIR_PROJECT")
-            if project:
-                self.check_right(self.transport.namespace_of(project))
+            project = options.project or session_project(self.pool, name)
+            self.check_right(self.transport.namespace_of(project))
+            options = replace(options, project=project)
             made = submit_session(self.pool, name, options, command, kind)
             try:
                 return self.entered(made, is_new=True, program=command[0], missing=missing)

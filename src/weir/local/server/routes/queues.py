@@ -1,12 +1,13 @@
 """Departments and projects: their quotas, and their usage."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from weir.api.answers import QueueDeleted, QueuePage, QueueRow
 from weir.api.priorities import PriorityPage, PriorityRow
 from weir.local.server.access.audit_middleware import note
+from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
@@ -26,8 +27,12 @@ from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
 
 
-async def _page(pool: PoolService, kind: str, limit: int, after: str | None) -> Response:
+async def _page(
+    pool: PoolService, kind: str, limit: int, after: str | None, submitter: Person | None = None
+) -> Response:
     rows = [row for row in (await pool.queue_rows()).values() if row.kind == kind]
+    if submitter is not None:
+        rows = [row for row in rows if may(submitter, Action.SUBMIT, row.name)]
     items, more = page_of(rows, limit, after)
     return json_response(QueuePage(total=len(rows), next=more, items=list(items)))
 
@@ -40,9 +45,15 @@ async def _one(pool: PoolService, kind: str, name: str) -> Response:
 
 
 @routes.get("/projects", response_model=QueuePage, responses=problems(422))
-async def list_projects(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
+async def list_projects(
+    pool: ThePool,
+    who: Who,
+    limit: Limit = 100,
+    after: After = None,
+    may_submit: Annotated[bool, Query(description="Only those that you may submit to.")] = False,
+) -> Response:
     """Return projects, in the order of their tree."""
-    return await _page(pool, "project", limit, after)
+    return await _page(pool, "project", limit, after, who if may_submit else None)
 
 
 @routes.get("/departments", response_model=QueuePage, responses=problems(422))

@@ -50,6 +50,19 @@ async def test_member_acts_on_own_work_alone(stands: Standing) -> None:
     assert len([line for line in lines if line["user"] in ("ben", "vic")]) >= 11
 
 
+async def test_projects_to_submit_to_are_those_of_members_and_leads(stands: Standing) -> None:
+    for name in ("nlp", "team", "vision"):
+        await stands.project(name, 1)
+    mia = await stands.member("nlp", "team")
+    viewer = await stands.member("team", user="vic", role="viewer")
+    lead = await stands.member("vision", user="ann", role="lead")
+    every = ["default", "nlp", "team", "vision"]
+    for person, names in ((mia, ["nlp", "team"]), (viewer, []), (lead, ["vision"]), (stands.admin, every)):
+        found = (await person.get("/api/v1/projects", params={"may_submit": "true"})).json()
+        assert (sorted(row["name"] for row in found["items"]), found["total"]) == (names, len(names))
+        assert (await person.get("/api/v1/projects")).json()["total"] == len(every)
+
+
 async def test_secrets_are_changed_by_who_set_them(stands: Standing) -> None:
     await stands.project("team", 2)
     mia = await stands.member("team")
