@@ -204,6 +204,15 @@ def test_a_pool_in_trouble(fake: Fake, capsys: pytest.CaptureFixture[str]) -> No
     assert "the disk is full" in _one_sentence(capsys)
 
 
+def test_the_trouble_of_a_pool_comes_first(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {"version": "1", "nodes": 1, "devices": 4, "allocated": 1.0, "running": 1, "pending": 0}
+    found |= {"policy": "balanced", "started_s": 0.0, "trouble": "The disk is full. Nothing starts."}
+    fake.on("GET", "/status", found)
+    assert main(["status"]) == 0
+    first, empty, third, *_ = capsys.readouterr().out.splitlines()
+    assert (first, empty, third.split()[0]) == ("The disk is full. Nothing starts.", "", "up")
+
+
 def test_another_program_at_that_address(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fake.on("GET", "/status", Said({"hello": "world"}))
     assert main(["status"]) == 1

@@ -361,8 +361,9 @@ def _headroom(found: "PoolStatus") -> list[tuple[str, str]]:
 def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
     """Return the lines of the summary."""
     virtual = ", virtual" if found.virtual else ""
-    trouble = ["", here.paint(found.trouble, "bad")] if found.trouble else []
+    trouble = [here.paint(plain(found.trouble), "bad"), ""] if found.trouble else []
     return [
+        *trouble,
         f"{here.paint('up', 'good')} for {since(found.started_s)} at {url}",
         "",
         *pairs(
@@ -376,5 +377,4 @@ def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
             ],
             here,
         ),
-        *trouble,
     ]

@@ -79,6 +79,7 @@ BEGIN_MOST_S = 5.0
 """Time that a start waits for control at most; control that fails is tried again meanwhile."""
 
 DEFAULT_PROJECT = "default"
+STANDS_STILL = "Meanwhile nothing starts or changes, and running work goes on."
 
 
 @contextmanager
@@ -198,12 +199,18 @@ class PoolService(PoolState):
     @property
     def trouble(self) -> str | None:
         """Return the sentence shown beside every list while the pool is impaired; None if all is well."""
+        stored = self.store.trouble
         return (
             self.cancellations.trouble
-            or self.store.trouble
+            or (stored and f"{stored} {STANDS_STILL}")
             or self.control_thread.trouble
             or self.disk_trouble
         )
+
+    async def probed_trouble(self) -> str | None:
+        """Return the trouble of the pool after a write to the disk and the database."""
+        unwritten = await self.health.unwritten()
+        return self.trouble or (unwritten and f"{unwritten} {STANDS_STILL}")
 
     def on_wall_clock(self, answer: Shown) -> Shown:
         """Return an answer with its times as the wall clock reads them now."""

@@ -46,6 +46,7 @@ GUARD_S = 2.0
 GUARD_S_MOST = 10.0
 """Time that a check may take before the database counts as lost."""
 
+_DISK_FULL = "The disk that holds the database is full: free some space."
 Result = TypeVar("Result")
 Work = Callable[[Connection], Result]
 
@@ -170,7 +171,10 @@ class Database(ReadableDatabase):
         """Return why nothing is written down now; None if it is stored, as far as is known."""
         if not self._thread.is_alive():
             return "The thread that writes the database has ended."
-        return self.lost or (None if self.failure is None else str(self.failure))
+        failure = self.failure
+        if self.lost or failure is None:
+            return self.lost
+        return _DISK_FULL if failure.is_full else str(failure)
 
     def close(self) -> None:
         """Finish queued work, and close."""

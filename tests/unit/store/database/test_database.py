@@ -131,6 +131,7 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
                 submit_all()
             assert refused.value.is_full
             assert isinstance(refused.value, OSError)
+            assert store.trouble == "The disk that holds the database is full: free some space."
             page = store.workloads.page(WorkloadFilter(), limit=1000)
             assert page.total == done > 0
             with ThreadPoolExecutor(8) as threads:

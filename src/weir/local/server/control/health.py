@@ -100,6 +100,11 @@ class Health:
         probed, found["requests"] = await asyncio.gather(self._probe.troubles(), _requests())
         return {name: why for name, why in {**found, **probed}.items() if why is not None}
 
+    async def unwritten(self) -> Trouble:
+        """Return why the disk or the database can't be written; None if both can."""
+        found = await self._probe.troubles()
+        return " ".join(dict.fromkeys(why for why in found.values() if why is not None)) or None
+
     def close(self) -> None:
         """Check nothing any more."""
         self._probe.close()

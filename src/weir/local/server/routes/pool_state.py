@@ -23,6 +23,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
     """Return the state of the pool."""
     running, pending = pool.view.counts()
     learned = pool.session_headroom.learned
+    trouble = await pool.probed_trouble()
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     found = PoolStatus(
         version=__version__,
@@ -34,7 +35,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
         policy=pool.policy.preset,
         started_s=pool.started_s,
         virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
-        trouble=pool.trouble,
+        trouble=trouble,
         certificate_ends_s=pool.certificate_ends_s(),
         session_headroom=None if learned is None else learned.devices,
         session_headroom_why="" if learned is None else learned.sentence,

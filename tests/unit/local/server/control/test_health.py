@@ -121,6 +121,23 @@ async def test_a_disk_that_takes_nothing(pool: Standing, monkeypatch: pytest.Mon
     await unready(pool, "disk", "can't be written")
 
 
+async def test_the_status_says_that_the_database_takes_nothing(
+    pool: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise StoreFailed("The disk that holds the database is full.", is_full=True)
+
+    assert (await pool.get("status"))["trouble"] is None
+    monkeypatch.setattr(health, "PROBE_KEPT_S", 0.0)
+    monkeypatch.setattr(health, "PROBE_S_MOST", 120.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(pool.pool.health._probe, "_store", fails)
+        found = await pool.get("status")
+    still = "Meanwhile nothing starts or changes, and running work goes on."
+    assert found["trouble"] == f"The disk is full. {still}"
+    assert (await pool.get("status"))["trouble"] is None
+
+
 async def test_threads_for_requests_that_are_used_up(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "THREADS_S_MOST", 0.1)
     hang = threading.Event()
