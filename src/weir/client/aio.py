@@ -15,7 +15,7 @@ from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import Answered, AsyncSender, Call, Row, RowPage, nothing, refusal
 from weir.client.endpoints import Endpoints, logs
 from weir.client.errors import Unreachable
-from weir.client.log_stream import LogReader
+from weir.client.log_stream import LogReader, OnStart
 from weir.client.outage import PATIENCE_S, OutageReport, ServerOutage
 from weir.client.stream import Change, Reader, wait_s
 from weir.client.transport import (
@@ -73,11 +73,15 @@ class AsyncPool(Endpoints, AsyncSender):
         pod: str | None = None,
         start: int | None = None,
         tail: int | None = None,
+        on_start: OnStart | None = None,
     ) -> AsyncIterator[str]:
-        """Yield the output of a pod in pieces. `pod` is `group/index` or `all`; by default the first pod."""
+        """Yield the output of a pod in pieces. `pod` is `group/index` or `all`; by default the first pod.
+
+        `on_start` is called with each later start of a followed pod, in words, before its output.
+        """
         call = logs(name, pod=pod, start=start, tail=tail, follow=follow)
         if follow:
-            async for text in self._followed(call):
+            async for text in self._followed(call, on_start):
                 yield text
             return
         async with self._opened(call) as answer:
@@ -142,9 +146,9 @@ class AsyncPool(Endpoints, AsyncSender):
                 return
             request = request.after(page.next)
 
-    async def _followed(self, call: Call[None]) -> AsyncIterator[str]:
+    async def _followed(self, call: Call[None], on_start: OnStart | None) -> AsyncIterator[str]:
         """Yield output as it appears; resume an interrupted response after its last piece."""
-        reader, attempt, outage = LogReader(), 0, ServerOutage(self._on_outage)
+        reader, attempt, outage = LogReader(on_start), 0, ServerOutage(self._on_outage)
         while not reader.is_over:
             try:
                 async for text in self._log_pieces(call, reader):
@@ -155,7 +159,7 @@ class AsyncPool(Endpoints, AsyncSender):
                 if reader.is_plain:
                     return
             except Unreachable as error:
-                if reader.is_plain:
+                if not reader.can_resume:
                     raise
                 outage.failed(error)
             if not reader.is_over:

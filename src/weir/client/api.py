@@ -14,7 +14,7 @@ from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import Answered, Call, Row, RowPage, Sender, nothing, refusal
 from weir.client.endpoints import Endpoints, logs
 from weir.client.errors import Unreachable
-from weir.client.log_stream import LogReader
+from weir.client.log_stream import LogReader, OnStart
 from weir.client.outage import PATIENCE_S, OutageReport, ServerOutage
 from weir.client.stream import Change, Reader, wait_s
 from weir.client.transport import (
@@ -72,11 +72,15 @@ class Pool(Endpoints, Sender):
         pod: str | None = None,
         start: int | None = None,
         tail: int | None = None,
+        on_start: OnStart | None = None,
     ) -> Iterator[str]:
-        """Yield the output of a pod in pieces. `pod` is `group/index` or `all`; by default the first pod."""
+        """Yield the output of a pod in pieces. `pod` is `group/index` or `all`; by default the first pod.
+
+        `on_start` is called with each later start of a followed pod, in words, before its output.
+        """
         call = logs(name, pod=pod, start=start, tail=tail, follow=follow)
         if follow:
-            yield from self._followed(call)
+            yield from self._followed(call, on_start)
             return
         with self._opened(call) as answer:
             yield from answer.iter_text()
@@ -138,9 +142,9 @@ class Pool(Endpoints, Sender):
                 return
             request = request.after(page.next)
 
-    def _followed(self, call: Call[None]) -> Iterator[str]:
+    def _followed(self, call: Call[None], on_start: OnStart | None) -> Iterator[str]:
         """Yield output as it appears; resume an interrupted response after its last piece."""
-        reader, attempt, outage = LogReader(), 0, ServerOutage(self._on_outage)
+        reader, attempt, outage = LogReader(on_start), 0, ServerOutage(self._on_outage)
         while not reader.is_over:
             try:
                 for text in self._log_pieces(call, reader):
@@ -151,7 +155,7 @@ class Pool(Endpoints, Sender):
                 if reader.is_plain:
                     return
             except Unreachable as error:
-                if reader.is_plain:
+                if not reader.can_resume:
                     raise
                 outage.failed(error)
             if not reader.is_over:

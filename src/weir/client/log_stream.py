@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import codecs
 from base64 import b64decode
+from collections.abc import Callable
 
 import httpx
 
 EVENTS = "text/event-stream"
+UNPLACED_EVENTS = f"{EVENTS}; positions=none"
+"""Type of events without positions: a broken response can't be resumed."""
+OnStart = Callable[[str], None]
+"""Called with each later start of a pod, such as `start 2 of worker/1`, before its output."""
 _END = "end"
 
 
 class LogReader:
-    """Parser of the lines of followed output. A cluster sends plain text, without positions."""
+    """Parser of the lines of followed output. That of a cluster has no positions, and can't be resumed."""
 
     timeout = httpx.Timeout(10.0, read=None)  # a job may print nothing for days
 
-    def __init__(self) -> None:
+    def __init__(self, on_start: OnStart | None = None) -> None:
+        self._on_start = on_start
         self.is_new = True
         self.is_over = False
         self.is_plain = False
+        self.can_resume = True
         self._last: str | None = None
         self._fields: dict[str, str] = {}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -36,7 +43,9 @@ class LogReader:
     def begin(self, answer: httpx.Response) -> None:
         """Process the headers of a response."""
         self.is_new = False
-        self.is_plain = not answer.headers.get("Content-Type", "").startswith(EVENTS)
+        kind = answer.headers.get("Content-Type", "")
+        self.is_plain = not kind.startswith(EVENTS)
+        self.can_resume = not self.is_plain and kind != UNPLACED_EVENTS
         self._fields = {}
 
     def line(self, line: str) -> str:
@@ -46,6 +55,9 @@ class LogReader:
             self._fields[name] = value
             return ""
         fields, self._fields = self._fields, {}
+        for start in filter(None, fields.get("begins", "").split("; ")):
+            if self._on_start is not None:
+                self._on_start(start)
         self.is_over = fields.get("event") == _END
         self._last = fields.get("id", self._last)
         return self._decoder.decode(b64decode(fields.get("data", "")))

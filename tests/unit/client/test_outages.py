@@ -41,6 +41,23 @@ async def test_followed_output_goes_on_in_an_event_loop(fake: Fake) -> None:
         assert "".join([text async for text in pool.logs("a", follow=True)]) == "one\ntwo\u00e9\nthree\n"
 
 
+async def test_later_starts_are_named_before_their_output(fake: Fake) -> None:
+    mark = "id: 1/2:0\nbegins: start 2 of a/0; start 2 of a/1\ndata:\n\n"
+    pieces = (_piece("1:4", b"one\n"), mark, _piece("2:4", b"two\n"), "event: end\ndata:\n\n")
+    fake.on("GET", "/workloads/a/logs", Said(pieces=pieces, content="text/event-stream"))
+    expected = ["one\n", "start 2 of a/0", "start 2 of a/1", "two\n"]
+    seen: list[str] = []
+    with Pool() as pool:
+        for text in pool.logs("a", follow=True, on_start=seen.append):
+            seen.append(text)  # noqa: PERF402 - the callback adds others between
+    assert seen == expected
+    seen.clear()
+    async with AsyncPool() as async_pool:
+        async for text in async_pool.logs("a", follow=True, on_start=seen.append):
+            seen.append(text)
+    assert seen == expected
+
+
 def test_answers_without_output_are_an_outage(fake: Fake) -> None:
     """A proxy in front of a pool that is away may answer with nothing, again and again."""
     empty = Said(pieces=(), content="text/event-stream")

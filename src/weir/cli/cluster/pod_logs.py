@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.cli.cluster.errors import refused, wrong
+from weir.cli.cluster.log_events import StartMark
 from weir.cli.cluster.pod_containers import PodContainers
 from weir.cli.cluster.workload_pods import LOOK_S_MAX, LOOK_S_MIN, PATIENCE_S, WorkloadPods, is_passing
 from weir.kubernetes.api.client import ApiClient, ApiSilent
@@ -147,7 +148,7 @@ class PodLogs:
     async def _follow(self, place: str | None, asked: LogRequest, *, is_new: bool) -> Pieces:
         """Yield the output of a place as it appears, from pod to pod, until the workload ends."""
         read: set[str] = set()
-        tail = asked.tail
+        tail, is_later = asked.tail, False
         while True:
             pods, over = await self._pods.look()
             if place is None:
@@ -163,6 +164,9 @@ class PodLogs:
             if not left and over:
                 return
             if left:
+                if is_later:
+                    yield _mark(left[0])
+                is_later = True
                 read.add(left[0].metadata.uid)
                 async with aclosing(self._follow_pod(left[0], tail)) as lines:
                     async for line in lines:
@@ -182,6 +186,7 @@ class PodLogs:
     async def _look_for_pods(self, asked: LogRequest, merged: "_MergedPieces") -> None:
         """Follow each new pod until the workload is over."""
         seen: set[str] = set()
+        places: set[str] = set()  # those of earlier looks
         tail, over = asked.tail, False
         while not over or merged.others:
             pods, over = await self._pods.look()
@@ -193,8 +198,11 @@ class PodLogs:
                 ):
                     continue
                 seen.add(pod.metadata.uid)
+                if self._pods.place(pod) in places:
+                    await merged.coming.put(_mark(pod))
                 merged.begin(self._carry(pod, width, tail, merged))
             tail = None
+            places.update(map(self._pods.place, pods))
             if merged.others > self._followed_max:
                 most = self._followed_max
                 raise wrong(f"pod: at most {most} pods are followed at once; name one of them")
@@ -203,7 +211,8 @@ class PodLogs:
     async def _carry(self, pod: PodContainers, width: int, tail: int | None, merged: "_MergedPieces") -> None:
         async with aclosing(self._follow_pod(pod, tail)) as lines:
             async for line in lines:
-                await merged.coming.put(_named(pod, width, line))
+                is_mark = isinstance(line, StartMark)
+                await merged.coming.put(line if is_mark else _named(pod, width, line))
 
     async def _follow_pod(self, pod: PodContainers, tail: int | None) -> Pieces:
         """Yield the lines of a pod as they appear, over restarts of its container, until it ends."""
@@ -235,6 +244,7 @@ class PodLogs:
             pod = found
             if pod.restarts != restarts:
                 last, tail, pause_s = b"", None, LOOK_S_MIN
+                yield StartMark(f"restart {pod.restarts} of {pod.metadata.name}".encode())
             await asyncio.sleep(pause_s)
             pause_s = min(LOOK_S_MAX, 1.3 * pause_s)
 
@@ -310,6 +320,12 @@ async def lines_of(pieces: Pieces) -> Pieces:
                 rest = b""
     if rest:
         yield rest
+
+
+def _mark(pod: PodContainers) -> StartMark:
+    """Return the mark of a pod that replaces another one."""
+    start = pod.metadata.annotations.get(_START)
+    return StartMark(f"{f'start {start} of ' if start else 'pod '}{pod.metadata.name}".encode())
 
 
 def _named(pod: PodContainers, width: int, line: bytes) -> bytes:

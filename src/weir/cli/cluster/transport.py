@@ -11,10 +11,12 @@ import httpx
 
 from weir.api.answers import Problem
 from weir.cli.cluster.errors import refused
+from weir.cli.cluster.log_events import LogEvents
 from weir.cli.cluster.missing_rights import missing_right
 from weir.cli.cluster.person import may, user_of
 from weir.cli.cluster.requests import ClusterRequests, parts_of, sentence_of
 from weir.client.errors import Refused, Unreachable
+from weir.client.log_stream import EVENTS, UNPLACED_EVENTS
 from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
 from weir.kubernetes.api.decoding import read
@@ -75,8 +77,13 @@ class ClusterTransport(httpx.BaseTransport):
         try:
             if request.method == "GET" and parts[0] == "workloads" and parts[2:] == ["logs"]:
                 pieces = self._result(self._requests.logs(parts[1], params))
+                stream = _Pieces(self._loop, pieces, self._result)
+                if EVENTS in request.headers.get("Accept", ""):
+                    return httpx.Response(
+                        200, headers={"Content-Type": UNPLACED_EVENTS}, stream=LogEvents(stream)
+                    )
                 headers = {"Content-Type": "text/plain; charset=utf-8"}
-                return httpx.Response(200, headers=headers, stream=_Pieces(self._loop, pieces, self._result))
+                return httpx.Response(200, headers=headers, stream=stream)
             answer = self._result(self._requests.answer(request.method, parts, params, request.read()))
         except Said as error:
             return httpx.Response(error.status, content=_problem(error).model_dump_json())

@@ -6,6 +6,7 @@ terminal itself. Files and other programs get the output unchanged.
 
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
@@ -15,7 +16,7 @@ from weir.cli.options.refusals import named
 from weir.cli.output.outputs import IndexOption
 from weir.cli.output.terminal import plain, screen
 from weir.cli.pool.connect import connect
-from weir.client.errors import Unreachable
+from weir.client.errors import PoolError, Unreachable
 from weir.model.array_indices import index_name
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters but for tabs and ends of lines, and characters that change the direction of text."""
+_ALL_PODS: Final = "all"
 FAILED: Final = 1
 STOPPED: Final = 143
 """A person or a limit stopped the workload for good. The number is that of a process ended by SIGTERM."""
@@ -42,7 +44,7 @@ def logs(
     index: IndexOption = None,
     raw: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Print the output of a workload.
+    """Print the output of a workload. The error output says where a later start begins.
 
     Parameters
     ----------
@@ -65,22 +67,35 @@ def logs(
     if index is not None:
         name = index_name(name, index)
     with connect() as pool, named(pod="--pod", start="--start"):
+        is_last = start is None and pod != _ALL_PODS
         if follow:
-            _say_pending(pool, name)
+            row = pool.get(name)
+            _say_pending(row)
+            if is_last:
+                _say_start(row, in_cluster=pool.address.is_cluster)
         is_empty = not _print(pool, name, follow=follow, pod=pod, start=start, tail=tail, raw=raw)
         if is_empty and not follow:
-            _say_pending(pool, name)
+            _say_pending(pool.get(name))
+        elif is_last and not follow:
+            with suppress(PoolError):  # the output is printed
+                _say_start(pool.get(name), in_cluster=pool.address.is_cluster)
     return 0
 
 
-def _say_pending(pool: "Pool", name: str) -> None:
+def _say_pending(row: "WorkloadRow") -> None:
     """Say on the error output that a workload without output is pending."""
     from weir.cli.output.formatting import sentence
 
-    row = pool.get(name)
     if row.status == "pending" and row.first_started_s is None and row.reason is not None:
         why = plain(sentence(row.reason.sentence, row.name))
         print(f"{plain(row.name)} is pending, without output so far. {why}", file=sys.stderr)
+
+
+def _say_start(row: "WorkloadRow", *, in_cluster: bool) -> None:
+    """Say on the error output that the output is that of a later start."""
+    if row.restarts:
+        earlier = "" if in_cluster else f" --start {row.restarts} prints that of the start before."
+        print(f"weir: this is the output of start {row.restarts + 1}.{earlier}", file=sys.stderr, flush=True)
 
 
 def _print(
@@ -95,7 +110,13 @@ def _print(
 ) -> bool:
     """Print the output; return True if there is any."""
     last, harmless = "", not raw and sys.stdout.isatty()
-    for text in pool.logs(name, follow=follow, pod=pod, start=start, tail=tail):
+
+    def say_begin(begun: str) -> None:
+        sys.stdout.flush()
+        end = "\n" if last not in ("", "\n") and sys.stdout.isatty() else ""
+        print(f"{end}weir: {plain(begun)} begins", file=sys.stderr)
+
+    for text in pool.logs(name, follow=follow, pod=pod, start=start, tail=tail, on_start=say_begin):
         if text:
             sys.stdout.write(_CONTROL.sub(_written_out, text) if harmless else text)
             sys.stdout.flush()
@@ -118,7 +139,7 @@ def follow_to_end(pool: "Pool", name: str) -> int:
         KeyboardInterrupt: the person stopped following; the workload continues.
     """
     try:
-        _say_pending(pool, name)
+        _say_pending(pool.get(name))
         _print(pool, name, follow=True)
     except KeyboardInterrupt:
         _goes_on(name)

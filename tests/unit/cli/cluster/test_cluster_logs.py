@@ -120,7 +120,59 @@ def test_a_pod_that_is_gone_is_followed_by_the_next_one(
         "train-b": [[(T % 2 + "goes on\n").encode()]],
     }
     fake_cluster.after_log = next_scene
-    assert logged(capsys, "train", "-f") == "saved\ngoes on\n"
+    assert main(["logs", "train", "-f"]) == 0
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("saved\ngoes on\n", "weir: pod train-b begins\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--pod", "all")])
+def test_a_later_start_is_marked_on_the_error_output(
+    words: tuple[str, ...], fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = fake_cluster.add_job("train", parallelism=1, completions=1, completionMode="Indexed")
+    later = {"index": 0, "created": "2026-01-01T01:00:00Z", "annotations": {"weir.dev/start": "2"}}
+
+    def next_scene(pod: str) -> None:
+        if pod == "train-0-a":
+            fake_cluster.add_pod(pod, "train", phase="Failed", index=0)
+            fake_cluster.add_pod("train-0-b", "train", **later)
+        else:
+            fake_cluster.add_pod("train-0-b", "train", phase="Succeeded", **later)
+            job["status"] = COMPLETE
+
+    fake_cluster.add_pod("train-0-a", "train", index=0)
+    fake_cluster.logs = {
+        "train-0-a": [[(T % 1 + "one\n").encode()]],
+        "train-0-b": [[(T % 2 + "two\n").encode()]],
+    }
+    fake_cluster.after_log = next_scene
+    assert main(["logs", "train", "-f", *words]) == 0
+    printed = capsys.readouterr()
+    assert [line.rpartition(" ")[2] for line in printed.out.splitlines()] == ["one", "two"]
+    assert printed.err == "weir: start 2 of train-0-b begins\n"
+
+
+def test_a_restart_of_the_container_is_marked_on_the_error_output(
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = fake_cluster.add_job("train")
+
+    def next_scene(_pod: str) -> None:
+        pod = fake_cluster.objects["/api/v1/namespaces/vision/pods/train-a"]
+        status = pod["status"]["containerStatuses"][0]
+        if status["restartCount"]:
+            fake_cluster.add_pod("train-a", "train", phase="Succeeded")
+            ended = fake_cluster.objects["/api/v1/namespaces/vision/pods/train-a"]
+            ended["status"]["containerStatuses"][0]["restartCount"] = 1
+            job["status"] = COMPLETE
+        status["restartCount"] = 1
+
+    fake_cluster.add_pod("train-a", "train")
+    fake_cluster.logs["train-a"] = [[(T % 1 + "one\n").encode()], [(T % 2 + "two\n").encode()]]
+    fake_cluster.after_log = next_scene
+    assert main(["logs", "train", "-f"]) == 0
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("one\ntwo\n", "weir: restart 1 of train-a begins\n")
 
 
 def test_all_pods_are_followed_also_those_that_come_later(

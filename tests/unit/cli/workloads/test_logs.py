@@ -55,3 +55,31 @@ def test_pending_workload_without_output_says_so(
     answer = capsys.readouterr()
     said = "big is pending, without output so far. Insufficient capacity: box has 1 GPU free.\n"
     assert said in answer.err
+
+
+def test_a_later_start_is_marked_on_the_error_output(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    pieces = (
+        "data: b25lCg==\n\n",
+        "begins: start 2\ndata:\n\n",
+        "data: dHdvCg==\n\n",
+        "event: end\ndata:\n\n",
+    )
+    fake.on("GET", "/workloads/a", row("a", command=["a"], pod_rows=[]))
+    fake.on("GET", "/workloads/a/logs", Said(pieces=pieces, content="text/event-stream"))
+    assert main(["logs", "a", "-f"]) == 0
+    answer = capsys.readouterr()
+    assert (answer.out, answer.err) == ("one\ntwo\n", "weir: start 2 begins\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [("", True), ("-f", True), ("--start 1", False), ("--pod all", False)]
+)
+def test_output_of_a_later_start_names_the_one_before(
+    words: str, shown: bool, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/workloads/a", row("a", command=["a"], pod_rows=[], restarts=2))
+    fake.on("GET", "/workloads/a/logs", Said(pieces=("x\n",), content="text/plain"))
+    assert main(["logs", "a", *words.split()]) == 0
+    answer = capsys.readouterr()
+    note = "weir: this is the output of start 3. --start 2 prints that of the start before.\n"
+    assert (answer.out, answer.err) == ("x\n", note if shown else "")

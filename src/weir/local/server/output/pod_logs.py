@@ -67,13 +67,18 @@ class LogStep(NamedTuple):
 
     blocks: list[bytes]
     more: bool  # True: the file has more text
+    begun: int | None = None  # number of the later start whose output follows
 
 
 class LogPiece(NamedTuple):
-    """Output, and the position behind it. A response that begins there has the rest."""
+    """Output, and the position behind it. A response that begins there has the rest.
+
+    `begins`: the later start whose output follows, in words.
+    """
 
     text: bytes
     position: str
+    begins: str = ""
 
 
 class PodLog:
@@ -130,8 +135,9 @@ class PodLog:
         while True:
             over = is_over()
             step = await in_log_thread(lambda: following.step(self.starts()))
-            if step.blocks or is_first:
-                yield LogPiece(b"".join(step.blocks), str(following.position))
+            if step.blocks or is_first or step.begun:
+                begins = "" if step.begun is None else f"start {step.begun}"
+                yield LogPiece(b"".join(step.blocks), str(following.position), begins)
             is_first = False
             if not step.more:
                 if over:
@@ -187,5 +193,5 @@ class LogFollower:
         later = [number for number in begun if number > (self._at or 0)]
         if later and self._start is None:
             self._at, self._position, self._tail = later[0], 0, None
-            return LogStep([], more=True)
+            return LogStep([], more=True, begun=later[0])
         return LogStep([], more=False)

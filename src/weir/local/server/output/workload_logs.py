@@ -32,7 +32,7 @@ class WorkloadLog:
         names = [f"{workload.groups[at].name}/{index}" for at, index in pods]
         width = max(map(len, names))
         self._pods = [
-            (f"{name:<{width}} | ".encode(), pod, PodLog(home, uid, pod))
+            (name, f"{name:<{width}} | ".encode(), pod, PodLog(home, uid, pod))
             for name, pod in zip(names, pods, strict=True)
         ]
 
@@ -46,7 +46,7 @@ class WorkloadLog:
 
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
         """Yield the output so far, pod by pod."""
-        for prefix, _, log in self._pods:
+        for _, prefix, _, log in self._pods:
             lines = _LineSplitter(prefix)
             async for block in log.text(start, tail):
                 yield lines.whole(block)
@@ -61,7 +61,8 @@ class WorkloadLog:
     ) -> AsyncIterator[LogPiece]:
         """Yield output as it comes, over restarts, until all pods are over; begin at `after`."""
         followed = [
-            _FollowedPod(prefix, pod, LogFollower(log, start, tail)) for prefix, pod, log in self._pods
+            _FollowedPod(name, prefix, pod, LogFollower(log, start, tail))
+            for name, prefix, pod, log in self._pods
         ]
         for each, position in zip(followed, after, strict=False):
             each.resume(position)
@@ -70,8 +71,13 @@ class WorkloadLog:
             over = is_over()
             steps = await in_log_thread(self._steps, followed)
             text = b"".join(each.lines_of(step) for each, step in zip(followed, steps, strict=True))
-            if text or is_first:
-                yield LogPiece(text, write_positions(each.position for each in followed))
+            begins = "; ".join(
+                f"start {step.begun} of {each.name}"
+                for each, step in zip(followed, steps, strict=True)
+                if step.begun is not None
+            )
+            if text or begins or is_first:
+                yield LogPiece(text, write_positions(each.position for each in followed), begins)
             is_first = False
             if not any(step.more for step in steps):
                 if over:
@@ -99,7 +105,8 @@ async def log_events(
     async for piece in pieces:
         if is_closing():  # an incomplete line must not look complete
             return
-        yield b"id: %d/%s\ndata: %s\n\n" % (uid, piece.position.encode(), b64encode(piece.text))
+        begins = f"begins: {piece.begins}\n".encode() if piece.begins else b""
+        yield b"id: %d/%s\n%sdata: %s\n\n" % (uid, piece.position.encode(), begins, b64encode(piece.text))
     if not is_closing():
         yield b"event: end\ndata:\n\n"
 
@@ -107,8 +114,8 @@ async def log_events(
 class _FollowedPod:
     """A pod in the output of all pods. `position` is the beginning of its first incomplete line."""
 
-    def __init__(self, prefix: bytes, pod: tuple[int, int], follower: LogFollower) -> None:
-        self.pod, self.follower = pod, follower
+    def __init__(self, name: str, prefix: bytes, pod: tuple[int, int], follower: LogFollower) -> None:
+        self.name, self.pod, self.follower = name, pod, follower
         self.lines = _LineSplitter(prefix)
         self.position = follower.position
 
@@ -118,7 +125,10 @@ class _FollowedPod:
         self.position = position
 
     def lines_of(self, step: LogStep) -> bytes:
-        """Return the lines that a step completes."""
+        """Return the lines that a step completes: a later start ends the line of the one before."""
+        if step.begun is not None:
+            self.position = self.follower.position
+            return self.lines.rest()
         before = self.lines.size
         text = b"".join(self.lines.whole(block) for block in step.blocks)
         if text or not before:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,34 @@ async def test_a_gang_is_followed_over_a_restart(
     await stands.submit("sh", "-c", script, name="gang")
     answer = await asyncio.wait_for(stands.admin.get("/api/v1/workloads/gang/logs?pod=all&follow=true"), 120)
     assert answer.text.splitlines() == ["0/0 | run 0", "0/0 | run 1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "position", "begins", "text"),
+    [
+        ("", "1:0", "start 2", b"run 0run 1"),
+        ("&pod=all", "1:0", "start 2 of 0/0", b"0/0 | run 0\n0/0 | run 1\n"),
+    ],
+)
+async def test_followed_output_names_a_later_start_before_its_output(
+    words: str, position: str, begins: str, text: bytes, stands: Standing
+) -> None:
+    script = "printf 'run %s' $WEIR_RESTARTS; exit 1"
+    uid = (await stands.submit("sh", "-c", script, name="job", retries=1))["uid"]
+    await stands.until("job", "failed")
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": f"{uid}/{position}"}
+    path = f"/api/v1/workloads/{uid}/logs?follow=true{words}"
+    answer = await asyncio.wait_for(stands.admin.get(path, headers=headers), 120)
+    events = [
+        dict(line.split(": ", 1) for line in event.splitlines() if ": " in line)
+        for event in answer.text.split("\n\n")
+    ]
+    outputs = [b64decode(event.get("data", "")) for event in events]
+    (mark,) = [at for at, event in enumerate(events) if "begins" in event]
+    assert events[mark]["begins"] == begins
+    assert b"".join(outputs) == text
+    assert b"run 1" in b"".join(outputs[mark:])
+    assert b"run 0" not in b"".join(outputs[mark + 1 :])
 
 
 @pytest.mark.parametrize(
