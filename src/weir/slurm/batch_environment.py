@@ -2,10 +2,11 @@
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from weir.slurm.job_place import DIRECTORY, JobNumbers, host, with_programs
+from weir.slurm.job_place import DIRECTORY, LIMIT, STARTED, JobNumbers, host, with_programs
 from weir.slurm.job_settings import FUNCTIONS, JobSettings
 from weir.slurm.script_variables import PodFacts, script_variables
 from weir.user_names import own_user
@@ -26,6 +27,8 @@ def batch_environment(
         **script_variables(settings, _facts(inherited, numbers)),
         "PATH": with_programs(kept.get("PATH", ""), place),
         DIRECTORY: str(place),
+        STARTED: str(int(time.time())),
+        **({} if settings.limit_s is None else {LIMIT: f"{settings.limit_s:g}"}),
     }
 
 

@@ -9,14 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir.slurm.absent import INSTEAD
+
 PROGRAMS = {
     "srun": ("weir.slurm.srun",),
     "scontrol": ("weir.slurm.scontrol",),
     "sbatch": ("weir", "sbatch"),
+    "squeue": ("weir.slurm.squeue",),
+    "scancel": ("weir.slurm.scancel",),
+    **{program: ("weir.slurm.absent", program) for program in INSTEAD},
 }
 """Programs on the path of a job: the module of each, and its first words."""
 DIRECTORY = "WEIR_SLURM_DIRECTORY"
 """Variable with the directory of the job's steps."""
+STARTED, LIMIT = "WEIR_SLURM_STARTED_S", "WEIR_SLURM_LIMIT_S"
+"""Variables with the time of the start since 1970, and with the limit of the run time if there is one."""
 
 
 @dataclass(frozen=True, slots=True)

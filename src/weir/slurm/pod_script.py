@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from weir.slurm.job_number import NUMBER
+from weir.slurm.job_place import LIMIT
 from weir.slurm.job_settings import JobSettings
 from weir.slurm.options import SlurmOption
 from weir.slurm.script_variables import PodFacts, script_variables
@@ -25,7 +26,7 @@ _LAST_WORDS_S = 5
 
 def pod_command(program: str, text: str, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs a script in a pod. `program` is the interpreter of its first line."""
-    programs = [_program("srun.sh"), _program("scontrol.sh")]
+    programs = [_program("srun.sh"), _program("scontrol.sh"), _program("queue.sh")]
     return ["sh", "-c", _program("run.sh"), "weir-sbatch", program, text, *programs, *arguments]
 
 
@@ -67,6 +68,8 @@ def pod_variables(
         "WEIR_SLURM_PODS": str(settings.nodes),
         "WEIR_SLURM_TASKS": str(settings.tasks),
     }
+    if settings.limit_s is not None:
+        own[LIMIT] = f"{settings.limit_s:.0f}"
     if chdir:
         own["WEIR_SLURM_CHDIR"] = chdir
     return found | own | _notice(settings)

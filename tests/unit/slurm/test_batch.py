@@ -47,7 +47,7 @@ def wait_for(what: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("module", ["batch", "srun", "scontrol"])
+@pytest.mark.parametrize("module", ["batch", "srun", "scontrol", "squeue", "scancel", "absent"])
 def test_a_program_of_a_job_loads_the_standard_library_alone(module: str) -> None:
     program = (
         f"import sys; before = set(sys.modules); import weir.slurm.{module}; "

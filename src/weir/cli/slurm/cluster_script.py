@@ -39,6 +39,12 @@ _LACKING = {
     "scontrol show hostlist": "write scontrol show hostnames",
 }
 """Texts of a script that its srun and scontrol refuse."""
+_COMMANDS = {
+    "sacct": "write weir describe NAME elsewhere",
+    "scancel": "write weir stop NAME elsewhere",
+    "sinfo": "write weir nodes elsewhere",
+    "sstat": "write weir describe NAME elsewhere",
+}
 _OF_SHELL = frozenset(("HOME", "HOSTNAME", "LANG", "PATH", "PWD", "SHELL", "TMPDIR", "USER"))
 _LISTED_MOST = 8
 
@@ -194,8 +200,15 @@ def _of_body(script: BatchScript, variables: Mapping[str, str]) -> list[Directiv
     for text, instead in _LACKING.items():
         if text in body:
             found.append(DirectiveOutcome("ignored", text, f"isn't in the pod: {instead}", "script"))
-    lacking = (each for each in slurm_programs_in(body) if each not in ("srun", "scontrol"))
-    return found + [DirectiveOutcome("ignored", each, "isn't in the pod", "script") for each in lacking]
+    if "squeue" in slurm_programs_in(body):
+        found.append(DirectiveOutcome("changed", "squeue", "answers for its own job alone", "script"))
+    lacking = (each for each in slurm_programs_in(body) if each not in ("srun", "scontrol", "squeue"))
+    return found + [DirectiveOutcome("ignored", each, _instead_of(each), "script") for each in lacking]
+
+
+def _instead_of(program: str) -> str:
+    """Return the outcome of a program that a pod can't run, with the command of Weir."""
+    return f"isn't in the pod{f': {_COMMANDS[program]}' if program in _COMMANDS else ''}"
 
 
 def _filled(key: str, value: str) -> Sequence[str]:

@@ -57,10 +57,10 @@ _OPTIONS = {
 def sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     """Submit a job script of Slurm as it is, as in `weir sbatch --time=2:00:00 train.sh`.
 
-    The script gets the variables of Slurm, and srun and scontrol on its path. It writes the same output files
-    as with Slurm. Options are those of sbatch: the command line overrides SBATCH_* variables, and both
-    override #SBATCH lines. Options with another meaning in Weir are reported. On a cluster the script runs in
-    pods of a container image, and its output is in their logs.
+    The script gets the variables of Slurm, and srun, scontrol and squeue on its path. It writes the same
+    output files as with Slurm. Options are those of sbatch: the command line overrides SBATCH_* variables,
+    and both override #SBATCH lines. Options with another meaning in Weir are reported. On a cluster the
+    script runs in pods of a container image, and its output is in their logs.
 
     Parameters
     ----------

@@ -4,7 +4,9 @@ import re
 
 _SLURM_VARIABLE = re.compile(r"\bSLURM[A-Z_]*\b")
 _VARIABLE = re.compile(r"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
-_PROGRAM = re.compile(r"^\s*(?:\w+=\S*\s+)*(srun|scontrol|sbatch|squeue|scancel|sacct)\b", re.MULTILINE)
+_PROGRAM = re.compile(
+    r"^\s*(?:\w+=\S*\s+)*(srun|scontrol|sbatch|squeue|scancel|sacct|sinfo|sstat)\b", re.MULTILINE
+)
 _WORD = re.compile(r"[\w.-]+")
 
 

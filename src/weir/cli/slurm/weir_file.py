@@ -114,7 +114,11 @@ def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveOu
         *(DirectiveOutcome("ignored", name, "isn't set", "script") for name in unset),
     ]
     for program in slurm_programs_in(body):
-        why = "is there with `weir sbatch` only" if program in ("srun", "scontrol") else "isn't there"
+        why = (
+            "is there with `weir sbatch` only"
+            if program in ("srun", "scontrol", "squeue", "scancel")
+            else "isn't there"
+        )
         found.append(DirectiveOutcome("ignored", program, why, "script"))
     return found
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run a job script in a pod: sh -c TEXT weir-sbatch INTERPRETER SCRIPT SRUN SCONTROL [ARGUMENTS].
+# Run a job script in a pod: sh -c TEXT weir-sbatch INTERPRETER SCRIPT SRUN SCONTROL QUEUE [ARGUMENTS].
 # Variables WEIR_SLURM_... hold the settings of the job, and the names of the variables that a fact of the pod fills.
 # Own names begin with w_, since a name from outside would stay exported.
 
@@ -17,8 +17,9 @@ w_write() { printf '%s' "$2" >"$1" && chmod 700 "$1" || w_fail "$1 can't be writ
 w_write "$w_place/slurm_script" "$2"
 w_write "$w_place/bin/srun" "$3"
 w_write "$w_place/bin/scontrol" "$4"
+for w_name in squeue sinfo scancel sacct sstat; do w_write "$w_place/bin/$w_name" "$5"; done
 umask "$w_mask"
-shift 4
+shift 5
 
 # The pod among those of the job: its number, its first task, its host and those of the others.
 w_node=0 w_host=$(uname -n)
@@ -46,6 +47,8 @@ w_set "$PWD" ${WEIR_SLURM_DIRECTORY_VARIABLES-}
 w_set "$$" ${WEIR_SLURM_PROCESS_VARIABLES-}
 w_set "$((WEIR_SLURM_JOB + 1 + ${JOB_COMPLETION_INDEX:-0}))" ${WEIR_SLURM_TASK_VARIABLES-}
 w_set "${WEIR_ARRAY_INDEX-}" ${WEIR_SLURM_INDEX_VARIABLES-}
+w_value=$(date +%s 2>/dev/null) || w_value=
+[ -z "$w_value" ] || export "WEIR_SLURM_STARTED_S=$w_value"
 export "PATH=$w_place/bin:${PATH:-/usr/local/bin:/usr/bin:/bin}" "WEIR_SLURM_DIRECTORY=$w_place"
 if [ -n "${WEIR_SLURM_CHDIR-}" ]; then
   CDPATH='' cd -- "$WEIR_SLURM_CHDIR" || w_fail "the image has no directory $WEIR_SLURM_CHDIR: check --chdir" 1

@@ -169,10 +169,10 @@ def test_each_difference_from_slurm_is_in_the_ledger(tmp_path: Path, monkeypatch
     found = outcomes(of(tmp_path, directives, body=body))
     changed = {name for name, (outcome, _) in found.items() if outcome == "changed"}
     ignored = {name for name, (outcome, _) in found.items() if outcome == "ignored"}
-    assert changed == {"--mem", "--export", "SLURM_SUBMIT_DIR"}
+    assert changed == {"--mem", "--export", "SLURM_SUBMIT_DIR", "squeue"}
     assert ignored == {
         *("--output", "--error", "--no-requeue", "--mail-type", "--contiguous", "--exclusive"),
-        *("SLURM_RESTART_COUNT", "squeue", "--multi-prog"),
+        *("SLURM_RESTART_COUNT", "--multi-prog"),
     }
     assert "weir logs" in found["--output"][1]
     assert found["--export"][1].endswith("write --export=DATA to pass them on")

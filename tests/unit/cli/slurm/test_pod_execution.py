@@ -292,3 +292,33 @@ def test_a_pod_needs_a_shell_and_few_programs(tmp_path: Path) -> None:
     job = job_of(tmp_path, f"#!/bin/sh\n#SBATCH -J few\n{body}\n")
     pod = pods.run_pod(job, tmp_path, path=str(tmp_path / "only"))
     assert pod.result() == (0, "1\n0: in few\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "output"),
+    [
+        ("squeue -h -j $SLURM_JOB_ID -o '%T %j %l'", 0, "RUNNING few 1:00:00\n"),
+        ("squeue -hj $SLURM_JOB_ID -o '%.9T|%9t|'", 0, "  RUNNING|R        |\n"),
+        ("squeue -u $USER", 1, "squeue: error: -u has no answer in a job: weir list lists the workloads\n"),
+        ("squeue -j 1", 1, "squeue: error: job 1 is another one: weir describe NAME shows it\n"),
+        ("scancel 1", 1, "scancel: error: a pod may stop no workload: weir stop NAME ends it\n"),
+        ("sinfo", 1, "sinfo: error: Weir has no sinfo: weir nodes lists the nodes\n"),
+        ("sacct", 1, "sacct: error: Weir has no sacct: weir describe NAME shows its times and use\n"),
+    ],
+)
+def test_programs_of_the_queue_answer_for_the_job_or_name_the_command_of_weir(
+    words: str, code: int, output: str, tmp_path: Path
+) -> None:
+    job = job_of(tmp_path, f"#!/bin/sh\n#SBATCH -J few --time=1:00:00\n{words}\n")
+    found, out, err = pods.run_pod(job, tmp_path).result()
+    assert (found, out + err) == (code, output)
+
+
+def test_squeue_in_a_pod_has_the_columns_of_slurm(tmp_path: Path) -> None:
+    job = job_of(tmp_path, "#!/bin/sh\n#SBATCH -J few -p gpu\nsqueue -j $SLURM_JOB_ID\n")
+    code, out, err = pods.run_pod(job, tmp_path).result()
+    head, row = out.splitlines()
+    assert (code, err) == (0, "")
+    assert head.split() == ["JOBID", "PARTITION", "NAME", "USER", "ST", "TIME", "NODES", "NODELIST(REASON)"]
+    assert row.split()[1:3] == ["gpu", "few"]
+    assert len(row.split()) == 8
