@@ -13,6 +13,8 @@ from weir.cli.options.option_types import Repeated
 PERSON_LIMITS = ("gpus", "running", "sessions", "pending", "max_runtime")
 _CLASS = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
 DEFAULTS = ("type", "priority", "preemptible", "gpus", "max_runtime", "grace")
+_REMOVED = "none"
+"""Value that removes a setting."""
 
 
 @Parameter(name="*")
@@ -40,12 +42,13 @@ class LimitOptions:
     max_priority: Annotated[int | str | None, number_or_name()] = None
     """Highest priority that a member may give to a workload, such as 75 or high; 125 if not set."""
     max_priority_of: Repeated = ()
-    """Highest priority for one person, such as mia=60. Repeat it for more people."""
+    """Highest priority for one person, such as mia=60; mia=none removes it. Repeat it for more people."""
     person_limit: Repeated = ()
     """Limit of each person in the project, such as gpus=4: gpus, running (workloads), sessions (build
     workloads), pending (workloads) or max-runtime; 0 for none. Repeat it for more limits."""
     person_limit_of: Repeated = ()
-    """Limit of one person, such as mia:gpus=8. Repeat it for more limits and people."""
+    """Limit of one person, such as mia:gpus=8. mia:gpus=none removes it, so that --person-limit holds, and
+    mia=none removes all of that person. Repeat it for more limits and people."""
     max_runtime: str | None = None
     """End workloads after this run time, such as 24h; 0 for no limit."""
     idle_notice: str | None = None
@@ -115,9 +118,9 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
     return {key: value for key, value in stated.items() if value not in (None, {}, [])}
 
 
-def _priorities(written: Sequence[str]) -> dict[str, int | str]:
-    """Return the highest priorities of people, from USER=PRIORITY."""
-    found: dict[str, int | str] = {}
+def _priorities(written: Sequence[str]) -> dict[str, int | str | None]:
+    """Return the highest priorities of people, from USER=PRIORITY; None to remove one."""
+    found: dict[str, int | str | None] = {}
     for each in written:
         user, _, value = each.rpartition("=")
         is_number = value.removeprefix("-").isdecimal()
@@ -125,18 +128,18 @@ def _priorities(written: Sequence[str]) -> dict[str, int | str]:
             raise ValueError(
                 f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
             )
-        found[user] = int(value) if is_number else value
+        found[user] = None if value == _REMOVED else int(value) if is_number else value
     return found
 
 
 def _person_limit(option: str, written: str) -> tuple[str, Any]:
-    """Return a limit of a person as a field of scenario files, from NAME=VALUE."""
+    """Return a limit of a person as a field of scenario files, from NAME=VALUE; None to remove it."""
     name, _, value = written.partition("=")
     key = name.replace("-", "_")
     if key not in PERSON_LIMITS or not value:
         known = ", ".join(PERSON_LIMITS).replace("_", "-")
         raise ValueError(f"{option} {written!r} is no limit of a person: write {known}, such as gpus=4")
-    return key, int(value) if value.isdecimal() else value
+    return key, None if value == _REMOVED else int(value) if value.isdecimal() else value
 
 
 def _default(written: str) -> tuple[str, Any]:
@@ -146,7 +149,7 @@ def _default(written: str) -> tuple[str, Any]:
     if key not in DEFAULTS or not value:
         known = ", ".join(DEFAULTS).replace("_", "-")
         raise ValueError(f"--default {written!r} is no default: write {known}, such as priority=low")
-    if value == "none":
+    if value == _REMOVED:
         return key, None
     if key == "preemptible":
         if value not in ("true", "false"):
@@ -155,15 +158,19 @@ def _default(written: str) -> tuple[str, Any]:
     return key, int(value) if value.isdecimal() else value
 
 
-def _person_limits_of(written: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the limits of people, from USER:NAME=VALUE."""
-    found: dict[str, dict[str, Any]] = {}
+def _person_limits_of(written: Sequence[str]) -> dict[str, dict[str, Any] | None]:
+    """Return the limits of people, from USER:NAME=VALUE; None to remove all of one, from USER=none."""
+    found: dict[str, dict[str, Any] | None] = {}
     for each in written:
+        user, _, limit = each.rpartition("=")
+        if user and limit == _REMOVED and ":" not in user:
+            found[user] = None
+            continue
         user, parted, limit = each.rpartition(":")
         if not user or not parted:
             raise ValueError(f"--person-limit-of {each!r} names no person: write one such as mia:gpus=8")
         key, value = _person_limit("--person-limit-of", limit)
-        found.setdefault(user, {})[key] = value
+        found[user] = {**(found.get(user) or {}), key: value}
     return found
 
 

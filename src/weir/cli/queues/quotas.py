@@ -40,11 +40,28 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
         after["department" if row.kind == "project" else "parent"] = row.parent
     of_people = words.get("person_limits_of", {})
     merged = {
-        user: {**after["person_limits_of"].get(user, {}), **limits} for user, limits in of_people.items()
+        user: limits and {**after["person_limits_of"].get(user, {}), **limits}
+        for user, limits in of_people.items()
     }
     for key, value in {**words, **({"person_limits_of": merged} if merged else {})}.items():
         after[key] = {**after[key], **value} if isinstance(value, dict) else value
-    return {key: value for key, value in after.items() if value not in ({}, "")}
+    return {key: value for key, value in _kept(after).items() if value not in ({}, "")}
+
+
+def _kept(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields without the limits of people that are to be removed, which are None."""
+    found = dict(fields)
+    if "person_limits_of" in found:
+        people = {user: _stated(limits or {}) for user, limits in found["person_limits_of"].items()}
+        found["person_limits_of"] = {user: limits for user, limits in people.items() if limits}
+    for key in ("person_limits", "max_priority_of"):
+        if key in found:
+            found[key] = _stated(found[key])
+    return found
+
+
+def _stated(limits: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in limits.items() if value is not None}
 
 
 def put(
@@ -78,7 +95,7 @@ def put(
                 raise
             if not new:
                 raise WrongOption(_not_there(pool, kind, name)) from None
-            done = put(name, **{key: value for key, value in fields.items() if value != ""})
+            done = put(name, **{key: value for key, value in _kept(fields).items() if value != ""})
         else:
             if new:
                 raise WrongOption(f"There is a {kind} {name} already: `weir {kind} set {name}` changes it")
