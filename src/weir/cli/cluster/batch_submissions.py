@@ -101,7 +101,7 @@ class BatchSubmissions:
         settings, found = await self._jobs.settings(), []
         for at, (submission, words) in enumerate(zip(workloads, written, strict=True)):
             try:
-                namespace = await self._lookup.namespace_of(submission.project)
+                namespace = await self._lookup.namespace_for_work(submission.project)
                 job = job_in(settings, submission, words)
             except Refused as error:
                 raise wrong(f"workloads[{at}]: {error.problem.detail}") from None

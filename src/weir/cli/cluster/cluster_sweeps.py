@@ -123,7 +123,7 @@ class ClusterSweeps:
         check_sweep(submission, errors)
         _check(submission, errors)
         errors.refuse_if_any()
-        namespace = await self._lookup.namespace_of(submission.workload.project)
+        namespace = await self._lookup.namespace_for_work(submission.workload.project)
         written = msgspec.json.decode(body)["workload"]
         nameless = submission.workload.model_copy(update={"name": None})
         template = await self._jobs.template(nameless, written)

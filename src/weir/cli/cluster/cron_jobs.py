@@ -109,7 +109,7 @@ class CronJobs:
         check_schedule(asked, errors)
         errors.refuse_if_any()
         template = await self._jobs.template(asked.workload, msgspec.json.decode(body)["workload"])
-        namespace = await self._lookup.namespace_of(asked.workload.project)
+        namespace = await self._lookup.namespace_for_work(asked.workload.project)
         spec = {
             "schedule": read_cron(asked.cron),
             "timeZone": asked.zone,

@@ -55,6 +55,7 @@ class Lookup:
         self._queries = queries
         self.namespace = namespace
         self._namespaces: dict[str, str] = {}
+        self._leaving: set[str] = set()
 
     @property
     def within(self) -> str:
@@ -126,6 +127,18 @@ class Lookup:
         job, pod = await asyncio.gather(read("Job", JOBS, "jobs"), read("Pod", "v1", "pods"))
         return job or pod
 
+    async def namespace_for_work(self, project: str) -> str:
+        """Return the namespace of new work. Raises the errors of `namespace_of`.
+
+        Raises:
+            Refused: the project is being deleted.
+        """
+        namespace = await self.namespace_of(project)
+        if project in self._leaving:
+            right = "name another project, or create it again once it is gone"
+            raise wrong(f"project: {project} is being deleted and takes no new work; {right}")
+        return namespace
+
     async def namespace_of(self, project: str) -> str:
         """Return the namespace of a submission: the given one, or the only one of its project."""
         if project not in self._namespaces:
@@ -149,6 +162,8 @@ class Lookup:
                     "--namespace NAMESPACE"
                 ) from None
             return self.namespace  # Weir's webhook checks if the project has this namespace
+        if queue.metadata.deletion_timestamp is not None:
+            self._leaving.add(project)
         namespaces = queue.spec.get("namespaces") or []
         if self.namespace is not None:
             if self.namespace not in namespaces:

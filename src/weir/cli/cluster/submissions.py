@@ -25,7 +25,7 @@ async def submit(api: ApiClient, lookup: Lookup, jobs: SubmissionJobs, body: byt
         submission = Submission.model_validate(words)
     except ValidationError as error:
         raise wrong(str(error)) from None
-    namespace, addresses = await lookup.namespace_of(submission.project), GangAddresses(api)
+    namespace, addresses = await lookup.namespace_for_work(submission.project), GangAddresses(api)
     job = await addresses.add_to(await jobs.job(submission, words), namespace)
     created = await addresses.create(job, namespace, ApiObject)
     return queued_row(submission, namespace, created)

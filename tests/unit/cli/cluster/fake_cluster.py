@@ -11,7 +11,7 @@ from typing import Any, Self
 from aiohttp import web
 
 Object = dict[str, Any]
-LISTS = ("jobs", "notificationrules", "pods", "priorityclasses", "projects", "sweeps")
+LISTS = ("cronjobs", "jobs", "notificationrules", "pods", "priorityclasses", "projects", "sweeps")
 QUERY = "/apis/query.weir.dev/v1"
 
 
@@ -136,12 +136,15 @@ class FakeCluster:
     def _read(self, path: str, selector: str) -> web.StreamResponse:
         if path in self.objects:
             return web.json_response(self.objects[path])
-        wanted = dict(part.split("=", 1) for part in selector.split(",") if part)
+        parts = [part for part in selector.split(",") if part]
+        wanted = dict(part.split("=", 1) for part in parts if "=" in part)
+        keys = {part for part in parts if "=" not in part}
         below = [
             found
             for where, found in self.objects.items()
             if where.rpartition("/")[0] == path
             and wanted.items() <= found["metadata"].get("labels", {}).items()
+            and keys <= found["metadata"].get("labels", {}).keys()
         ]
         if path.rpartition("/")[2] not in LISTS:
             return _status(404, f"{path} not found")
