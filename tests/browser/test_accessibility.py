@@ -24,3 +24,19 @@ def test_keyboard_alone_submits_reads_why_stops_and_changes_a_quota(
 ) -> None:
     done = list(day_by_keys(opened(), server))
     assert done == ["submit", "read why", "change a quota", "stop"]
+
+
+def test_words_of_the_header_stay_on_one_line_on_a_telephone(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(width=390)
+    page.goto(f"{server.url}/#/now")
+    page.get_by_role("button", name="Sign out").wait_for()
+    page.evaluate("document.querySelector('header .user').textContent = 'maria.schneider@example.org'")
+    lines = """() => [...document.querySelectorAll('header .who a, header .who button')].map(each => {
+        const range = document.createRange()
+        range.selectNodeContents(each)
+        return [each.textContent, new Set([...range.getClientRects()].map(line => line.top)).size]
+    })"""
+    assert page.evaluate(lines) == [["Notifications", 1], ["Sign out", 1]]
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
