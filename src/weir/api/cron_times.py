@@ -4,7 +4,7 @@ A run in an hour that the clock skips comes right after it, and one in an hour t
 unless it runs every hour anyway.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -82,6 +82,11 @@ def last_time(cron: str, zone: ZoneInfo, until_s: float) -> float | None:
     """Return the last time up to this; None if there was none."""
     times = CronSim(cron, datetime.fromtimestamp(until_s + 1.0, zone), reverse=True)
     return next((at.timestamp() for at in times), None)
+
+
+def extra_run_name(schedule: str, zone: tzinfo, at_s: float) -> str:
+    """Return the name of the workload of a run on request, in the zone: `nightly-261201-020130`."""
+    return f"{schedule}-{datetime.fromtimestamp(at_s, zone):%y%m%d-%H%M%S}"
 
 
 def run_name(schedule: str, zone: ZoneInfo, at_s: float) -> str:

@@ -66,6 +66,11 @@ class ScheduleEndpoints:
         return _schedule("POST", name, "/resume")
 
     @endpoint
+    def run_schedule(self, name: str) -> Call[ScheduleRow]:
+        """Queue a run of a schedule now; `last` is its workload."""
+        return _schedule("POST", name, "/run")
+
+    @endpoint
     def delete_schedule(self, name: str) -> Call[None]:
         """Delete a schedule; its workloads stay."""
         return Call("DELETE", f"/schedules/{path_part(name)}", nothing)

@@ -7,6 +7,7 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import field
 from pydantic import BaseModel
 
-from weir.api.cron_times import check_schedule, last_time, next_time, read_cron, read_zone
+from weir.api.cron_times import check_schedule, extra_run_name, last_time, next_time, read_cron, read_zone
 from weir.api.field_errors import read_model
 from weir.api.schedules import Concurrency, ScheduleAsked, SchedulePage, ScheduleRow
 from weir.cli.cluster.body_errors import BodyErrors
@@ -27,10 +28,15 @@ from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import NotFound
 from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
+from weir.kubernetes.api.paths import path_of
 
 PROJECT = "weir.dev/project"
 """Label of the CronJobs that are schedules."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", re.ASCII)
+_MANUAL = "cronjob.kubernetes.io/instantiate"
+"""Annotation of a Job that a person makes of a CronJob."""
+_RUN_STEM_MAX = 48
+"""Characters of a schedule's name in the name of such a Job, which has at most 63."""
 _GONE_S, _LOOK_S = 60.0, 0.2
 _POLICIES: dict[str, Concurrency] = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
 
@@ -91,6 +97,8 @@ class CronJobs:
                 return await self._set(name, body)
             case "POST", [name, ("suspend" | "resume") as action]:
                 return await self._suspend(name, suspended=action == "suspend")
+            case "POST", [name, "run"]:
+                return await self._run(name)
             case "DELETE", [name]:
                 await self._remove((await self._objects.named(name)).metadata)
                 return None
@@ -159,6 +167,26 @@ class CronJobs:
             f"The cluster is still removing {key_of(metadata)} after {_GONE_S:g} s; it begins no more runs.",
         )
 
+    async def _run(self, name: str) -> ScheduleRow:
+        """Create a Job of a CronJob now, as `kubectl create job --from` does.
+
+        Raises:
+            Refused: an earlier run forbids another.
+        """
+        found = await self._objects.named(name)
+        metadata, spec, active = found.metadata, found.spec, found.status.active
+        if active and spec.concurrency_policy == "Forbid":
+            earlier = f"{metadata.namespace}/job-{active[0].name}"
+            raise refused(409, f"{earlier} isn't over, and this schedule forbids two runs at a time.")
+        job = _job_of(found, extra_run_name(metadata.name[:_RUN_STEM_MAX], UTC, time.time()))
+        jobs = path_of(JOBS, "jobs", metadata.namespace)
+        if spec.concurrency_policy == "Replace":
+            for each in active:
+                with suppress(NotFound):  # it has ended by itself
+                    await self._api.delete(f"{jobs}/{each.name}", propagation="Background")
+        made = await self._api.post(jobs, job, ApiObject)
+        return _row(found).model_copy(update={"last": f"{metadata.namespace}/job-{made.metadata.name}"})
+
     async def _suspend(self, name: str, *, suspended: bool) -> ScheduleRow:
         before = await self._objects.named(name)
         path = self._objects.path(before.metadata.namespace, before.metadata.name)
@@ -170,6 +198,24 @@ class CronJobs:
         at = datetime.fromtimestamp(missed_s, UTC)
         said = f"The run of {at:%Y-%m-%d %H:%M} UTC was missed; the cluster begins it now."
         return row.model_copy(update={"said": said})
+
+
+def _job_of(cron_job: CronView, name: str) -> dict[str, Any]:
+    """Return the Job of a run on request."""
+    metadata, template = cron_job.metadata, cron_job.spec.job_template
+    of_template = template.get("metadata") or {}
+    owner = {"apiVersion": JOBS, "kind": "CronJob", "name": metadata.name, "uid": metadata.uid}
+    return {
+        "apiVersion": JOBS,
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "labels": of_template.get("labels") or {},
+            "annotations": {**(of_template.get("annotations") or {}), _MANUAL: "manual"},
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": template.get("spec") or {},
+    }
 
 
 def _missed(cron_job: CronView) -> float | None:

@@ -36,7 +36,9 @@ _VALUES_OF = {
 _WORDS_OF = {"--status": ("pending", "starting", "running", "stopping", "succeeded", "failed", "stopped")}
 _NAMES_AFTER = {
     **dict.fromkeys(("sweep show", "sweep best", "sweep stop", "sweep delete"), "sweeps"),
-    **dict.fromkeys(("schedule suspend", "schedule resume", "schedule delete"), "schedules"),
+    **dict.fromkeys(
+        tuple(f"schedule {word}" for word in ("show", "run", "suspend", "resume", "delete")), "schedules"
+    ),
     **dict.fromkeys(("nodes show", "nodes drain", "nodes undrain", "drain", "undrain"), "nodes"),
     **dict.fromkeys(("token revoke", "token rotate"), "tokens"),
     **dict.fromkeys(("notify delete", "notify test"), "notifications"),

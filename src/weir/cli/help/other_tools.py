@@ -125,6 +125,7 @@ _COMMANDS = {
     },
     "schedule": {
         "list": "weir schedule list",
+        "show": "weir schedule show NAME",
         "create": 'weir schedule add --name NAME --cron "0 2 * * *" -p PROJECT -- COMMAND',
         "set": 'weir schedule add --name NAME --cron "0 2 * * *" -p PROJECT -- COMMAND',
         "delete": "weir schedule delete NAME",

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,10 +10,10 @@ from cyclopts import App, Parameter
 
 from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.options.refusals import named
-from weir.cli.output.columns import Column
+from weir.cli.output.columns import Column, pairs
 from weir.cli.output.formatting import NOTHING, moment
-from weir.cli.output.outputs import OutputOption, ProjectOption, show
-from weir.cli.output.terminal import plain
+from weir.cli.output.outputs import OutputOption, ProjectOption, naming, print_plain, show
+from weir.cli.output.terminal import plain, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
@@ -95,6 +96,61 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
         rows = [row for row in pool.schedules() if chosen(project, row.project)]
         check_projects(pool, project, {row.project for row in rows})
     show(rows, _COLUMNS, output, none="There is no schedule; `weir schedule add` creates one.")
+    return 0
+
+
+@app.command(name="show")
+def show_(name: str, /, *, output: OutputOption = "table") -> int:
+    """Show a schedule: its times, its runs and its command.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    with connect() as pool:
+        row = pool.schedule(name)
+    if output in ("json", "yaml"):
+        print_plain(row.model_dump(mode="json"), output)
+    else:
+        print("\n".join(pairs(_facts(row), screen())))
+    return 0
+
+
+def _facts(row: "ScheduleRow") -> list[tuple[str, str]]:
+    """Return the settings and the runs of a schedule."""
+    last = NOTHING if row.last_s is None else moment(row.last_s)
+    facts = [
+        ("Schedule", f"{row.name} in {row.project}"),
+        ("User", row.user or NOTHING),
+        ("Times", f"{row.cron} ({row.zone})"),
+        ("Concurrency", row.concurrency),
+        ("Next run", "suspended" if row.suspended else f"{moment(row.next_s)} here"),
+        ("Last run", f"{last}: {row.last}" if row.last else last),
+        ("Runs now", ", ".join(row.active) or NOTHING),
+        *([("Said", row.said)] if row.said else []),
+        ("Command", shlex.join(row.command)),
+    ]
+    return [(label, plain(text)) for label, text in facts]
+
+
+@app.command
+def run(name: str, /) -> int:
+    """Queue a run now, besides those at the times of the schedule. The workload's name goes to the output.
+
+    Parameters
+    ----------
+    name
+        The schedule.
+    """
+    with connect() as pool:
+        row = pool.run_schedule(name)
+    workload = row.last or ""
+    with naming(f"{plain(workload)} is queued in {row.project}"):
+        print(workload)
+    print(
+        screen(sys.stderr).paint(f"queued in {row.project} by schedule {row.name}", "quiet"), file=sys.stderr
+    )
     return 0
 
 

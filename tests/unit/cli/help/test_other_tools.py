@@ -59,7 +59,7 @@ from weir.cli.main import main
         ("nodes box", "weir nodes show box"),
         ("nodes box drain", "weir nodes drain box"),
         ("sweep digits stop", "weir sweep stop digits"),
-        ("schedule show nightly", "weir schedule list"),
+        ("schedule describe nightly", "weir schedule show nightly"),
         ("secret get KEY", "weir secret list"),
     ],
 )
@@ -95,7 +95,7 @@ def test_expected_starts_are_answered_with_why(
     assert capsys.readouterr().err == answer
 
 
-@pytest.mark.parametrize("words", ["nonsense", "nonsense job", "schedule run nightly"])
+@pytest.mark.parametrize("words", ["nonsense", "nonsense job", "schedule play nightly"])
 def test_other_words_are_no_commands_of_other_tools(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 2
     assert "Unknown command" in capsys.readouterr().err

@@ -102,3 +102,27 @@ def test_list_names_the_runs_and_the_command(fake: Fake, capsys: pytest.CaptureF
     fake.on("GET", "/schedules", page({**ROW, **more}))
     assert main(["schedule", "list"]) == 0
     assert capsys.readouterr().out == LISTED
+
+
+def test_run_prints_the_name_of_the_workload(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.on("POST", "/schedules/nightly/run", {**ROW, "last": "nightly-261201-020130"})
+    assert main(["schedule", "run", "nightly"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "nightly-261201-020130\n"
+    assert printed.err == "queued in a by schedule nightly\n"
+
+
+def test_show_has_all_settings(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {**ROW, "suspended": True, "last": "nightly-1", "last_s": 1_000_000.0, "command": ["echo", "a b"]}
+    fake.on("GET", "/schedules/nightly", {**row, "active": ["nightly-1"], "said": "It began late."})
+    assert main(["schedule", "show", "nightly"]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    found = {words[0]: words[1] for words in lines}
+    assert found["Schedule"] == "nightly in a"
+    assert found["Times"] == "0 2 * * * (UTC)"
+    assert found["Command"] == "echo 'a b'"
+    assert found["Said"] == "It began late."
+    assert found["Next"].split()[-1] == "suspended"
+    assert found["Last"].endswith(": nightly-1")
+    assert main(["schedule", "show", "nightly", "-o", "json"]) == 0
+    assert '"cron": "0 2 * * *"' in capsys.readouterr().out

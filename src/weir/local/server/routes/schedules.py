@@ -65,6 +65,12 @@ async def resume_schedule(name: str, pool: ThePool, who: Who) -> Response:
     return json_response(await pool.schedules.suspend(name, who, suspended=False))
 
 
+@routes.post("/{name}/run", response_model=ScheduleRow, responses=problems(403, 404, 409))
+async def run_schedule(name: str, pool: ThePool, who: Who) -> Response:
+    """Queue a run of a schedule now; `last` is its workload, and the times of the schedule stay."""
+    return json_response(await pool.schedules.run(name, who))
+
+
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))
 async def delete_schedule(name: str, pool: ThePool, who: Who) -> Response:
     """Delete a schedule; its workloads stay."""

@@ -14,7 +14,15 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.api.cron_times import check_schedule, last_time, next_time, read_cron, read_zone, run_name
+from weir.api.cron_times import (
+    check_schedule,
+    extra_run_name,
+    last_time,
+    next_time,
+    read_cron,
+    read_zone,
+    run_name,
+)
 from weir.api.schedules import ScheduleAsked, ScheduleRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
@@ -116,6 +124,25 @@ class Schedules:
             record = self._get(name)
             require(person, Action.CONTROL, record.project, owner=record.user)
             return self._row(await self._keep(self._scheduled(replace(record, suspended=suspended))))
+
+    async def run(self, name: str, person: Person) -> ScheduleRow:
+        """Queue a run now, with the rights of the schedule's person; its times stay.
+
+        Raises:
+            RequestRefused: there is no such schedule, the person may not change it, or an earlier run forbids
+                another.
+        """
+        async with self._lock:
+            record = self._get(name)
+            require(person, Action.CONTROL, record.project, owner=record.user)
+            active = self._active(record)
+            if active and record.concurrency == "forbid":
+                text = f"{active[0]} isn't over, and this schedule forbids two runs at a time."
+                raise RequestRefused(409, text)
+            now_s = self._wall_s()
+            after = replace(record, last_wall_s=now_s, last=None, said="")
+            await self._queue(record, after, extra_run_name(name, read_zone(record.zone), now_s))
+            return self._row(self._records[name])
 
     async def delete(self, name: str, person: Person) -> None:
         """Delete a schedule; its workloads stay.

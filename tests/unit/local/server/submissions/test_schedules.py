@@ -136,6 +136,51 @@ async def test_concurrency_says_what_becomes_of_an_earlier_run(
         assert len(row["active"]) == running
 
 
+async def test_run_on_request_is_queued_at_once_and_changes_no_times(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        await put(stands, "nightly", suspended=True)
+        answer = await stands.admin.post("/api/v1/schedules/nightly/run")
+        assert answer.status_code == 200, answer.text
+        name = "nightly-261201-015930"
+        row = answer.json()
+        assert (row["last"], row["active"], row["next_s"], row["suspended"]) == (name, [name], None, True)
+        assert await names(stands) == [name]
+        assert (await look(stands))["last"] == name
+        again = await stands.admin.post("/api/v1/schedules/nightly/run")
+        assert again.status_code == 409, "the name is that of the second"
+        missing = await stands.admin.post("/api/v1/schedules/none/run")
+        assert missing.status_code == 404
+
+
+@pytest.mark.parametrize(("concurrency", "left"), [("allow", 2), ("forbid", 1), ("replace", 1)])
+async def test_run_on_request_respects_an_earlier_run(concurrency: str, left: int, tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        await put(stands, "nightly", concurrency=concurrency)
+        wall.set(1, 2, 0)
+        await look(stands)
+        wall.set(1, 2, 5)
+        answer = await stands.admin.post("/api/v1/schedules/nightly/run")
+        assert answer.status_code == (409 if concurrency == "forbid" else 200)
+        if concurrency == "forbid":
+            sentence = "nightly-20261201-0200 isn't over, and this schedule forbids two runs at a time."
+            assert answer.json()["detail"] == sentence
+        if concurrency == "replace":
+            await stands.until("nightly-20261201-0200", "stopped")
+        assert len((await look(stands))["active"]) == left
+        assert (await look(stands))["next_s"] == START + 30 + DAY_S
+
+
+async def test_run_on_request_takes_the_right_to_change_the_schedule(tmp_path: Path) -> None:
+    async with standing(tmp_path / "home") as stands:
+        await put(stands, "nightly")
+        mia = await stands.member("default")
+        lead = await stands.member("default", user="ann", role="lead")
+        assert (await mia.post("/api/v1/schedules/nightly/run")).status_code == 403
+        assert (await lead.post("/api/v1/schedules/nightly/run")).status_code == 200
+
+
 async def test_suspended_schedule_runs_nothing_and_catches_nothing_up(tmp_path: Path) -> None:
     wall = WallClock()
     async with standing(tmp_path / "home", clock=wall.clock) as stands:
