@@ -71,7 +71,6 @@ class ApiClient:
         self._limits = limits
         self._lines: ConnectionPool | None = None
         self.requests = 0
-        self.unanswered = 0
         self.called: Callable[[str, str, int, float], None] | None = None
         """Receives method, path, status (0 without an answer) and duration of each call."""
 
@@ -238,11 +237,9 @@ class ApiClient:
                 async for received in pieces:
                     yield received
         except TimeoutError:
-            self.unanswered += 1
             silence = f"{verb} {path}: nothing came for {limits.silence_s:g} s"
             raise ApiSilent(silence, may_have_happened=False) from None
         except _UNANSWERED as error:
-            self.unanswered += 1
             raise _unreachable(error, "GET", path) from None
 
     async def upgrade(
@@ -308,7 +305,6 @@ class ApiClient:
                     answer = await self._lines.ask(request, again=method == "GET")
             status = answer.status
         except _UNANSWERED as error:
-            self.unanswered += 1
             raise _unreachable(error, method, path) from None
         finally:
             if self.called is not None:
