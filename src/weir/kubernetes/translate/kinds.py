@@ -36,13 +36,15 @@ Found = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerIdentity:
-    """The object a workload belongs to."""
+class GangKey:
+    """Identity of a workload: its owner, in any version of the API, and which of its gangs."""
 
-    api_version: str
+    namespace: str
+    api_version: str = field(compare=False)
     kind: str
     name: str
     uid: str
+    gang: str = ""  # name of the gang, if its owner has several
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class OwnerTemplate:
 class GroupMembership:
     """Facts of a gang that is a pod group of `scheduling.k8s.io`."""
 
-    maker: OwnerIdentity | None  # the owner of all its pods; None: several owners, or people
+    maker: GangKey | None  # the owner of all its pods; None: several owners, or people
     stops_whole: bool = False  # True: its pods are disrupted together or not at all
     differences: str = ""  # sentence: gang settings of the owner that the group overrides
 
@@ -92,8 +94,7 @@ class GroupMembership:
 class DerivedWorkload:
     """Facts of the table about the workload of a pod."""
 
-    owner: OwnerIdentity
-    gang: str  # name of the gang, if its owner has several
+    key: GangKey
     role: str  # role of this pod
     type: WorkloadType
     min_pods: int
@@ -188,11 +189,11 @@ class WorkloadKinds:
         if not chain:
             reference = pod.metadata.controller
             if reference is not None:
-                return _unknown(reference)
+                return _unknown(_key(pod, reference))
             itself = _as_found(pod)
             rule = self._rule(itself)
             if rule is None:
-                return _unknown(OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid))
+                return _unknown(_key(pod, OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid)))
             chain = [(rule, itself)]
         top, found = chain[-1]
         below = next(((rule, each) for rule, each in chain[::-1] if not rule.below), chain[-1])
@@ -249,8 +250,7 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         for each, body in ((top, found), (rule, made_by))
     )
     return DerivedWorkload(
-        owner=_owner(found),
-        gang=gang,
+        key=_key(pod, _reference(found), gang),
         role=role,
         type=top.workload_type,
         min_pods=min_pods,
@@ -275,7 +275,8 @@ def _of_absent(
         rules = [rule for rule in below[::-1] if not rule.below][:1] or rules
     rule = next((rule for rule in rules if rule.when is None), rules[0])
     labels = [label for each in rules for label in each.role or ()]
-    return replace(_unknown(owner), gang=_gang(pod, rule), role=_role(pod, labels), type=top.workload_type)
+    key = _key(pod, owner, _gang(pod, rule))
+    return replace(_unknown(key), role=_role(pod, labels), type=top.workload_type)
 
 
 def _reads_state(rule: KindRule) -> bool:
@@ -342,14 +343,17 @@ def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:
     return kept
 
 
-def _unknown(reference: OwnerReference) -> DerivedWorkload:
-    owner = OwnerIdentity(reference.api_version, reference.kind, reference.name, reference.uid)
-    return DerivedWorkload(owner=owner, gang="", role="", type=WorkloadType.TRAIN, min_pods=1)
+def _unknown(key: GangKey) -> DerivedWorkload:
+    return DerivedWorkload(key, role="", type=WorkloadType.TRAIN, min_pods=1)
 
 
-def _owner(found: Found) -> OwnerIdentity:
+def _key(pod: KubePod, owner: OwnerReference, gang: str = "") -> GangKey:
+    return GangKey(pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, gang)
+
+
+def _reference(found: Found) -> OwnerReference:
     metadata = found.get("metadata", {})
-    return OwnerIdentity(
+    return OwnerReference(
         str(found.get("apiVersion", "")),
         str(found.get("kind", "")),
         str(metadata.get("name", "")),

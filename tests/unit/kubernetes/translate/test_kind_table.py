@@ -22,7 +22,7 @@ def test_an_administrators_entries_go_first():
     kinds = load_kinds(OWN, "own.yaml")
     website = obj("Website", "example.com/v1beta1", {"servers": 6})
     derived = derive(obj("Deployment", "apps/v1"), website, kinds=kinds)
-    assert (derived.owner.kind, derived.min_pods, derived.type) == ("Website", 6, WorkloadType.INFERENCE)
+    assert (derived.key.kind, derived.min_pods, derived.type) == ("Website", 6, WorkloadType.INFERENCE)
     assert derive(job(), kinds=kinds).min_pods == 9
 
 

@@ -28,7 +28,7 @@ BATCH = ("train", WorkloadType.TRAIN)
 def test_an_indexed_job_is_a_gang_and_any_other_starts_one_by_one(spec, status, gang, pods):
     derived = derive(job(spec, status))
     assert (derived.min_pods, derived.pods, derived.type) == (gang, pods, WorkloadType.TRAIN)
-    assert derived.owner.kind == "Job"
+    assert derived.key.kind == "Job"
 
 
 def test_min_pods_that_people_say_hold_but_never_beyond_what_is_left_to_do():
@@ -72,15 +72,15 @@ def test_a_service_needs_one_pod_and_the_rest_is_elastic(kind):
 def test_the_topmost_known_owner_is_the_workload():
     replica_set = obj("ReplicaSet", "apps/v1", {"replicas": 3}, name="web-1")
     deployment = obj("Deployment", "apps/v1", {"replicas": 3}, name="web")
-    assert derive(replica_set, deployment).owner.name == "web"
+    assert derive(replica_set, deployment).key.name == "web"
     above = obj("Website", "example.com/v1", name="site")
-    assert derive(replica_set, deployment, above).owner.name == "web"
-    assert derive(job({}, name="run-1"), obj("CronJob", "batch/v1", name="nightly")).owner.name == "run-1"
+    assert derive(replica_set, deployment, above).key.name == "web"
+    assert derive(job({}, name="run-1"), obj("CronJob", "batch/v1", name="nightly")).key.name == "run-1"
 
 
 def test_a_bare_pod_is_a_workload_by_itself():
     derived = KINDS.derive(pod(name="alone"))
-    assert (derived.owner.kind, derived.owner.name, derived.owner.uid) == ("Pod", "alone", "uid-alone")
+    assert (derived.key.kind, derived.key.name, derived.key.uid) == ("Pod", "alone", "uid-alone")
     assert (derived.min_pods, derived.pods) == (1, 1)
     assert KINDS.derive(pod(phase="Succeeded")).over is WorkloadOutcome.SUCCEEDED
 
@@ -88,7 +88,7 @@ def test_a_bare_pod_is_a_workload_by_itself():
 def test_an_unknown_kind_starts_its_pods_one_by_one():
     owner = obj("Website", "example.com/v1")
     derived = KINDS.derive(pod(owner=owner), [])
-    assert (derived.owner.kind, derived.owner.name, derived.min_pods, derived.pods) == (
+    assert (derived.key.kind, derived.key.name, derived.min_pods, derived.pods) == (
         "Website",
         "it",
         1,
@@ -112,7 +112,7 @@ def test_a_jobset_starts_as_a_whole():
     label = {"jobset.sigs.k8s.io/replicatedjob-name": "workers"}
     derived = derive(job(), _jobset(), labels=label)
     assert (derived.role, derived.min_pods, derived.minima) == ("workers", 7, {"driver": 1, "workers": 6})
-    assert (derived.total, derived.gang) == (7, "")
+    assert (derived.total, derived.key.gang) == (7, "")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_jobset_starts_as_a_whole():
 )
 def test_a_jobset_whose_jobs_wait_for_one_another_starts_them_apart(spec):
     derived = derive(job(), _jobset(**spec), labels={"jobset.sigs.k8s.io/replicatedjob-name": "workers"})
-    assert (derived.gang, derived.min_pods, derived.minima) == ("workers", 6, {"workers": 6})
+    assert (derived.key.gang, derived.min_pods, derived.minima) == ("workers", 6, {"workers": 6})
 
 
 def test_every_group_of_a_leader_worker_set_is_a_gang():
@@ -142,8 +142,8 @@ def test_every_group_of_a_leader_worker_set_is_a_gang():
     of_worker = derive(
         obj("StatefulSet", "apps/v1", {"replicas": 3}, name="lws-1"), leader, stateful_set, lws, labels=label
     )
-    assert (of_leader.gang, of_leader.min_pods, of_leader.type) == ("1", 4, WorkloadType.INFERENCE)
-    assert (of_worker.owner, of_worker.gang, of_worker.min_pods) == (of_leader.owner, "1", 4)
+    assert (of_leader.key.gang, of_leader.min_pods, of_leader.type) == ("1", 4, WorkloadType.INFERENCE)
+    assert (of_worker.key, of_worker.min_pods) == (of_leader.key, 4)
 
 
 def test_a_leader_that_has_to_be_up_first_does_not_wait_for_its_workers():
@@ -204,7 +204,7 @@ def test_an_mpi_job_is_its_launcher_and_its_workers(policy, gang, version):
     launcher = derive(
         job({}, name="mpi-launcher"), mpi, labels={"training.kubeflow.org/job-role": "launcher"}
     )
-    assert (launcher.owner.name, launcher.role, launcher.min_pods) == ("mpi", "launcher", gang)
+    assert (launcher.key.name, launcher.role, launcher.min_pods) == ("mpi", "launcher", gang)
 
 
 def test_a_train_job_is_as_big_as_the_jobset_it_makes():
@@ -215,7 +215,7 @@ def test_a_train_job_is_as_big_as_the_jobset_it_makes():
         status={"conditions": [{"type": "Failed", "status": "True"}]},
     )
     derived = derive(job(), _jobset(), train, labels={"jobset.sigs.k8s.io/replicatedjob-name": "workers"})
-    assert (derived.owner.name, derived.role, derived.min_pods, derived.over) == (
+    assert (derived.key.name, derived.role, derived.min_pods, derived.over) == (
         "tune",
         "workers",
         7,
@@ -225,7 +225,7 @@ def test_a_train_job_is_as_big_as_the_jobset_it_makes():
 
 def test_a_notebook_is_built_in():
     derived = derive(obj("StatefulSet", "apps/v1", name="nb"), obj("Notebook", "kubeflow.org/v1", name="nb"))
-    assert (derived.owner.kind, derived.type, derived.min_pods) == ("Notebook", WorkloadType.BUILD, 1)
+    assert (derived.key.kind, derived.type, derived.min_pods) == ("Notebook", WorkloadType.BUILD, 1)
 
 
 # Ray, workflows, Spark
@@ -248,10 +248,10 @@ def test_ray_needs_its_head_and_the_least_of_its_workers(kind, spec):
     cluster = obj("RayCluster", "ray.io/v1", RAY, name="c")
     owners = [cluster] if kind == "RayCluster" else [cluster, obj(kind, "ray.io/v1", spec, name="c")]
     derived = derive(*owners, labels={"ray.io/group": "gpu", "ray.io/cluster": "c-1"})
-    assert (derived.owner.kind, derived.role) == (kind, "gpu")
+    assert (derived.key.kind, derived.role) == (kind, "gpu")
     assert (derived.min_pods, derived.pods) == (5, 10)
     assert derived.minima == {"headgroup": 1, "gpu": 2, "big": 2, "spare": 0}
-    assert derived.gang == ("c-1" if kind == "RayService" else "")
+    assert derived.key.gang == ("c-1" if kind == "RayService" else "")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_ray_job_says_when_it_is_over(status, over):
 
 def test_every_pod_of_a_workflow_is_by_itself():
     derived = derive(obj("Workflow", "argoproj.io/v1alpha1"))
-    assert (derived.gang, derived.min_pods) == ("pod-0", 1)
+    assert (derived.key.gang, derived.min_pods) == ("pod-0", 1)
 
 
 def test_spark_needs_its_driver():
@@ -286,7 +286,7 @@ def test_spark_needs_its_driver():
     )
     assert derived.over is WorkloadOutcome.SUCCEEDED
     native = derive(obj("Pod", "v1", name="driver"), labels={"spark-role": "executor"})
-    assert (native.owner.name, native.role, native.min_pods) == ("driver", "executor", 1)
+    assert (native.key.name, native.role, native.min_pods) == ("driver", "executor", 1)
 
 
 # Model servers
@@ -303,7 +303,7 @@ def test_the_deployment_below_a_knative_service_is_the_workload():
     derived = derive(
         obj("ReplicaSet", "apps/v1", {"replicas": 3}, name="chat-00001-deployment-1"), deployment, *above
     )
-    assert (derived.owner.name, derived.pods, derived.type) == (
+    assert (derived.key.name, derived.pods, derived.type) == (
         "chat-00001-deployment",
         3,
         WorkloadType.INFERENCE,
@@ -318,12 +318,12 @@ def test_the_groups_below_an_llm_service_are_the_workloads(version):
     )
     llm = obj("LLMInferenceService", f"serving.kserve.io/{version}", name="llm")
     derived = derive(lws, llm, labels={"leaderworkerset.sigs.k8s.io/group-index": "2"})
-    assert (derived.owner.name, derived.gang, derived.min_pods) == ("llm-mn", "2", 4)
+    assert (derived.key.name, derived.key.gang, derived.min_pods) == ("llm-mn", "2", 4)
 
 
 def test_pods_right_below_an_object_that_is_no_workload_start_one_by_one():
     derived = derive(obj("Revision", "serving.knative.dev/v1", name="chat-00001"))
-    assert (derived.owner.kind, derived.owner.name, derived.min_pods, derived.pods) == (
+    assert (derived.key.kind, derived.key.name, derived.min_pods, derived.pods) == (
         "Revision",
         "chat-00001",
         1,

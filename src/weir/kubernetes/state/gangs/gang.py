@@ -23,7 +23,8 @@ from weir.kubernetes.state.gangs.job_backoff import JobBackoff
 from weir.kubernetes.state.gangs.job_report import NO_REPORT, ReportedTimes
 from weir.kubernetes.state.gangs.owner_restart import OwnerRestart
 from weir.kubernetes.state.owners.foreign_pods import NO_MEMBERS, ForeignMembers
-from weir.kubernetes.state.owners.pod_info import GangKey, PodInfo, object_name
+from weir.kubernetes.state.owners.pod_info import PodInfo, object_name
+from weir.kubernetes.translate.kinds import GangKey
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.state.owners.index import Owners
-from weir.kubernetes.state.owners.pod_info import GangKey
 from weir.kubernetes.state.owners.scheduling_groups import SchedulingGroups
-from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, OwnerTemplate, WorkloadKinds
+from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, GangKey, OwnerTemplate, WorkloadKinds
 from weir.state.events import WorkloadOutcome
 
 Body = Mapping[str, Any]
@@ -80,11 +79,8 @@ def _descendants(uid: str, below: Callable[[str], Iterable[Body]]) -> list[Body]
 
 def maker_of(gang: Gang) -> GangKey:
     """Return the object that makes its pods: its owner, unless its pods name a pod group."""
-    key, native = gang.key, None if gang.head is None else gang.head.derived.native
-    if native is None or native.maker is None:
-        return key
-    maker = native.maker
-    return GangKey(key.namespace, maker.api_version, maker.kind, maker.name, maker.uid)
+    native = None if gang.head is None else gang.head.derived.native
+    return gang.key if native is None or native.maker is None else native.maker
 
 
 def suspension_refusal(gang: Gang | None, owners: Owners) -> str:

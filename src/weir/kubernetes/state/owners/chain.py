@@ -74,9 +74,9 @@ class OwnerChain:
         if found is None:
             found = kinds.derive(pod, [pod_owner.body for pod_owner in self.pod_owners], self.absent)
             stated = self.stated
-            if stated is not None and stated.uid == found.owner.uid:
-                found = replace(found, gang=stated.gang, role=stated.role)
-            if self.pod_owners and found.gang != pod.metadata.name:
+            if stated is not None and stated.uid == found.key.uid:
+                found = replace(found, key=replace(found.key, gang=stated.gang), role=stated.role)
+            if self.pod_owners and found.key.gang != pod.metadata.name:
                 self._derived[words] = found
         return found
 

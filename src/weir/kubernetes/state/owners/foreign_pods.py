@@ -10,40 +10,20 @@ workload.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
 from weir.kubernetes.state.keyed_members import drop
 from weir.kubernetes.state.owners.chain import Body
 from weir.kubernetes.state.owners.index import Owners, pod_body
-from weir.kubernetes.state.owners.pod_info import GangKey
-from weir.kubernetes.translate.kinds import GangMinimum
+from weir.kubernetes.translate.kinds import GangKey, GangMinimum
 from weir.kubernetes.translate.scheduling_groups import GroupReference, reference_of
 
 _NEVER_OWNERS = ("DaemonSet", "Node")
 """Owners with pods on every node, which own nothing else and are in no gang."""
-_LABELS_KEPT_MAX = 50_000
-"""Distinct sets of labels that are shared between pods."""
-Labels = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignPod:
-    """Pod of another scheduler, with the fields that count."""
-
-    name: str
-    uid: str
-    owner: OwnerReference | None
-    labels: Labels  # only the labels that the table of kinds reads for roles and gangs
-    scheduler: str
-    phase: str
-    is_bound: bool
-    is_deleting: bool
-    group: GroupReference | None = None  # pod group of the pod
-
-    @property
-    def is_placed(self) -> bool:
-        """Return True if it is on a node and not over."""
-        return self.is_bound and self.phase in ("Pending", "Running")
+_SHARED_MAX = 50_000
+"""Distinct labels, specs and statuses that are shared between pods."""
+_NO_ANNOTATIONS: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +59,8 @@ class ForeignPods:
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
         self._telling = owners.kinds.role_labels
-        self._pods: dict[str, ForeignPod] = {}
-        self._labels: dict[Labels, Labels] = {}
+        self._pods: dict[str, KubePod] = {}  # with the fields that are read
+        self._shared: dict[object, Any] = {}
         self._in: dict[str, int] = {}  # number of owned pods by namespace
         self._grouped: dict[tuple[str, str, str, str], set[str]] = {}  # pods by their pod group
         self._touched_groups: set[tuple[str, GroupReference]] = set()
@@ -91,30 +71,18 @@ class ForeignPods:
         owner = pod.metadata.controller
         if owner is not None and owner.kind in _NEVER_OWNERS:
             return False
-        known = owner is not None and self._owners.kinds.knows(owner.api_version, owner.kind)
-        meta, before = pod.metadata, self._pods.get(key)
-        found = ForeignPod(
-            meta.name,
-            meta.uid,
-            self._owners.shared(owner) if owner is not None and known else None,
-            self._labels_of(meta.labels),
-            pod.spec.scheduler_name,
-            pod.status.phase,
-            bool(pod.spec.node_name),
-            meta.deletion_timestamp is not None,
-            reference_of(pod.spec),
-        )
+        before, found = self._pods.get(key), self._shrunk(pod)
         if found == before:
             return False
-        if before is not None and (before.uid, before.owner) != (found.uid, found.owner):
+        if before is not None and _identity(before) != _identity(found):
             self.forget(key)
             before = None
         self._pods[key] = found
-        if found.group is not None:
-            self._grouped.setdefault(_gang_of(meta.namespace, found.group), set()).add(key)
-            self._touched_groups.add((meta.namespace, found.group))
-        if found.owner is not None:
-            namespace = meta.namespace
+        namespace, group = found.metadata.namespace, reference_of(found.spec)
+        if group is not None:
+            self._grouped.setdefault(_gang_of(namespace, group), set()).add(key)
+            self._touched_groups.add((namespace, group))
+        if found.metadata.controller is not None:
             if before is None:
                 self._in[namespace] = self._in.get(namespace, 0) + 1
             self._unsettled.setdefault(namespace, set()).add(key)
@@ -125,17 +93,17 @@ class ForeignPods:
         pod = self._pods.pop(key, None)
         if pod is None:
             return ""
-        namespace = key.partition("/")[0]
-        if pod.group is not None:
-            drop(self._grouped, _gang_of(namespace, pod.group), key)
-            self._touched_groups.add((namespace, pod.group))
-        if pod.owner is not None:
+        namespace, group = pod.metadata.namespace, reference_of(pod.spec)
+        if group is not None:
+            drop(self._grouped, _gang_of(namespace, group), key)
+            self._touched_groups.add((namespace, group))
+        if pod.metadata.controller is not None:
             self._in[namespace] -= 1
             if not self._in[namespace]:
                 del self._in[namespace]
             drop(self._unsettled, namespace, key)
             self._owners.leave(key)
-        return pod.uid
+        return pod.metadata.uid
 
     def look_again(self, keys: Iterable[str]) -> None:
         """Read the owners of these pods again."""
@@ -148,26 +116,29 @@ class ForeignPods:
         touched: set[str] = set()
         for namespace in self._unsettled.keys() & set(namespaces):
             for key in self._unsettled.pop(namespace):
-                touched.update(self._owners.above(key, namespace, self._pods[key].owner).uids)
+                controller = self._pods[key].metadata.controller
+                touched.update(self._owners.above(key, namespace, controller).uids)
         return touched
 
     def body(self, key: str, uid: str) -> Body | None:
         """Return a pod with this name and uid as an object of the API, as far as it is kept."""
         pod = self._pods.get(key)
-        return None if pod is None or pod.uid != uid else pod_body(_metadata(key, pod), pod.phase)
+        if pod is None or pod.metadata.uid != uid:
+            return None
+        return pod_body(pod.metadata, pod.status.phase)
 
     def members(self, namespace: str, uid: str, gang: str) -> ForeignMembers:
         """Return the members of a workload by its topmost owner, and which gang of it."""
         if namespace not in self._in:
             return NO_MEMBERS
-        found: list[tuple[str, ForeignPod]] = []
+        found: list[tuple[str, KubePod]] = []
         for key in self._owners.pods_below(uid):
             pod = self._pods.get(key)
-            if pod is None or key.partition("/")[0] != namespace:
+            if pod is None or pod.metadata.namespace != namespace:
                 continue
-            chain = self._owners.above(key, namespace, pod.owner)
-            derived = chain.derived(_as_pod(key, pod), self._owners.kinds)
-            if derived.owner.uid == uid and derived.gang == gang:
+            chain = self._owners.above(key, namespace, pod.metadata.controller)
+            derived = chain.derived(pod, self._owners.kinds)
+            if (derived.key.uid, derived.key.gang) == (uid, gang):
                 found.append((derived.role, pod))
         return _members(found)
 
@@ -181,42 +152,54 @@ class ForeignPods:
         keys = self._grouped.get((gang.namespace, gang.kind, gang.name, gang.gang))
         return _members(("", self._pods[key]) for key in sorted(keys)) if keys else NO_MEMBERS
 
-    def _labels_of(self, labels: Mapping[str, str]) -> Labels:
-        telling = self._telling
-        kept = tuple([(name, labels[name]) for name in telling if name in labels]) if labels else ()
-        if not kept:
-            return ()
-        if len(self._labels) > _LABELS_KEPT_MAX:
-            self._labels.clear()
-        return self._labels.setdefault(kept, kept)
+    def _shrunk(self, pod: KubePod) -> KubePod:
+        """Return a pod with the fields that are read; equal parts are one object."""
+        meta, spec, owner = pod.metadata, pod.spec, pod.metadata.controller
+        is_known = owner is not None and self._owners.kinds.knows(owner.api_version, owner.kind)
+        if len(self._shared) > _SHARED_MAX:
+            self._shared.clear()
+        once = self._shared.setdefault
+        labels = {name: meta.labels[name] for name in self._telling if name in meta.labels}
+        metadata = Metadata(
+            meta.name,
+            meta.uid,
+            meta.namespace,
+            deletion_timestamp=meta.deletion_timestamp,
+            labels=once(tuple(labels.items()), labels),
+            annotations=_NO_ANNOTATIONS,
+            owner_references=[self._owners.shared(owner)] if owner is not None and is_known else [],
+        )
+        read = PodSpec(
+            spec.scheduler_name,
+            spec.node_name,
+            scheduling_group=spec.scheduling_group,
+            workload_ref=spec.workload_ref,
+        )
+        shared = once((spec.scheduler_name, spec.node_name, reference_of(spec)), read)
+        return KubePod(metadata, shared, once(pod.status.phase, PodStatus(pod.status.phase)))
 
 
 def _gang_of(namespace: str, named: GroupReference) -> tuple[str, str, str, str]:
     return namespace, named.kind, named.name, named.gang
 
 
-def _members(pods: Iterable[tuple[str, ForeignPod]]) -> ForeignMembers:
+def _identity(pod: KubePod) -> tuple[str, OwnerReference | None]:
+    return pod.metadata.uid, pod.metadata.controller
+
+
+def _members(pods: Iterable[tuple[str, KubePod]]) -> ForeignMembers:
     """Return these pods, each with its role, as members of one workload."""
     placed: dict[str, int] = {}
     succeeded: dict[str, int] = {}
     running = 0
     pending: list[tuple[str, str]] = []
     for role, pod in pods:
-        if pod.is_placed:
+        phase, is_bound = pod.status.phase, bool(pod.spec.node_name)
+        if is_bound and phase in ("Pending", "Running"):
             placed[role] = placed.get(role, 0) + 1
-            running += pod.phase == "Running"
-        elif pod.phase == "Succeeded":
+            running += phase == "Running"
+        elif phase == "Succeeded":
             succeeded[role] = succeeded.get(role, 0) + 1
-        elif pod.phase == "Pending" and not pod.is_deleting:
-            pending.append((pod.name, pod.scheduler))
+        elif phase == "Pending" and pod.metadata.deletion_timestamp is None:
+            pending.append((pod.metadata.name, pod.spec.scheduler_name))
     return ForeignMembers(placed, running, len(pending), succeeded, min(pending, default=None))
-
-
-def _metadata(key: str, pod: ForeignPod) -> Metadata:
-    references = [] if pod.owner is None else [pod.owner]
-    namespace = key.partition("/")[0]
-    return Metadata(pod.name, pod.uid, namespace, labels=dict(pod.labels), owner_references=references)
-
-
-def _as_pod(key: str, pod: ForeignPod) -> KubePod:
-    return KubePod(_metadata(key, pod), PodSpec(), PodStatus(pod.phase))

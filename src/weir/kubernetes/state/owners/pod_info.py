@@ -1,11 +1,11 @@
-"""A pod as it was read from its spec, its owners and its namespace, and the key of its workload."""
+"""A pod as it was read from its spec, its owners and its namespace, and the name of its workload."""
 
 import hashlib
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from weir.kubernetes.translate.annotations import Annotations
-from weir.kubernetes.translate.kinds import DerivedWorkload
+from weir.kubernetes.translate.kinds import DerivedWorkload, GangKey
 from weir.kubernetes.translate.requests import PodRequest
 from weir.model.workloads import Request
 
@@ -13,18 +13,6 @@ NAME_MOST = 200
 """Characters of the name of a `Workload` object."""
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class GangKey:
-    """Identity of a workload: its owner, in any version of the API, and which of its gangs."""
-
-    namespace: str
-    api_version: str = field(compare=False)
-    kind: str
-    name: str
-    uid: str
-    gang: str = ""
 
 
 def object_name(key: GangKey) -> str:
@@ -45,7 +33,6 @@ def object_name(key: GangKey) -> str:
 class PodInfo:
     """Workload, request and constraints of one pod."""
 
-    gang: GangKey
     derived: DerivedWorkload
     annotations: Annotations
     pod_request: PodRequest
@@ -55,6 +42,11 @@ class PodInfo:
     wait: str = ""  # sentence: why it can't be placed yet
     wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
     is_guess: bool = False  # True: the devices of its allocated claims are unknown at the moment
+
+    @property
+    def gang(self) -> GangKey:
+        """Identity of its workload."""
+        return self.derived.key
 
     @property
     def request(self) -> Request:

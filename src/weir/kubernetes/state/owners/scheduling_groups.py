@@ -19,7 +19,7 @@ from weir.kubernetes.state.keyed_members import drop
 from weir.kubernetes.state.owners.pod_info import PodInfo
 from weir.kubernetes.translate.annotations import PREFIX, Annotations
 from weir.kubernetes.translate.gates import OWNER_MISSING, REFUSED
-from weir.kubernetes.translate.kinds import DerivedWorkload, GroupMembership, OwnerIdentity
+from weir.kubernetes.translate.kinds import DerivedWorkload, GangKey, GroupMembership
 from weir.kubernetes.translate.scheduling_groups import (
     GROUP,
     POD_GROUP,
@@ -48,11 +48,11 @@ class _Members:
     """Pods that name one group, and the objects that make them."""
 
     pods: set[str] = field(default_factory=set)
-    owner_of: dict[str, OwnerIdentity] = field(default_factory=dict)
-    owners: Counter[OwnerIdentity] = field(default_factory=Counter)
-    maker: OwnerIdentity | None = None
+    owner_of: dict[str, GangKey] = field(default_factory=dict)
+    owners: Counter[GangKey] = field(default_factory=Counter)
+    maker: GangKey | None = None
 
-    def note_owner(self, key: str, owner: OwnerIdentity | None) -> bool:
+    def note_owner(self, key: str, owner: GangKey | None) -> bool:
         """Note the owner of a pod; return True if the group has another owner since."""
         before = self.owner_of.pop(key, None)
         if before == owner and before is not None:
@@ -232,7 +232,7 @@ class SchedulingGroups:
             return info
         namespace, reference = here
         members = self._members[here]
-        if members.note_owner(key, info.derived.owner):
+        if members.note_owner(key, replace(info.gang, gang="")):
             self._stale |= members.pods - {key}
         policy = self._policy(here)
         waits = ("", "") if bound or info.wait else self._wait(namespace, reference, policy)
@@ -292,13 +292,11 @@ def _named_alone(named: GroupReference, deleted: GroupPolicy | None = None) -> G
     return GroupPolicy(deleted.api_version, named.kind, named.name, deleted.uid, created=None)
 
 
-def _member_of(
-    info: PodInfo, policy: GroupPolicy, named: GroupReference, maker: OwnerIdentity | None
-) -> PodInfo:
+def _member_of(info: PodInfo, policy: GroupPolicy, named: GroupReference, maker: GangKey | None) -> PodInfo:
     """Return the reading of a pod with its group in place of the gang that its owners tell of."""
     derived, annotations = info.derived, info.annotations
     least = policy.min_count or 1
-    owner = OwnerIdentity(policy.api_version, policy.kind, policy.name, policy.uid)
+    key = GangKey(info.gang.namespace, policy.api_version, policy.kind, policy.name, policy.uid, named.gang)
     native = GroupMembership(
         maker, policy.stops_whole, _differences(derived, annotations, policy, named, maker)
     )
@@ -312,18 +310,9 @@ def _member_of(
         pod_request = replace(pod_request, can_preempt=False)
     return replace(
         info,
-        gang=replace(
-            info.gang,
-            api_version=policy.api_version,
-            kind=policy.kind,
-            name=policy.name,
-            uid=policy.uid,
-            gang=named.gang,
-        ),
         derived=replace(
             derived,
-            owner=owner,
-            gang=named.gang,
+            key=key,
             min_pods=least,
             minima={},
             pods=None,
@@ -365,7 +354,7 @@ def _differences(
     annotations: Annotations,
     policy: GroupPolicy,
     named: GroupReference,
-    maker: OwnerIdentity | None,
+    maker: GangKey | None,
 ) -> str:
     """Return the gang settings that the group overrides, in a sentence; empty if none differs."""
     least = policy.min_count or 1

@@ -7,8 +7,8 @@ The pods name the lowest alone, and their Workload object may have gone with the
 import msgspec
 
 from weir.kubernetes.api.objects import Metadata, OwnerReference
-from weir.kubernetes.state.owners.pod_info import GangKey
 from weir.kubernetes.translate.bound_pods import OWNER_KEY
+from weir.kubernetes.translate.kinds import GangKey
 
 _CHARACTERS_MAX = 4096
 

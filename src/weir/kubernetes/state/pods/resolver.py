@@ -15,14 +15,14 @@ from weir.kubernetes.state.keyed_members import drop, keep
 from weir.kubernetes.state.owners.chain import Body, OwnerChain
 from weir.kubernetes.state.owners.foreign_pods import ForeignMembers, ForeignPods
 from weir.kubernetes.state.owners.index import Owners, pod_body
-from weir.kubernetes.state.owners.pod_info import GangKey, PodInfo
+from weir.kubernetes.state.owners.pod_info import PodInfo
 from weir.kubernetes.state.owners.scheduling_groups import SchedulingGroups, is_native
 from weir.kubernetes.state.owners.stated import stated_by
 from weir.kubernetes.state.pods.interned import InternedPods, reads_alike
 from weir.kubernetes.state.pods.requests import NO_CONSTRAINTS, PodConstraints, PodRequests
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gates import CLAIM, GATED, OWNER_MISSING, REFUSED, VOLUME
-from weir.kubernetes.translate.kinds import WorkloadKinds
+from weir.kubernetes.translate.kinds import GangKey, WorkloadKinds
 from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodSelectors
 from weir.kubernetes.translate.requests import gates, priority_of
 from weir.kubernetes.translate.volumes import (
@@ -344,7 +344,7 @@ class PodResolver:
         info: PodInfo | None = above.readings.get(alike)
         if info is None:
             info = self._info(pod, above, constraints, bound=bound)
-            if info.derived.gang != meta.name and above.created(info.gang.uid):
+            if info.gang.gang != meta.name and above.created(info.gang.uid):
                 above.readings[alike] = info
         return info
 
@@ -364,15 +364,10 @@ class PodResolver:
                 (constraints[1].waits, CLAIM),
             )
             wait, why = next(((text, code) for text, code in waits if text), ("", ""))
-        owner = derived.owner
-        created = above.created(owner.uid) or pod.metadata.creation_timestamp
-        gang = GangKey(
-            pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
-        )
+        created = above.created(derived.key.uid) or pod.metadata.creation_timestamp
         priority = priority_of(pod, annotations, self.priorities)
         submitted_s, orphan = seconds_of(created), above.absent is not None
         return PodInfo(
-            gang,
             derived,
             annotations,
             pod_request,

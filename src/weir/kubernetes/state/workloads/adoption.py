@@ -6,9 +6,9 @@ Its owner lives and its object says what it is, so that it keeps its project, it
 
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.state.owners.pod_info import GangKey, PodInfo, object_name
+from weir.kubernetes.state.owners.pod_info import PodInfo, object_name
 from weir.kubernetes.translate.annotations import Annotations
-from weir.kubernetes.translate.kinds import DerivedWorkload, OwnerIdentity
+from weir.kubernetes.translate.kinds import DerivedWorkload, GangKey
 from weir.kubernetes.translate.requests import PodRequest
 from weir.model.workloads import Request, WorkloadType
 
@@ -27,11 +27,9 @@ def adopted(name: str, thing: WorkloadObject) -> PodInfo | None:
     if object_name(key) != bare:
         return None  # not in Weir's form
     type_ = WorkloadType(spec.type) if spec.type in set(WorkloadType) else WorkloadType.TRAIN
-    whose = OwnerIdentity(owner.api_version, owner.kind, owner.name, owner.uid)
     pods = min(max(1, spec.min_pods), PODS_MOST)
     return PodInfo(
-        key,
-        DerivedWorkload(whose, owner.gang, "", type_, pods),
+        DerivedWorkload(key, "", type_, pods),
         Annotations(project=spec.project or None, type=type_, preemptible=spec.preemptible),
         PodRequest(Request(cpu_milli=0, memory=0)),
         spec.priority,

@@ -16,12 +16,13 @@ from weir.kubernetes.state.gangs.job_report import reported_times
 from weir.kubernetes.state.gangs.workload import wants_more
 from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.state.nodes.usage import ForeignUsage, PodUsage, amounts_of
-from weir.kubernetes.state.owners.pod_info import GangKey, PodInfo, object_name, with_devices
+from weir.kubernetes.state.owners.pod_info import PodInfo, object_name, with_devices
 from weir.kubernetes.state.queues.non_preemptible_usage import NonPreemptibleUsage
 from weir.kubernetes.state.queues.quota_objects import QuotaObjects
 from weir.kubernetes.state.workloads.adoption import adopted
 from weir.kubernetes.state.workloads.allocations import AllocationRecords, Beside, is_sound, life_of, settle
 from weir.kubernetes.translate.claim_constraints import UNREAD_NEED, claim_needs
+from weir.kubernetes.translate.kinds import GangKey
 from weir.kubernetes.translate.requests import has_unstated
 from weir.model.resources import CLAIMS_PREFIX
 from weir.model.workloads import Request

@@ -10,7 +10,8 @@ from tests.unit.kubernetes.small_world import WatchProgress, job, maker, node, p
 from weir.kubernetes.api.objects import KubePod, OwnerReference
 from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.state.gangs.workload import workload_of
-from weir.kubernetes.state.owners.pod_info import NAME_MOST, GangKey, object_name
+from weir.kubernetes.state.owners.pod_info import NAME_MOST, object_name
+from weir.kubernetes.translate.kinds import GangKey
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses.statuses import StatusWriter
 

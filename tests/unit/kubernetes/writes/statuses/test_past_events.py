@@ -14,7 +14,7 @@ from weir.kubernetes.crd.objects import PAST_EVENTS_MAX, OwnerFields, WorkloadOb
 from weir.kubernetes.notifications.rule_state import RuleState
 from weir.kubernetes.notifications.workload_events import events_of
 from weir.kubernetes.state.gangs.gang import Gang
-from weir.kubernetes.state.owners.pod_info import GangKey
+from weir.kubernetes.translate.kinds import GangKey
 from weir.kubernetes.writes.operations import stated
 from weir.kubernetes.writes.statuses.stated_events import PastEvents
 from weir.model.reasons import EvictionCause, EvictionRule
