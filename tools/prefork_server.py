@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TextIO
 
 IMPORTED = (
     *("weir.local.server.main", "httpx", "rich.table"),
-    *("weir.kubernetes.process.main", "weir.kubernetes.process.webhook_server"),
+    *("weir.kubernetes.process.main", "weir.kubernetes.process.server.webhook_server"),
     *("weir.kubernetes.translate.device_list", "cyclopts.help", "uvicorn.loops.auto"),
     *("uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on", "sqlalchemy.dialects.sqlite"),
     *("alembic.command", "alembic.config", "alembic.script"),

@@ -10,7 +10,7 @@ from weir.control.port import ActivitySampled
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerFields, WorkloadObject, WorkloadSpec, WorkloadStatus
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.kubernetes.writes.operations import (

@@ -12,7 +12,7 @@ from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import Metadata, PodSchedulingGroup
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import WRITTEN_KEY, OwnerFields, WorkloadObject, WorkloadSpec
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.writes.operations import (

@@ -150,7 +150,7 @@ def process_options(
     namespace = cluster.namespace or ""
     served = None
     if cluster.service is not None:  # the web server is imported on demand
-        from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions
+        from weir.kubernetes.process.server.webhook_server import DEFAULT_PORT, ServingOptions
 
         at = DEFAULT_PORT if port is None else port
         served = ServingOptions(cluster.service, namespace, host, at, cluster.client_ca)

@@ -79,7 +79,7 @@ def run(
         print(f"weir: {error}", file=sys.stderr)
         return FAILED
     except ExceptionGroup as several:
-        from weir.kubernetes.process.webhook_server import CannotListen
+        from weir.kubernetes.process.server.webhook_server import CannotListen
 
         deaf = several.subgroup(CannotListen)
         if deaf is None:

@@ -9,7 +9,7 @@ from weir.kubernetes.crd.scheduler_settings import SchedulerSettings
 
 if TYPE_CHECKING:  # what isn't used isn't imported
     from weir.kubernetes.history.options import HistoryOptions
-    from weir.kubernetes.process.webhook_server import ServingOptions
+    from weir.kubernetes.process.server.webhook_server import ServingOptions
     from weir.notifications.notification_settings import NotificationSettings
 
 

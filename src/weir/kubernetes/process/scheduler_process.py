@@ -24,18 +24,18 @@ from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import OwnerObject, QuotaObject
 from weir.kubernetes.notifications.notification_service import ClusterNotifications
-from weir.kubernetes.process.api_calls import calls_of
-from weir.kubernetes.process.cluster_headroom import ClusterHeadroom, count_gpus
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ConfigWatcher
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
-from weir.kubernetes.process.group_watch import GroupWatch
-from weir.kubernetes.process.owner_watches import OwnerWatches
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control.standby_view import StandbyView
 from weir.kubernetes.process.process_options import ProcessOptions
-from weir.kubernetes.process.share_memory_watch import RESOURCE, ShareMemoryWatch
-from weir.kubernetes.process.standby_view import StandbyView
-from weir.kubernetes.process.usage_service import UsageService
-from weir.kubernetes.process.watched_resources import WATCHED, taint_watch
+from weir.kubernetes.process.server.api_calls import calls_of
+from weir.kubernetes.process.usage.cluster_headroom import ClusterHeadroom, count_gpus
+from weir.kubernetes.process.usage.share_memory_watch import RESOURCE, ShareMemoryWatch
+from weir.kubernetes.process.usage.usage_service import UsageService
+from weir.kubernetes.process.watches.group_watch import GroupWatch
+from weir.kubernetes.process.watches.owner_watches import OwnerWatches
+from weir.kubernetes.process.watches.watched_resources import WATCHED, taint_watch
 from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.sweeps import trial_costs
@@ -51,8 +51,8 @@ from weir.service.shutdown_deadline import ShutdownDeadline
 
 if TYPE_CHECKING:  # without a port, nothing of it is imported
     from weir.kubernetes.history.service import HistoryService
-    from weir.kubernetes.process.query_service import QueryService
-    from weir.kubernetes.process.webhook_server import ServingOptions, WebhookServer
+    from weir.kubernetes.process.server.query_service import QueryService
+    from weir.kubernetes.process.server.webhook_server import ServingOptions, WebhookServer
 
 BETWEEN_S = 0.1
 """Mean time between plans, at least: after a pause, two may follow each other at once."""
@@ -154,10 +154,10 @@ class SchedulerProcess:
 
     def _make_webhook_server(self, opening: "ServingOptions") -> "WebhookServer":
         from weir.kubernetes.admission.owner_index import OwnerIndex
-        from weir.kubernetes.process.metrics import ClusterMetrics
-        from weir.kubernetes.process.query_service import QueryService
-        from weir.kubernetes.process.served_pods import reporting_pod, shares_of
-        from weir.kubernetes.process.webhook_server import WebhookServer
+        from weir.kubernetes.process.server.metrics import ClusterMetrics
+        from weir.kubernetes.process.server.query_service import QueryService
+        from weir.kubernetes.process.server.served_pods import reporting_pod, shares_of
+        from weir.kubernetes.process.server.webhook_server import WebhookServer
         from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)

@@ -12,7 +12,7 @@ from weir.control.port import ActivitySampled
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.usage_settings import UsageSettings
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.usage.cluster_use import ClusterUse, DeviceSighting

@@ -12,9 +12,9 @@ from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.objects import WorkloadObject, WorkloadStatus
 from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
-from weir.kubernetes.process.served_pods import shares_of
-from weir.kubernetes.process.share_memory_relief import ShareMemoryController
-from weir.kubernetes.process.share_memory_watch import EVERY_S, ShareMemoryWatch
+from weir.kubernetes.process.control.share_memory_relief import ShareMemoryController
+from weir.kubernetes.process.server.served_pods import shares_of
+from weir.kubernetes.process.usage.share_memory_watch import EVERY_S, ShareMemoryWatch
 from weir.kubernetes.state.pods.share_memory import SLACK, NodeMemory
 from weir.kubernetes.translate.gpu_sharing import GPU_MEMORY_LIMITS
 from weir.kubernetes.usage.node_reports import STALE_S

@@ -12,7 +12,7 @@ from weir.control.port import Effect, Fact
 from weir.engine.cache import EngineCache
 from weir.engine.plan import Plan
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
+from weir.kubernetes.process.control.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.query.cluster.summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.model.policy import Policy
 from weir.service.control_thread import BeginAgain, ControlThread

@@ -34,8 +34,8 @@ from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.queue_tree import QueueObject
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
-from weir.kubernetes.process.node_report_route import NodeReportRoute
-from weir.kubernetes.process.query_service import QueryService
+from weir.kubernetes.process.server.node_report_route import NodeReportRoute
+from weir.kubernetes.process.server.query_service import QueryService
 from weir.kubernetes.query.aggregation.discovery import API_SERVICE
 from weir.kubernetes.query.aggregation.front_proxy import is_issued_by
 from weir.kubernetes.translate.annotations import Annotations

@@ -7,7 +7,7 @@ import msgspec
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.crd.objects import WorkloadObject
-from weir.kubernetes.process.query_service import QueryService
+from weir.kubernetes.process.server.query_service import QueryService
 from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 
 LATER_S = 4e9

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from weir.kubernetes.process.metrics import ClusterMetrics
 from weir.kubernetes.process.scheduler_process import SchedulerProcess
+from weir.kubernetes.process.server.metrics import ClusterMetrics
 
 
 def scheduler(*, trouble: str = "", sends: bool = True, leads: bool = True) -> Any:

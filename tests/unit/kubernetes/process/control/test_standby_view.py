@@ -8,8 +8,8 @@ from tests.unit.kubernetes.small_world import KINDS, node, pod, project
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
-from weir.kubernetes.process.standby_view import StandbyHooks
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control.standby_view import StandbyHooks
 from weir.kubernetes.query.cluster.numbers import pool_status
 from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.state.cluster_state import ClusterState

@@ -1,6 +1,6 @@
 """Statuses of projects: only what changed is written again, and a project that is made again has nothing yet."""
 
-from weir.kubernetes.process.queue_statuses import QueueStatuses
+from weir.kubernetes.process.control.queue_statuses import QueueStatuses
 from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.state.queue_view import QueueView
 from weir.kubernetes.writes.operations import PatchStatus

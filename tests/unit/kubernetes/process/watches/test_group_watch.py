@@ -11,9 +11,9 @@ from weir.kubernetes.api.changes import Change, ObjectSet
 from weir.kubernetes.api.decoding import ListPage
 from weir.kubernetes.api.errors import NotFound
 from weir.kubernetes.api.objects import Metadata, SchedulingGroupObject
-from weir.kubernetes.process import group_watch, served_watch
-from weir.kubernetes.process.group_watch import GroupWatch
-from weir.kubernetes.process.served_watch import ServedResource, ServedVersion
+from weir.kubernetes.process.watches import group_watch, served_watch
+from weir.kubernetes.process.watches.group_watch import GroupWatch
+from weir.kubernetes.process.watches.served_watch import ServedResource, ServedVersion
 
 
 class Api:

@@ -11,8 +11,8 @@ from weir.api.answers import Explanation
 from weir.control.port import Fact, PodExit, PodExited
 from weir.engine.overcommit import NodeDeviceUsage, OvercommittedNode
 from weir.engine.plan import Eviction, Plan
-from weir.kubernetes.process import decision_log
-from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, REST, SchedulingCounters
+from weir.kubernetes.process.control import decision_log
+from weir.kubernetes.process.control.scheduling_counters import PROJECTS_MAX, REST, SchedulingCounters
 from weir.kubernetes.query.cluster.summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.state.queue_view import QueueView
 from weir.model.nodes import Node

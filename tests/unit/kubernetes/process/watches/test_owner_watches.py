@@ -14,7 +14,7 @@ from weir.kubernetes.api.decoding import ListPage, WatchEvent
 from weir.kubernetes.api.errors import NotFound
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import OwnerObject
-from weir.kubernetes.process.owner_watches import OwnerWatches
+from weir.kubernetes.process.watches.owner_watches import OwnerWatches
 from weir.kubernetes.translate.kind_table import read_table
 from weir.kubernetes.translate.kinds import WorkloadKinds
 

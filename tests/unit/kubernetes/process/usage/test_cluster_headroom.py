@@ -5,7 +5,7 @@ import time
 import pytest
 
 from weir.control.session_headroom import WEEK_S, SessionStart
-from weir.kubernetes.process.cluster_headroom import ClusterHeadroom
+from weir.kubernetes.process.usage.cluster_headroom import ClusterHeadroom
 from weir.model.policy import Policy
 
 TOTAL = 10

@@ -19,12 +19,12 @@ from weir.engine.plan import Plan
 from weir.kubernetes.api.gc_control import collector_paused, freeze, thaw
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
-from weir.kubernetes.process.decision_log import DecisionLog
-from weir.kubernetes.process.overcommit_relief import OvercommitController
-from weir.kubernetes.process.queue_statuses import QueueStatuses
-from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
-from weir.kubernetes.process.scheduling_counters import SchedulingCounters
-from weir.kubernetes.process.share_memory_relief import ShareMemoryController
+from weir.kubernetes.process.control.decision_log import DecisionLog
+from weir.kubernetes.process.control.overcommit_relief import OvercommitController
+from weir.kubernetes.process.control.queue_statuses import QueueStatuses
+from weir.kubernetes.process.control.renewal import LOOK_EVERY_S, is_outgrown
+from weir.kubernetes.process.control.scheduling_counters import SchedulingCounters
+from weir.kubernetes.process.control.share_memory_relief import ShareMemoryController
 from weir.kubernetes.query.cluster.summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.state.gangs.owner_state import suspension_refusal
 from weir.kubernetes.writes.operations import EmitEvent, Write

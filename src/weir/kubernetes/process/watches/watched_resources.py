@@ -8,7 +8,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.resource_objects import RESOURCE_API
 from weir.kubernetes.crd.objects import QuotaObject, WorkloadObject
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.process.served_watch import ServedForm, ServedWatch
+from weir.kubernetes.process.watches.served_watch import ServedForm, ServedWatch
 
 WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "nodes", objects.KubeNode),

@@ -11,8 +11,8 @@ from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.process import overcommit_relief
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control import overcommit_relief
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.kubernetes.writes.operations import Bind, PatchStatus, WriteDone

@@ -16,11 +16,11 @@ from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.notifications.notification_service import ClusterNotifications
-from weir.kubernetes.process.api_calls import ApiCalls
 from weir.kubernetes.process.config_watcher import ConfigWatcher
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
-from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, SchedulingCounters
-from weir.kubernetes.process.usage_service import UsageService
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control.scheduling_counters import PROJECTS_MAX, SchedulingCounters
+from weir.kubernetes.process.server.api_calls import ApiCalls
+from weir.kubernetes.process.usage.usage_service import UsageService
 from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.writes.delivery.api_writer import ApiWriter
 from weir.model.resources import GPU
@@ -29,7 +29,7 @@ from weir.service.engine_build import engine_kind
 from weir.service.metric_families import counter_family, histogram_family, plain_histogram, queue_families
 
 if TYPE_CHECKING:  # without a port, nothing of it is imported
-    from weir.kubernetes.process.query_service import QueryService
+    from weir.kubernetes.process.server.query_service import QueryService
 
 WAITING_MAX = 4 * PROJECTS_MAX
 """Series by project and reason."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.kubernetes.process.api_calls import ApiCalls
+from weir.kubernetes.process.server.api_calls import ApiCalls
 
 
 @pytest.mark.parametrize(

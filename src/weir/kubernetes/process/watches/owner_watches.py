@@ -18,7 +18,7 @@ from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import LOOK_AGAIN_AFTER_S, Reflector
 from weir.kubernetes.crd.objects import OwnerObject
-from weir.kubernetes.process.served_watch import is_served, offered
+from weir.kubernetes.process.watches.served_watch import is_served, offered
 from weir.kubernetes.state.owners.index import not_listed, not_served
 from weir.kubernetes.translate.kind_table import group_of
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds

@@ -7,9 +7,9 @@ from tests.unit.kubernetes.small_world import KINDS, job, node, pod, project
 from tests.unit.kubernetes.test_backend import Scene
 
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.process import control_hooks, renewal
-from weir.kubernetes.process.control_hooks import ClusterControlHooks
-from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
+from weir.kubernetes.process.control import control_hooks, renewal
+from weir.kubernetes.process.control.control_hooks import ClusterControlHooks
+from weir.kubernetes.process.control.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.writes.operations import Bind, WriteDone

@@ -11,7 +11,7 @@ from weir.kubernetes.api.changes import Change, ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.objects import SchedulingGroupObject
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.process.served_watch import ServedForm, ServedWatch
+from weir.kubernetes.process.watches.served_watch import ServedForm, ServedWatch
 from weir.kubernetes.translate.scheduling_groups import GROUP, POD_GROUP, WORKLOAD
 
 FORMS = {

@@ -1,0 +1,1 @@
+"""The port of a scheduler: webhooks, the query API, reports of nodes, health and metrics."""

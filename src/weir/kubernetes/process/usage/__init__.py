@@ -1,0 +1,1 @@
+"""Use of GPUs and of their memory, handed to control and to people, and the headroom learned from it."""
