@@ -1,5 +1,6 @@
 """Common parts of the objects of an installation."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weir import __version__
@@ -12,6 +13,15 @@ CHOSEN = {"app.kubernetes.io/name": NAME}
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
 """The one level that permits a directory of the node."""
+POD_SECURITY = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+HOME_VARIABLE = {"name": "HOME", "value": "/tmp"}  # noqa: S108 - its own, in memory
+TMP_MOUNT = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - see above
+"""The one directory of a container that it can write to."""
 
 
 def thing(api_version: str, kind: str, name: str, *, labels: Thing | None = None, **rest: Any) -> Thing:
@@ -24,6 +34,32 @@ def within(namespace: str, api_version: str, kind: str, name: str, **rest: Any) 
     """Return an object of a namespace."""
     found = thing(api_version, kind, name, **rest)
     return {**found, "metadata": {**found["metadata"], "namespace": namespace}}
+
+
+def tmp_volume(size: str) -> Thing:
+    """Return the volume of `/tmp`, of this size in memory."""
+    return {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+
+
+def secret_volume(name: str, secret: str, **rest: Any) -> Thing:
+    """Return a volume with the keys of a Secret, which any user may read."""
+    return {"name": name, "secret": {"secretName": secret, **rest, "defaultMode": 0o444}}
+
+
+def placement(
+    pull_secrets: Sequence[str],
+    node_selector: Mapping[str, str],
+    tolerations: Sequence[Mapping[str, str]] = (),
+    **rest: Any,
+) -> Thing:
+    """Return the fields of a pod on its nodes and on the pull of its image, without empty ones."""
+    fields = {
+        **rest,
+        "nodeSelector": dict(node_selector),
+        "tolerations": [dict(each) for each in tolerations],
+        "imagePullSecrets": [{"name": name} for name in pull_secrets],
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def probes() -> Thing:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from importlib import resources
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 
 from weir.kubernetes.admission.webhook_configuration import is_device, is_gpu, namespaces_but
@@ -20,7 +19,7 @@ from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.install.charts.templates import Markers, template
 from weir.kubernetes.install.charts.values import ChartValues
-from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
 from weir.kubernetes.install.parts import CHOSEN, Thing
 from weir.kubernetes.install.pods.dashboard_server import (
     CHOSEN_DASHBOARD,
@@ -304,7 +303,11 @@ def _crds() -> Files:
         thing["metadata"].setdefault("annotations", {}).update(_KEEP)
         kept.append((thing, ()))
     nothing = Markers({}, {}, {}, (), {})
-    return {"Chart.yaml": _yaml(about), "values.yaml": "{}\n", "templates/crds.yaml": template(kept, nothing)}
+    return {
+        "Chart.yaml": as_yaml([about]),
+        "values.yaml": "{}\n",
+        "templates/crds.yaml": template(kept, nothing),
+    }
 
 
 def _weir() -> Files:
@@ -313,7 +316,7 @@ def _weir() -> Files:
         "description": "One pool of GPUs for many teams, with guaranteed quotas.",
     }
     return {
-        "Chart.yaml": _yaml(about),
+        "Chart.yaml": as_yaml([about]),
         "values.yaml": "\n".join(_commented(ChartValues(), 0)) + "\n",
         "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
         "templates/weir.yaml": template(_conditional_objects(), _MARKERS),
@@ -377,8 +380,3 @@ def _commented(values: BaseModel, depth: int) -> Iterator[str]:
             yield from _commented(value, depth + 1)
         else:
             yield f"{before}{field.alias}: {json.dumps(value)}"
-
-
-def _yaml(value: Any) -> str:
-    text: str = yaml.safe_dump(value, sort_keys=False, width=110)
-    return text

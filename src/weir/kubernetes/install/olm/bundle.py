@@ -12,9 +12,6 @@ import base64
 import json
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
-
-import yaml
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.schemas import GROUP
@@ -103,22 +100,22 @@ def bundle(options: BundleOptions) -> Files:
     objects = manifests(options.installation)
     made = {(each["kind"], each["metadata"]["name"]): each for each in objects}
     home = options.installation.namespace
-    files = {"bundle/manifests/weir.clusterserviceversion.yaml": _yaml(_csv(options, made))}
+    files = {"bundle/manifests/weir.clusterserviceversion.yaml": as_yaml([_csv(options, made)])}
     agents = options.installation.node
     rest: list[Thing] = [] if agents is None else [security_constraints(home, agents)]
     for each in objects:
         kind, name = each["kind"], each["metadata"]["name"]
         if kind == "CustomResourceDefinition":
-            files[f"bundle/manifests/{name}.crd.yaml"] = _yaml(each)
+            files[f"bundle/manifests/{name}.crd.yaml"] = as_yaml([each])
         elif (kind, name) in _FROM_CSV or (kind, name) == ("Secret", f"{NAME}-webhook"):
             continue  # OLM creates these, and Weir its Secret
         elif kind == "APIService":
             files[QUERY_FILE] = as_yaml([each])
         elif kind in BUNDLED and each["metadata"].get("namespace", home) == home:
-            files[f"bundle/manifests/{name}.{kind.lower()}.yaml"] = _yaml(_without_namespace(each))
+            files[f"bundle/manifests/{name}.{kind.lower()}.yaml"] = as_yaml([_without_namespace(each)])
         else:
             rest.append(each)
-    files["bundle/metadata/annotations.yaml"] = _yaml({"annotations": _annotations(options)})
+    files["bundle/metadata/annotations.yaml"] = as_yaml([{"annotations": _annotations(options)}])
     files["bundle.Containerfile"] = _containerfile(options)
     files[CLUSTER_FILE] = as_yaml(rest)
     return files
@@ -295,12 +292,3 @@ def _examples() -> list[Thing]:
         ),
         example("Sweep", "digits", _SWEEP, namespace="default"),
     ]
-
-
-def _yaml(value: Any) -> str:
-    return as_yaml([value]) if isinstance(value, dict) and "kind" in value else _plain(value)
-
-
-def _plain(value: Any) -> str:
-    text: str = yaml.safe_dump(value, sort_keys=False, width=110)
-    return text

@@ -1,8 +1,7 @@
 """The file-based catalogue that offers the bundle, for `opm serve` and OpenShift's catalogue sources."""
 
-import yaml
-
 from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.install.manifests import as_yaml
 from weir.kubernetes.install.olm.bundle import PACKAGE, BundleOptions, Files, cluster_service_version, icon
 from weir.kubernetes.install.parts import Thing
 from weir.version import __version__
@@ -27,7 +26,7 @@ def catalog(options: BundleOptions) -> Files:
         "icon": {"base64data": icon(), "mediatype": "image/svg+xml"},
     }
     channel = {"schema": "olm.channel", "package": PACKAGE, "name": options.channel, "entries": [entry]}
-    text = yaml.safe_dump_all([package, channel, _bundle(options)], sort_keys=False, width=110)
+    text = as_yaml([package, channel, _bundle(options)])
     return {
         "catalog/weir/catalog.yaml": text,
         "catalog.Containerfile": "# podman build --build-arg OPM=IMAGE-OF-OPM -f catalog.Containerfile .\n"

@@ -9,7 +9,18 @@ from dataclasses import dataclass
 
 from weir import __version__
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.parts import Thing, probes, within
+from weir.kubernetes.install.parts import (
+    CONTAINER_SECURITY,
+    HOME_VARIABLE,
+    POD_SECURITY,
+    TMP_MOUNT,
+    Thing,
+    placement,
+    probes,
+    secret_volume,
+    tmp_volume,
+    within,
+)
 from weir.kubernetes.install.pods.network import calls_policy, network_policy
 from weir.kubernetes.install.rights.roles import service_account
 
@@ -58,8 +69,7 @@ class DashboardOptions:
         """Return the volumes that not every dashboard has."""
         found: list[Thing] = []
         if self.client_secret:
-            secret = {"secretName": self.client_secret, "defaultMode": 0o444}
-            found.append({"name": "client", "secret": secret})
+            found.append(secret_volume("client", self.client_secret))
         if self.authorities:
             found.append({"name": "provider", "configMap": {"name": self.authorities}})
         return found
@@ -92,13 +102,7 @@ def dashboard_server(
     incoming = network_policy(CHOSEN_DASHBOARD, PORT, options.sources)
     outgoing = calls_policy(CHOSEN_DASHBOARD, options.may_call)
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
-    chosen: Thing = {
-        "nodeSelector": dict(node_selector),
-        "tolerations": [dict(each) for each in tolerations],
-        "imagePullSecrets": [{"name": name} for name in pull_secrets],
-    }
-    pod = _pod(namespace, image, options)
-    pod.update((key, value) for key, value in chosen.items() if value)
+    pod = _pod(namespace, image, options) | placement(pull_secrets, node_selector, tolerations)
     spec = {
         "replicas": 1,
         "selector": {"matchLabels": CHOSEN_DASHBOARD},
@@ -126,11 +130,11 @@ def _pod(namespace: str, image: str, options: DashboardOptions) -> Thing:
         "serviceAccountName": DASHBOARD,
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 10,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": POD_SECURITY,
         "containers": [_container(namespace, image, options)],
         "volumes": [
-            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-            {"name": "tls", "secret": {"secretName": options.tls_secret, "defaultMode": 0o444}},
+            tmp_volume("16Mi"),
+            secret_volume("tls", options.tls_secret),
             {"name": "cluster", "configMap": authority},
             *options.volumes(),
         ],
@@ -149,7 +153,7 @@ def _container(namespace: str, image: str, options: DashboardOptions) -> Thing:
         "image": image,
         "args": words,
         "env": [
-            {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory
+            HOME_VARIABLE,
             {"name": "WEIR_NAMESPACE", "value": namespace},
             {"name": "WEIR_MEMORY_BYTES", "valueFrom": {"resourceFieldRef": limit}},
             *options.environment(),
@@ -159,14 +163,10 @@ def _container(namespace: str, image: str, options: DashboardOptions) -> Thing:
             "requests": {"cpu": "100m", "memory": options.memory},
             "limits": {"cpu": "2", "memory": options.memory},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
         **probes(),
         "volumeMounts": [
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
+            TMP_MOUNT,
             {"name": "tls", "mountPath": TLS, "readOnly": True},
             {"name": "cluster", "mountPath": CLUSTER, "readOnly": True},
             *options.mounts(),

@@ -9,7 +9,20 @@ from dataclasses import dataclass, field
 
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.usage_settings import SECRET, SECRETS
-from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, probes, within
+from weir.kubernetes.install.parts import (
+    CHOSEN,
+    CONTAINER_SECURITY,
+    HOME_VARIABLE,
+    LABELS,
+    POD_SECURITY,
+    TMP_MOUNT,
+    Thing,
+    placement,
+    probes,
+    secret_volume,
+    tmp_volume,
+    within,
+)
 from weir.kubernetes.install.pods.history import HistoryStorage
 from weir.kubernetes.install.pods.network import calls_policy, network_policy
 from weir.kubernetes.install.pods.notification_secret import NotificationSecret
@@ -108,24 +121,22 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
         "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": 30,
         "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},  # hooks.slack.com is no pod in `com`
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        | options.history.security(),
+        "securityContext": POD_SECURITY | options.history.security(),
         "topologySpreadConstraints": [spread],
         "containers": [container],
         "volumes": [
-            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
-            {"name": "prometheus", "secret": {"secretName": SECRET, "optional": True, "defaultMode": 0o444}},
+            tmp_volume("64Mi"),
+            secret_volume("prometheus", SECRET, optional=True),
             *options.history.volumes(),
             *options.notifications.volumes(),
         ],
+        **placement(
+            options.pull_secrets,
+            options.node_selector,
+            options.tolerations,
+            priorityClassName=options.priority_class,
+        ),
     }
-    chosen: Thing = {
-        "priorityClassName": options.priority_class,
-        "nodeSelector": dict(options.node_selector),
-        "tolerations": [dict(each) for each in options.tolerations],
-        "imagePullSecrets": [{"name": name} for name in options.pull_secrets],
-    }
-    pod.update((key, value) for key, value in chosen.items() if value)
     spec = {
         "replicas": replicas,
         **options.history.strategy(),
@@ -143,17 +154,13 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
             *words,
             *("--port", str(PORT), "--service", NAME),
         ],
-        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - its own, in memory
+        "env": [HOME_VARIABLE],
         "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": dict(options.requests), "limits": dict(options.limits)},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
         **probes(),
         "volumeMounts": [
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
+            TMP_MOUNT,
             {"name": "prometheus", "mountPath": str(SECRETS), "readOnly": True},
             *options.history.mounts(),
             *options.notifications.mounts(),

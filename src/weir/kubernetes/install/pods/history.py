@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weir.kubernetes.install.parts import Thing
+from weir.kubernetes.install.parts import Thing, secret_volume
 
 SECRET_DIRECTORY = "/etc/weir/history"  # noqa: S105 - a directory
 URL_FILE = f"{SECRET_DIRECTORY}/url"
@@ -35,9 +35,7 @@ class HistoryStorage:
         """Return the volumes of the pod."""
         found: list[Thing] = []
         if self.secret:
-            found.append(
-                {"name": "history-secret", "secret": {"secretName": self.secret, "defaultMode": 0o444}}
-            )
+            found.append(secret_volume("history-secret", self.secret))
         if self.claim:
             found.append({"name": "history", "persistentVolumeClaim": {"claimName": self.claim}})
         return found

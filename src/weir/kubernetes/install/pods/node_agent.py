@@ -12,7 +12,18 @@ from typing import Any
 from weir import __version__
 from weir.kubernetes.admission.node_tokens import ACCOUNT, AUDIENCE
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.parts import CHOSEN, Thing, thing, within
+from weir.kubernetes.install.parts import (
+    CHOSEN,
+    CONTAINER_SECURITY,
+    HOME_VARIABLE,
+    TMP_MOUNT,
+    Thing,
+    placement,
+    secret_volume,
+    thing,
+    tmp_volume,
+    within,
+)
 from weir.kubernetes.install.pods.network import name_ports, tcp_ports
 from weir.kubernetes.install.rights.roles import cluster_binding, cluster_role, may, service_account, subject
 
@@ -133,19 +144,18 @@ def _daemon_set(
         "containers": [container],
         "volumes": [
             {"name": "pod-resources", "hostPath": {"path": POD_RESOURCES, "type": "Directory"}},
-            {"name": "authority", "secret": {"secretName": secret, "items": items, "defaultMode": 0o444}},
+            secret_volume("authority", secret, items=items),
             {"name": "token", "projected": {"sources": tokens}},
-            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+            tmp_volume("16Mi"),
             *([GROUPS_VOLUME] if options.limit_memory else []),
         ],
+        **placement(
+            pull_secrets,
+            options.node_selector,
+            hostPID=options.watch_memory,
+            runtimeClassName=options.runtime_class,
+        ),
     }
-    chosen: Thing = {
-        "hostPID": options.watch_memory,
-        "runtimeClassName": options.runtime_class,
-        "nodeSelector": dict(options.node_selector),
-        "imagePullSecrets": [{"name": name} for name in pull_secrets],
-    }
-    pod.update((key, value) for key, value in chosen.items() if value)
     spec = {
         "selector": {"matchLabels": _CHOSEN},
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
@@ -155,6 +165,7 @@ def _daemon_set(
 
 
 def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Thing:
+    added = {"add": DRIVER_CAPABILITIES} if options.limit_memory else {}
     return {
         "name": ACCOUNT,
         "image": image,
@@ -167,7 +178,7 @@ def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Th
             *([LIMIT_MEMORY] if options.limit_memory else []),
         ],
         "env": [
-            {"name": "HOME", "value": "/tmp"},  # noqa: S108 - its own, in memory
+            HOME_VARIABLE,
             {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
             {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
@@ -176,19 +187,12 @@ def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Th
             "requests": {"cpu": "20m", "memory": "96Mi"},
             "limits": {"cpu": "500m", "memory": "256Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {
-                "drop": ["ALL"],
-                **({"add": DRIVER_CAPABILITIES} if options.limit_memory else {}),
-            },
-        },
+        "securityContext": {**CONTAINER_SECURITY, "capabilities": {"drop": ["ALL"], **added}},
         "volumeMounts": [
             {"name": "pod-resources", "mountPath": POD_RESOURCES, "readOnly": True},
             {"name": "authority", "mountPath": AUTHORITY, "readOnly": True},
             {"name": "token", "mountPath": TOKEN, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
+            TMP_MOUNT,
             *([GROUPS_MOUNT] if options.limit_memory else []),
         ],
     }

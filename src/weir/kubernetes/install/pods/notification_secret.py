@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weir.kubernetes.install.parts import Thing
+from weir.kubernetes.install.parts import Thing, secret_volume
 
 DIRECTORY = "/etc/weir/notifications"
 SETTINGS_FILE = f"{DIRECTORY}/notifications.yaml"
@@ -21,9 +21,7 @@ class NotificationSecret:
 
     def volumes(self) -> list[Thing]:
         """Return the volume of the pod."""
-        if not self.name:
-            return []
-        return [{"name": "notifications", "secret": {"secretName": self.name, "defaultMode": 0o444}}]
+        return [secret_volume("notifications", self.name)] if self.name else []
 
     def mounts(self) -> list[Thing]:
         """Return the mount of the container."""
