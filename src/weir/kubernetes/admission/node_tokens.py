@@ -12,19 +12,14 @@ import base64
 import hashlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from weir.control.token_bucket import TokenRate
 from weir.kubernetes.admission.token_rates import TokenRates
-from weir.kubernetes.admission.token_review import (
-    TOKEN_LENGTH_MOST,
-    TOKENS_MOST,
-    TokenReview,
-    TooManyTokens,
-)
+from weir.kubernetes.admission.token_review import TOKENS_MOST, TooManyTokens
 from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.subject_reviews import bearer_token, review_token
 
 AUDIENCE = "node.weir.dev"
 ACCOUNT = "weir-node"
@@ -73,9 +68,8 @@ class NodeTokens:
             TooManyTokens: the answer isn't known yet.
             ApiError: the API server doesn't answer.
         """
-        scheme, _, token = authorization.partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not self._claims_to_be_an_agent(token):
+        token = bearer_token(authorization)
+        if not self._claims_to_be_an_agent(token):
             return ""
         key, now_s = hashlib.sha256(token.encode()).digest(), self._now_s()
         agent = self._agents.get(key)
@@ -93,7 +87,7 @@ class NodeTokens:
 
     def _claims_to_be_an_agent(self, token: str) -> bool:
         """Return True if a token claims to be an agent's, which is unverified."""
-        if len(token) > TOKEN_LENGTH_MOST or token.count(".") != 2 or not token.isascii():
+        if token.count(".") != 2 or not token.isascii():
             return False
         part = token.split(".")[1]
         try:
@@ -135,13 +129,7 @@ class NodeTokens:
             self._free.release()
 
     async def _ask(self, token: str) -> str:
-        body: dict[str, Any] = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [AUDIENCE]},
-        }
-        answer = await self._api.post("/apis/authentication.k8s.io/v1/tokenreviews", body, TokenReview)
-        status = answer.status
+        status = await review_token(self._api, token, [AUDIENCE])
         if not status.authenticated or status.user.username != self._account:
             return ""
         if AUDIENCE not in status.audiences:

@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from msgspec import Struct, field
-
 from weir.control.token_bucket import TokenRate
 from weir.kubernetes.admission.token_rates import TokenRates
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.subject_reviews import bearer_token, is_allowed, review_token
 
 KEPT_S = 60.0
 KEPT_AWAY_S = 3600.0
@@ -26,48 +25,13 @@ UNDER_WAY_MAX = 8
 """Limit of concurrent reviews; further callers are refused for now."""
 NEW, NEW_OF_ADDRESS = TokenRate(100, 5.0), TokenRate(20, 0.2)
 """Rates of reviews of new tokens: in total, and of one address."""
-TOKENS_MOST, TOKEN_LENGTH_MOST = 1024, 16_384
+TOKENS_MOST = 1024
 _Key = tuple[bytes, str]
 """Digest of a token, and a path."""
 
 
 class TooManyTokens(Exception):
     """Too many tokens are under review; the caller has to retry."""
-
-
-class User(Struct):
-    """User of a token."""
-
-    username: str = ""
-    groups: list[str] = []
-    uid: str = ""
-    extra: dict[str, list[str]] = {}
-
-
-class TokenStatus(Struct):
-    """Result of a TokenReview."""
-
-    authenticated: bool = False
-    user: User = field(default_factory=User)
-    audiences: list[str] = []
-
-
-class TokenReview(Struct):
-    """The answer to a token."""
-
-    status: TokenStatus = field(default_factory=TokenStatus)
-
-
-class AccessStatus(Struct):
-    """Result of a SubjectAccessReview."""
-
-    allowed: bool = False
-
-
-class AccessReview(Struct):
-    """Answer of the API server: is this account allowed to do this?"""
-
-    status: AccessStatus = field(default_factory=AccessStatus)
 
 
 class TokenReviewer:
@@ -89,9 +53,8 @@ class TokenReviewer:
             TooManyTokens: the answer isn't known yet.
             ApiError: the API server doesn't answer.
         """
-        scheme, _, token = authorization.partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not 0 < len(token) <= TOKEN_LENGTH_MOST:
+        token = bearer_token(authorization)
+        if not token:
             return None
         key = hashlib.sha256(token.encode()).digest(), path
         known, now_s = self._known.get(key), self._now_s()
@@ -118,11 +81,12 @@ class TokenReviewer:
 
     async def _ask(self, key: _Key, token: str, path: str) -> bool | None:
         """Ask the API server, and keep its answer."""
-        user = await self._user(token)
-        if user is None:
+        found = await review_token(self._api, token)
+        if not found.authenticated:
             self._known.pop(key, None)
             return None
-        allowed = await self._allowed(user, path)
+        attributes = {"nonResourceAttributes": {"path": path, "verb": "get"}}
+        allowed = await is_allowed(self._api, found.user, attributes)
         if len(self._known) >= TOKENS_MOST:
             self._known.clear()
         self._known[key] = self._now_s(), allowed
@@ -132,24 +96,3 @@ class TokenReviewer:
         del self._asked[key]
         if not asked.cancelled():
             asked.exception()  # retrieve the error of a review without waiters
-
-    async def _user(self, token: str) -> User | None:
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        answer = await self._api.post("/apis/authentication.k8s.io/v1/tokenreviews", body, TokenReview)
-        return answer.status.user if answer.status.authenticated else None
-
-    async def _allowed(self, user: User, path: str) -> bool:
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": user.username,
-                "groups": user.groups,
-                "uid": user.uid,
-                "nonResourceAttributes": {"path": path, "verb": "get"},
-            },
-        }
-        answer = await self._api.post(
-            "/apis/authorization.k8s.io/v1/subjectaccessreviews", body, AccessReview
-        )
-        return answer.status.allowed

@@ -110,7 +110,7 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
             header = request.headers.get("Authorization", "")
             may = await served.token_reviewer.may_get(header, "/metrics", request.remote or "")
         except (TooManyTokens, ApiError):
-            return _refused(503, "The token can't be checked now: try again.")
+            return refused(503, "The token can't be checked now: try again.")
         if may is None:
             return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
         if not may:
@@ -233,10 +233,10 @@ async def _review(
 ) -> web.Response:
     known = served.known()
     if known is None or not served.caller_key():
-        return _refused(503, "not yet")
-    refused = _not_taken(request, served, client_authorities=client_authorities)
-    if refused is not None:
-        return refused
+        return refused(503, "not yet")
+    refusal = _not_taken(request, served, client_authorities=client_authorities)
+    if refusal is not None:
+        return refusal
     try:
         found = await worker.answer(
             request.read,
@@ -245,7 +245,7 @@ async def _review(
         )
     except ReviewsBusy as error:
         _LOG.warning("review_not_answered", why=str(error))
-        return _refused(503, f"Not now: {error}.")
+        return refused(503, f"Not now: {error}.")
     if found is not None and found[1].is_doubtful and served.second_look is not None:
         now = await served.second_look.tree()
         if now is not None:
@@ -253,7 +253,7 @@ async def _review(
                 again = partial(_read_review, judge=answer, known=now, reading=served.reading)
                 found = await worker.answer(request.read, again)  # the body has been read
     if found is None:
-        return _refused(400, "This is no AdmissionReview that can be read.")
+        return refused(400, "This is no AdmissionReview that can be read.")
     uid, answered = found
     if answered.denial is not None:
         _LOG.info("denied", **answered.denial)
@@ -272,10 +272,10 @@ async def _review_candidate(
     """Answer the review of an object that is Weir's if another object makes it so. That one may come late."""
     known, reading = served.known(), served.reading
     if known is None or confirm is None or not served.caller_key():
-        return _refused(503, "not yet")
-    refused = _not_taken(request, served, client_authorities=client_authorities)
-    if refused is not None:
-        return refused
+        return refused(503, "not yet")
+    refusal = _not_taken(request, served, client_authorities=client_authorities)
+    if refusal is not None:
+        return refusal
     try:
         found = await worker.answer(
             request.read,
@@ -283,9 +283,9 @@ async def _review_candidate(
             length=request.content_length,
         )
     except ReviewsBusy as error:
-        return _refused(503, f"Not now: {error}.")
+        return refused(503, f"Not now: {error}.")
     if found is None:
-        return _refused(400, "This is no AdmissionReview that can be read.")
+        return refused(400, "This is no AdmissionReview that can be read.")
     uid, may_be = found
     is_ours = may_be is not None and bool(may_be.patch) and await confirm(may_be)
     answer = _with_patch(may_be.patch if may_be is not None and is_ours else [])
@@ -297,25 +297,30 @@ def _not_taken(
 ) -> web.Response | None:
     """Return the refusal of a call by its head only; None if its body may be read."""
     if client_authorities and not _has_certificate(request, served):
-        return _refused(403, "Show the API server's certificate.")
+        return refused(403, "Show the API server's certificate.")
     shown = request.match_info.get("key", "").encode(errors="replace")
     if not hmac.compare_digest(shown, served.caller_key().encode()):
-        return _refused(
-            403, "The path isn't that of Weir's webhook configuration: only the API server calls."
-        )
+        return refused(403, "The path isn't that of Weir's webhook configuration: only the API server calls.")
     if (request.content_length or 0) > BYTES_MOST:
-        return _refused(413, f"The review has {request.content_length} bytes: send at most {BYTES_MOST}.")
+        return refused(413, f"The review has {request.content_length} bytes: send at most {BYTES_MOST}.")
     return None
 
 
 def _has_certificate(request: web.Request, served: WebhookServices) -> bool:
     """Return True if the caller has shown a certificate of a caller of webhooks."""
-    tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
-    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    certificate = client_certificate(request)
     return certificate is not None and not served.is_front_proxy(certificate)
 
 
-def _refused(status: int, sentence: str) -> web.Response:
+def client_certificate(request: web.Request) -> bytes | None:
+    """Return the certificate that the caller has shown, in DER; None without one."""
+    tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+    certificate: bytes | None = None if tls is None else tls.getpeercert(binary_form=True)
+    return certificate
+
+
+def refused(status: int, sentence: str) -> web.Response:
+    """Return a response with a sentence."""
     return web.Response(status=status, text=f"{sentence}\n")
 
 

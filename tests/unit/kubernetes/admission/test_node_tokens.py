@@ -16,7 +16,8 @@ from weir.kubernetes.admission.node_tokens import (
     WAITING_MAX,
     NodeTokens,
 )
-from weir.kubernetes.admission.token_review import TOKENS_MOST, TokenReview, TooManyTokens
+from weir.kubernetes.admission.token_review import TOKENS_MOST, TooManyTokens
+from weir.kubernetes.api.subject_reviews import TokenReview
 
 ACCOUNT = "system:serviceaccount:weir-system:weir-node"
 

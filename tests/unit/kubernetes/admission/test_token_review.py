@@ -11,11 +11,11 @@ from weir.kubernetes.admission.token_review import (
     KEPT_S,
     NEW,
     NEW_OF_ADDRESS,
-    TokenReview,
     TokenReviewer,
     TooManyTokens,
 )
 from weir.kubernetes.api.errors import ApiError, ApiUnreachable
+from weir.kubernetes.api.subject_reviews import TokenReview
 
 
 class Authenticator:

@@ -22,7 +22,6 @@ from weir.kubernetes.admission.token_review import (
     KEPT_S,
     NEW,
     UNDER_WAY_MAX,
-    TokenReview,
     TokenReviewer,
     TooManyTokens,
 )
@@ -33,6 +32,7 @@ from weir.kubernetes.admission.webhook_server import (
     serve,
     tls_context,
 )
+from weir.kubernetes.api.subject_reviews import TokenReview
 from weir.kubernetes.crd.queue_tree import QueueObject
 
 KEY = "0" * 32

@@ -10,6 +10,7 @@ from structlog import get_logger
 
 from weir.kubernetes.admission.node_tokens import NodeTokens
 from weir.kubernetes.admission.token_review import TooManyTokens
+from weir.kubernetes.admission.webhook_server import refused
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.query.aggregation.http_exchange import bounded_body
 from weir.kubernetes.usage.node_reports import BYTES_MAX, NodeReport, NodeReports
@@ -41,8 +42,8 @@ class NodeReportRoute:
             header = request.headers.get("Authorization", "")
             node = await self._tokens.node_of(header, request.remote or "")
         except (TooManyTokens, ApiError):
-            return _answer(503, "The token can't be checked now: try again.")
-        return node or _answer(401, "Only weir-node may report and ask, with a token of its pod.")
+            return refused(503, "The token can't be checked now: try again.")
+        return node or refused(401, "Only weir-node may report and ask, with a token of its pod.")
 
     async def _answer_shares(self, request: web.Request) -> web.Response:
         node = await self._node_of(request)
@@ -50,7 +51,7 @@ class NodeReportRoute:
             return node
         shares = await asyncio.to_thread(self._shares_of, node)
         if shares is None:
-            return _answer(503, f"Node {node} isn't known yet: try again.")
+            return refused(503, f"Node {node} isn't known yet: try again.")
         return web.Response(body=encode(shares), content_type="application/json")
 
     async def _take_report(self, request: web.Request) -> web.Response:
@@ -58,16 +59,12 @@ class NodeReportRoute:
         if isinstance(node, web.Response):
             return node
         if (request.content_length or 0) > BYTES_MAX:
-            return _answer(413, f"The report has {request.content_length} bytes: send at most {BYTES_MAX}.")
+            return refused(413, f"The report has {request.content_length} bytes: send at most {BYTES_MAX}.")
         try:
             report = _DECODER.decode(await bounded_body(request, BYTES_MAX))
         except (DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
             why = str(error)[:200]
             _LOG.warning("node_report_refused", node=node, why=why)
-            return _answer(400, f"The report can't be read: {why}")
+            return refused(400, f"The report can't be read: {why}")
         self._reports.take(node, report)
         return web.Response(status=204)
-
-
-def _answer(status: int, sentence: str) -> web.Response:
-    return web.Response(status=status, text=f"{sentence}\n")

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from weir.kubernetes.admission.token_review import AccessReview
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.subject_reviews import User, is_allowed
 from weir.kubernetes.query.aggregation.discovery import GROUP, VERSION
 from weir.kubernetes.query.aggregation.front_proxy import Identity
 
@@ -35,30 +35,22 @@ class AccessReviewer:
             return False
         self._under_way += 1
         try:
-            found = await self._api.post(
-                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-                _question(person, resource),
-                AccessReview,
-            )
+            allowed = await is_allowed(self._api, _user(person), _listing(resource))
         except ApiError:
             return False  # unknown at the moment: not cached
         finally:
             self._under_way -= 1
         if len(self._known) >= ANSWERS_MAX:
             self._known.clear()
-        self._known[key] = self._now_s(), found.status.allowed
-        return found.status.allowed
+        self._known[key] = self._now_s(), allowed
+        return allowed
 
 
-def _question(person: Identity, resource: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": person.user,
-            "groups": list(person.groups),
-            "uid": person.uid,
-            "extra": {key: list(values) for key, values in person.extra},
-            "resourceAttributes": {"group": GROUP, "version": VERSION, "resource": resource, "verb": "list"},
-        },
-    }
+def _user(person: Identity) -> User:
+    extra = {key: list(values) for key, values in person.extra}
+    return User(person.user, list(person.groups), person.uid, extra)
+
+
+def _listing(resource: str) -> dict[str, Any]:
+    listed = {"group": GROUP, "version": VERSION, "resource": resource, "verb": "list"}
+    return {"resourceAttributes": listed}

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 from aiohttp import web
 
+from weir.kubernetes.admission.webhook_server import client_certificate
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxyRules, Identity
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
 
@@ -13,9 +14,7 @@ _PART = 1 << 14
 
 def requester(request: web.Request, rules: FrontProxyRules) -> Identity | None:
     """Return the identity behind a request; None unless the front proxy forwards it."""
-    tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
-    certificate = None if tls is None else tls.getpeercert(binary_form=True)
-    if not rules.trusts(certificate, datetime.now(UTC)):
+    if not rules.trusts(client_certificate(request), datetime.now(UTC)):
         return None
     return rules.identity(request.headers, request.headers.getall)
 
