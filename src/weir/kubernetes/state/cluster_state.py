@@ -120,7 +120,7 @@ class ClusterState:
         return [self.pods.by_key[key] for key in keys if key in self.pods.by_key]
 
     def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Process changed owners of pods, narrowed by `Kinds.narrow`."""
+        """Process changed owners of pods, narrowed by `WorkloadKinds.narrow`."""
         self.pods.advance(now_s)
         self._intake.take_owners(changes)
         owners = self.resolver.owners

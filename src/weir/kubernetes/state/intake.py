@@ -59,7 +59,7 @@ class Intake:
                     self._refuse(resource, change.key, uid, error, body)
 
     def take_owners(self, changes: Iterable[Change[Any]]) -> None:
-        """Process objects that make pods, as `Kinds.narrow` leaves them."""
+        """Process objects that make pods, as `WorkloadKinds.narrow` leaves them."""
         for change in changes:
             try:
                 if isinstance(change, ObjectUnreadable):

@@ -1,4 +1,4 @@
-"""Mappings that drop a key with its last member."""
+"""Mappings that drop a key with its last member, or with its count."""
 
 from typing import TypeVar
 
@@ -12,6 +12,13 @@ def keep(those: dict[K, V], key: K, value: V | None) -> None:
         those.pop(key, None)
     else:
         those[key] = value
+
+
+def count_down(counts: dict[K, int], key: K, by: int = 1) -> None:
+    """Lower a count, which is removed at 0."""
+    counts[key] -= by
+    if not counts[key]:
+        del counts[key]
 
 
 def drop(those: dict[K, set[V]], key: K, member: V) -> None:

@@ -38,7 +38,7 @@ class UnreadableObject:
 
 
 class UnreadableObjects:
-    """Return all of them, by resource and key."""
+    """Keeps the sentence of each object that couldn't be taken in, by resource and key."""
 
     def __init__(self, managed: ManagedNamespaces = ALL) -> None:
         self._managed = managed

@@ -4,17 +4,17 @@ A workload without pods isn't over: the Job controller pauses after evictions, q
 pods, controllers restart. The owner knows: its deletion, its conditions, and how many pods it wants.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from weir.kubernetes.state.gangs.gang import Gang
+from weir.kubernetes.state.owners.chain import Body
 from weir.kubernetes.state.owners.index import Owners
 from weir.kubernetes.state.owners.scheduling_groups import SchedulingGroups
 from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, GangKey, OwnerTemplate, WorkloadKinds
 from weir.state.events import WorkloadOutcome
 
-Body = Mapping[str, Any]
 _DEPTH_MAX = 8
 """Levels of owners that are followed downwards."""
 _JOB = ("batch/v1", "Job")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
-from weir.kubernetes.state.keyed_members import drop
+from weir.kubernetes.state.keyed_members import count_down, drop
 from weir.kubernetes.state.owners.chain import Body
 from weir.kubernetes.state.owners.index import Owners, pod_body
 from weir.kubernetes.translate.kinds import GangKey, GangMinimum
@@ -98,9 +98,7 @@ class ForeignPods:
             drop(self._grouped, _gang_of(namespace, group), key)
             self._touched_groups.add((namespace, group))
         if pod.metadata.controller is not None:
-            self._in[namespace] -= 1
-            if not self._in[namespace]:
-                del self._in[namespace]
+            count_down(self._in, namespace)
             drop(self._unsettled, namespace, key)
             self._owners.leave(key)
         return pod.metadata.uid

@@ -15,7 +15,7 @@ from itertools import islice
 
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import PodSpec, SchedulingGroupObject
-from weir.kubernetes.state.keyed_members import drop
+from weir.kubernetes.state.keyed_members import count_down, drop
 from weir.kubernetes.state.owners.pod_info import PodInfo
 from weir.kubernetes.translate.annotations import PREFIX, Annotations
 from weir.kubernetes.translate.gates import OWNER_MISSING, REFUSED
@@ -59,9 +59,7 @@ class _Members:
             self.owner_of[key] = before
             return False
         if before is not None:
-            self.owners[before] -= 1
-            if not self.owners[before]:
-                del self.owners[before]
+            count_down(self.owners, before)
         if owner is not None:
             self.owner_of[key] = owner
             self.owners[owner] += 1
@@ -136,9 +134,7 @@ class SchedulingGroups:
             self._policies[here] = policies
         self._labels.update(each.topology_key for each in policies.values() if each.topology_key)
         for label in [each.topology_key for each in before.values() if each.topology_key]:
-            self._labels[label] -= 1
-            if not self._labels[label]:
-                del self._labels[label]
+            count_down(self._labels, label)
         for named in {self._reference[key] for key in pods}:
             group = named[1].group
             if group in policies:

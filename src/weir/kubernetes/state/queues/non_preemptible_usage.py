@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from weir.kubernetes.state.gangs.gang import AllocationOrigin, Gang
+from weir.kubernetes.state.keyed_members import count_down
 from weir.kubernetes.state.nodes.states import NodeStates
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, MEMORY, PODS
@@ -19,7 +20,7 @@ Amounts = Mapping[str, int]
 
 
 class NonPreemptibleUsage:
-    """Return the allocation of non-preemptible workloads, by queue and resource."""
+    """Allocation of non-preemptible workloads, by queue and resource."""
 
     def __init__(self) -> None:
         self._charges: dict[Gang, tuple[tuple[str, ...], Amounts]] = {}
@@ -31,7 +32,7 @@ class NonPreemptibleUsage:
         Those that were granted theirs come first, then the oldest.
         """
         for gang in sorted(gangs, key=lambda each: (not _is_granted(each), each.submitted_s, each.name)):
-            self._discharge(gang)
+            self.forget(gang)
             gang.overrun, gang.self_bound = False, _is_self_bound(gang)
             if gang.project is None or gang.newer or gang.head is None or gang.is_preemptible:
                 gang.granted = False
@@ -46,9 +47,8 @@ class NonPreemptibleUsage:
             gang.granted = bool(amounts)
             for tracked in gang.pods():
                 if tracked.origin is AllocationOrigin.ANNOTATION:
-                    tracked.origin = (
-                        AllocationOrigin.WEIR
-                    )  # Weir's own binding, before its record was written
+                    # Weir's own binding, before its record was written
+                    tracked.origin = AllocationOrigin.WEIR
 
     def judge_protected(
         self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates
@@ -60,15 +60,11 @@ class NonPreemptibleUsage:
         for gang in sorted(gangs, key=lambda each: (each.submitted_s, each.name)):
             if not gang.is_preemptible or gang.project is None:
                 continue  # non-preemptible by its own statement: `judge` has decided
-            self._discharge(gang)
+            self.forget(gang)
             amounts, path = _amounts(gang, node_states), _path(gang.project, queues)
             gang.lapsed = self._passes(path, amounts, queues)
             if not gang.lapsed:
                 self._charge(gang, path, amounts)
-
-    def forget(self, gang: Gang) -> None:
-        """Forget a workload."""
-        self._discharge(gang)
 
     def _charge(self, gang: Gang, path: tuple[str, ...], amounts: Amounts) -> None:
         if amounts:
@@ -77,13 +73,12 @@ class NonPreemptibleUsage:
                 for resource, amount in amounts.items():
                     self._allocated[queue, resource] += amount
 
-    def _discharge(self, gang: Gang) -> None:
+    def forget(self, gang: Gang) -> None:
+        """Forget a workload."""
         path, amounts = self._charges.pop(gang, ((), {}))
         for queue in path:
             for resource, amount in amounts.items():
-                self._allocated[queue, resource] -= amount
-                if not self._allocated[queue, resource]:
-                    del self._allocated[queue, resource]
+                count_down(self._allocated, (queue, resource), amount)
 
     def _passes(self, path: tuple[str, ...], amounts: Amounts, queues: Mapping[str, Queue]) -> bool:
         """Return True if so much more would exceed a quota on the path."""

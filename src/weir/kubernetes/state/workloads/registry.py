@@ -14,6 +14,7 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.gangs.gang import AllocationOrigin, Gang, TrackedPod
 from weir.kubernetes.state.gangs.job_report import reported_times
 from weir.kubernetes.state.gangs.workload import wants_more
+from weir.kubernetes.state.keyed_members import count_down
 from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.state.nodes.usage import ForeignUsage, PodUsage, amounts_of
 from weir.kubernetes.state.owners.pod_info import PodInfo, object_name, with_devices
@@ -75,6 +76,11 @@ class WorkloadRegistry:
                 thing.spec.owner.uid, {each.uid: each for each in thing.status.allocations}
             )
 
+    def object_of(self, gang: Gang) -> WorkloadObject | None:
+        """Return the object of a workload; None without one, or if it describes another owner."""
+        thing = self.objects.get(gang.name)
+        return thing if thing is not None and thing.spec.owner.uid == gang.key.uid else None
+
     def of(self, info: PodInfo) -> Gang:
         """Return the workload of a resolved pod; create it if needed."""
         gang = self.gangs.get(info.gang)
@@ -112,8 +118,8 @@ class WorkloadRegistry:
 
     def recollect(self, gang: Gang) -> None:
         """Take over the record of its object."""
-        thing = self.objects.get(gang.name)
-        if thing is None or thing.spec.owner.uid != gang.key.uid:
+        thing = self.object_of(gang)
+        if thing is None:
             return
         gang.job_report = reported_times(thing, gang.key.uid)
         status, why = thing.status.life, thing.status.reason
@@ -195,8 +201,8 @@ class WorkloadRegistry:
 
         Its namespace may be another project's since. A project that no place is recorded with may be older.
         """
-        thing = self.objects.get(gang.name)
-        if thing is None or thing.spec.owner.uid != gang.key.uid:
+        thing = self.object_of(gang)
+        if thing is None:
             return project
         recorded = {each.uid for each in thing.status.allocations}
         if project is not None and not any(each.holds and each.uid in recorded for each in gang.pods()):
@@ -289,9 +295,7 @@ class WorkloadRegistry:
         owned.remove(gang)
         if not owned:
             del self._by_owner[gang.key.uid]
-        self.namespaces[namespace] -= 1
-        if not self.namespaces[namespace]:
-            del self.namespaces[namespace]
+        count_down(self.namespaces, namespace)
         self._use(gang, None)
         alike = self._namesakes[gang.name]
         alike.remove(gang)
@@ -307,9 +311,7 @@ class WorkloadRegistry:
         project = None if gang.reported is None else gang.reported.project
         if project != gang.counted:
             if gang.counted is not None:
-                self.projects[gang.counted] -= 1
-                if not self.projects[gang.counted]:
-                    del self.projects[gang.counted]
+                count_down(self.projects, gang.counted)
             if project is not None:
                 self.projects[project] += 1
             gang.counted = project
@@ -321,10 +323,8 @@ class WorkloadRegistry:
 
         The nomination may have been written before the evictions it needs were ordered.
         """
-        thing = self.objects.get(gang.name)
-        nomination = (
-            None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.nomination
-        )
+        thing = self.object_of(gang)
+        nomination = None if thing is None else thing.status.nomination
         if nomination is None or not nomination.places:
             return None
         waiting = {tracked.name: tracked for tracked in gang.pods() if not tracked.holds}

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from weir.control.journal import Dependency, DependencyCondition
 from weir.control.port import Gate, GateChanged
 from weir.control.start_gates import begin_gate, dependency_gate, is_met, never_met
-from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.state.workloads.registry import WorkloadRegistry, outcome_of_phase
 from weir.kubernetes.translate.annotations import Annotations
@@ -78,9 +77,9 @@ class StartConditionGates:
                 return False, f"it names itself in a condition for its start: {dependency.name}"
             if other is None and thing is None:
                 continue
-            if thing is not None and other is not None and not _is_of(thing, other):
-                thing = None
-            outcome = other.is_over() if other is not None else None
+            outcome = None
+            if other is not None:
+                outcome, thing = other.is_over(), self._registry.object_of(other)
             if outcome is None and thing is not None:
                 outcome = outcome_of_phase(thing.status.phase)
             started = thing is not None and thing.status.started_at is not None
@@ -113,11 +112,6 @@ class StartConditionGates:
 def _names(gang: Gang, name: str) -> tuple[str, str]:
     """Return the names of Workloads that a name in a condition may mean, the likelier one first."""
     return f"{gang.key.namespace}/{_JOB}{name}", f"{gang.key.namespace}/{name}"
-
-
-def _is_of(thing: WorkloadObject, gang: Gang) -> bool:
-    """Return True if an object is about this very workload, not about a former one of its name."""
-    return thing.spec.owner.uid == gang.key.uid
 
 
 def _dependencies(wanted: Annotations) -> list[Dependency]:

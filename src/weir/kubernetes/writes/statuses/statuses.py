@@ -71,7 +71,7 @@ class StatusWriter:
     """Writer of everything for people about workloads. All calls come from the control thread."""
 
     def __init__(self, cluster_state: ClusterState, reasons: Mapping[str, Explanation]) -> None:
-        self._cluster_state = cluster_state
+        self._cluster_state, self._registry = cluster_state, cluster_state.registry
         self._reasons = reasons
         self._written: dict[Gang, WrittenStatus] = {}
         self._stops: dict[Gang, Explanation] = {}
@@ -98,7 +98,7 @@ class StatusWriter:
             self.past.evicted(gang, cause, now_s)
             if before != why:
                 self._say(gang, "Evicted", cause.sentence, "Evicting", "Warning")
-            taker = self._cluster_state.registry.named.get(cause.by or "")
+            taker = self._registry.named.get(cause.by or "")
             if taker is not None and (returned := self.past.returns_quota(taker, cause, now_s)):
                 return self.keep(taker, returned, now_s, urgent=True)
         return []
@@ -106,7 +106,7 @@ class StatusWriter:
     def say(self, gang: Gang, reason: str, sentence: str, action: str) -> None:
         """Emit an event about a workload that needs attention."""
         self._say(gang, reason, sentence, action, "Warning")
-        self._cluster_state.registry.changed[gang] = None
+        self._registry.changed[gang] = None
 
     def _say(
         self, gang: Gang, reason: str, sentence: str, action: str, type_: Literal["Normal", "Warning"]
@@ -118,11 +118,11 @@ class StatusWriter:
 
     def reasons_changed(self, names: Iterable[str]) -> None:
         """Note that these workloads wait for another reason now."""
-        named, names = self._cluster_state.registry.named, list(names)
+        named, names = self._registry.named, list(names)
         changed = {named[name]: None for name in names if name in named}
         if len(names) > FEW:  # most of these have only a changed number, which changes again soon
             changed = {gang: None for gang in changed if not self._is_reworded_soon(gang)}
-        self._cluster_state.registry.changed.update(changed)
+        self._registry.changed.update(changed)
         self._reasoned.update(changed)
 
     def _is_reworded_soon(self, gang: Gang) -> bool:
@@ -136,7 +136,7 @@ class StatusWriter:
     @property
     def has_work(self) -> bool:
         """True if something may have to be written."""
-        return bool(self._cluster_state.registry.changed)
+        return bool(self._registry.changed)
 
     @property
     def due_s(self) -> float | None:
@@ -150,7 +150,7 @@ class StatusWriter:
         a burst is about to change again.
         """
         self._come_due(now_s)
-        changed = self._cluster_state.registry.changed
+        changed = self._registry.changed
         writes: list[Write | EmitEvent] = []
         self._is_burst = len(changed) > FEW
         busy = busy and self._is_burst
@@ -177,14 +177,14 @@ class StatusWriter:
         reasoned = self._reasoned_turns.take(self._reasoned, namespace_of)
         for gang in islice(reasoned, WAITING_AT_ONCE if busy else AT_ONCE):
             del self._reasoned[gang]
-            if gang in self._cluster_state.registry.changed and phase_of(gang) in _WAITING:
+            if gang in self._registry.changed and phase_of(gang) in _WAITING:
                 writes += self._writes_of(gang, now_s)
         return writes
 
     def _come_due(self, now_s: float) -> None:
         for gang in [gang for gang, at_s in self._later.items() if at_s <= now_s]:
             del self._later[gang]
-            self._cluster_state.registry.changed[gang] = None
+            self._registry.changed[gang] = None
             if gang.name in self._reasons:
                 self._reasoned[gang] = None
 
@@ -193,7 +193,7 @@ class StatusWriter:
 
     def _writes_of(self, gang: Gang, now_s: float) -> list[Write | EmitEvent]:
         """Return the writes for a changed workload."""
-        del self._cluster_state.registry.changed[gang]
+        del self._registry.changed[gang]
         self._reasoned.pop(gang, None)
         try:
             return self._of(gang, now_s, self._delayed.pop(gang, now_s))
@@ -260,18 +260,18 @@ class StatusWriter:
         spec = spec_body(gang, done, self._cluster_state.node_states)
         if (text := digest(spec)) != done.spec and may_change(gang, done, self._cluster_state):
             done.spec = text
-            writes.append(upsert(gang, spec, text, self._cluster_state.registry.objects.get(gang.name)))
+            writes.append(upsert(gang, spec, text, there=self._registry.object_of(gang) is not None))
         gang.note_shortness(now_s)
         evicted = self._evictions.of(gang)
         status = status_body(gang, phase, why, self._cluster_state, done=done, eviction=evicted)
-        self.past.add_to(status, gang, self._cluster_state.registry.objects.get(gang.name), now_s)
+        self.past.add_to(status, gang, self._registry.objects.get(gang.name), now_s)
         writes += self._patches(gang, status, done, now_s)
         writes += self._groups.take(gang, phase, why, self._stops.get(gang), now_s)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
         if writes:
             done.at_s = now_s
-        if gang.key not in self._cluster_state.registry.gangs:
+        if gang.key not in self._registry.gangs:
             self._drop(gang)
         return writes
 
@@ -301,7 +301,7 @@ class StatusWriter:
 
     def _note_deletion(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Write all of its object again if the object was deleted without its owner."""
-        if gang.name in self._cluster_state.registry.objects:
+        if gang.name in self._registry.objects:
             done.missing_s = float("inf")
         elif done.missing_s is not None and any(not tracked.deleting for tracked in gang.pods()):
             done.missing_s = min(done.missing_s, now_s)
@@ -339,8 +339,8 @@ class StatusWriter:
         """Take over the fields of its object, so that times go on from there."""
         for reason, sentence in notices(gang):
             self._say(gang, reason, sentence, "Scheduling", "Normal")
-        thing = self._cluster_state.registry.objects.get(gang.name)
-        if thing is None or thing.spec.owner.uid != gang.key.uid:
+        thing = self._registry.object_of(gang)
+        if thing is None:
             return
         done.spec, done.found, done.shown = thing.written, thing.status.written, thing.status.phase
         last = thing.status.last_eviction
@@ -389,7 +389,7 @@ class StatusWriter:
 
     def _events_of(self, gang: Gang) -> Iterator[EmitEvent]:
         """Yield the events about its object, once its uid is known."""
-        thing = self._cluster_state.registry.objects.get(gang.name)
-        if gang in self._events and thing is not None and thing.uid and thing.spec.owner.uid == gang.key.uid:
+        thing = self._registry.object_of(gang)
+        if gang in self._events and thing is not None and thing.uid:
             about = regarding(gang, thing.uid)
             yield from (replace(event, regarding=about) for event in self._events.pop(gang))

@@ -5,8 +5,9 @@ binding, the status of the pod, and two statuses of the Job. Without the seventh
 `kubectl get workloads.weir.dev`.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from weir.api.answers import Explanation
 from weir.control.port import WorkloadProgress
@@ -18,26 +19,16 @@ from weir.kubernetes.crd.workload_spec import spec_of
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
 from weir.kubernetes.state.gangs.owner_state import maker_is_gone, owner_is_gone
-from weir.kubernetes.state.gangs.stated_groups import absent_requests, counts_without_replaced, groups_in_use
-from weir.kubernetes.state.gangs.workload import workload_of
+from weir.kubernetes.state.gangs.workload import counted_pods, minimum_of, pods_by_role, workload_of
 from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.operations import UpsertWorkload
-from weir.kubernetes.writes.statuses.fields import (
-    allocations,
-    pause_of,
-)
+from weir.kubernetes.writes.statuses.fields import allocations, pause_of
 from weir.kubernetes.writes.statuses.overcommit import overcommit_conditions
 from weir.kubernetes.writes.statuses.pending_pods import PendingPods
 from weir.kubernetes.writes.statuses.share_memory import memory_conditions, memory_isolation
-from weir.kubernetes.writes.statuses.values import (
-    Words,
-    cut,
-    expected,
-    life_of,
-    plain,
-)
+from weir.kubernetes.writes.statuses.values import Words, cut, expected, life_of, plain
 from weir.model.resources import GPU, quantity, written
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Request
 from weir.state.events import WorkloadOutcome
 
 PHASES = {
@@ -101,31 +92,46 @@ def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
 
 def _left_object(gang: Gang, state: ClusterState) -> WorkloadObject | None:
     """Return its object if the owner that it describes was deleted."""
-    there = state.registry.objects.get(gang.name)
-    is_its_own = there is not None and there.spec.owner.uid == gang.key.uid
-    return there if is_its_own and maker_is_gone(gang, state.resolver.owners) else None
+    return state.registry.object_of(gang) if maker_is_gone(gang, state.resolver.owners) else None
 
 
 def spec_body(gang: Gang, done: WrittenStatus, is_node: Container[str]) -> Words:
     """Return the spec of a workload's object; `done.counts` is brought up to date."""
     key = gang.key
     workload = gang.reported or workload_of(gang, is_node)
-    counts = counts_without_replaced(gang, workload.groups, done.counts)
+    counts = _counts_without_replaced(gang, workload.groups, done.counts)
     done.counts = counts
     groups = tuple(
         replace(group, count=count) if group.count != count else group
         for group, count in zip(workload.groups, counts, strict=True)
     )
-    return spec_of(
-        replace(workload, groups=groups_in_use(gang, groups)),
-        OwnerFields(
-            api_version=key.api_version,
-            kind=key.kind,
-            name=key.name,
-            uid=key.uid,
-            gang=key.gang,
-        ),
+    owner = OwnerFields(key.uid, key.api_version, key.kind, key.name, key.gang)
+    return spec_of(replace(workload, groups=_groups_in_use(gang, groups)), owner)
+
+
+def _counts_without_replaced(
+    gang: Gang, groups: tuple[PodGroup, ...], before: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the pods of each group, without terminating pods that have a replacement.
+
+    `before` are the counts as they were last.
+    """
+    counts = []
+    for at, group in enumerate(groups):
+        slots = gang.groups[at].slots if at < len(gang.groups) else ()
+        deleting = sum(tracked is not None and tracked.deleting for tracked in slots)
+        was = before[at] if at < len(before) else group.count
+        counts.append(was if group.count - deleting <= was < group.count else group.count)
+    return tuple(counts)
+
+
+def _groups_in_use(gang: Gang, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
+    """Return those that have pods or are needed: pods may have gone over to another group."""
+    pairs = zip_longest(groups, gang.groups[: len(groups)])
+    used = tuple(
+        pod_group for pod_group, group in pairs if pod_group.min or group is None or not group.is_empty
     )
+    return used or groups
 
 
 def left_behind(gang: Gang, state: ClusterState) -> Words:
@@ -133,8 +139,7 @@ def left_behind(gang: Gang, state: ClusterState) -> Words:
 
     Its object may outlive the owner: then it becomes the object of this workload.
     """
-    there = state.registry.objects.get(gang.name)
-    is_anothers = there is not None and there.spec.owner.uid != gang.key.uid
+    is_anothers = gang.name in state.registry.objects and state.registry.object_of(gang) is None
     return dict.fromkeys(WorkloadStatus.__struct_encode_fields__) if is_anothers else {}
 
 
@@ -149,8 +154,8 @@ def _in_full(spec: Words) -> Words:
     }
 
 
-def upsert(gang: Gang, spec: Words, digest: str, thing: WorkloadObject | None) -> UpsertWorkload:
-    """Return the write of a workload's object; `thing` is the object as it was last seen."""
+def upsert(gang: Gang, spec: Words, digest: str, *, there: bool) -> UpsertWorkload:
+    """Return the write of a workload's object; `there`: it has one."""
     key = gang.key
     reference = {
         "apiVersion": key.api_version,
@@ -167,7 +172,6 @@ def upsert(gang: Gang, spec: Words, digest: str, thing: WorkloadObject | None) -
     }
     body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": _in_full(spec)}
     path = path_of(API_VERSION, "workloads", key.namespace)
-    there = thing is not None and thing.spec.owner.uid == key.uid
     return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
 
 
@@ -256,9 +260,23 @@ def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterSta
 def _devices_milli(gang: Gang, node_states: NodeStates) -> int:
     """Return thousandths of devices of all its pods, and of absent pods."""
     places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
-    places += [(request, "") for request in absent_requests(gang)]
+    places += [(request, "") for request in _absent_requests(gang)]
     return sum(
         request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
         for request, node in places
         if request.devices
     )
+
+
+def _absent_requests(gang: Gang) -> Iterator[Request]:
+    """Return the requests of pods that it needs and that don't exist, as far as they are known."""
+    assert gang.head is not None
+    there, minima = pods_by_role(gang), minimum_of(gang, gang.head).minima
+    left = gang.whole - counted_pods(there, minima, gang.whole) - gang.members.pending
+    by_role = {group.role: group.request for group in reversed(gang.groups)}
+    for role, least in minima.items():
+        lacking = max(0, min(least - there[role], left))
+        left -= lacking
+        if role in by_role:
+            yield from [by_role[role]] * lacking
+    yield from [gang.head.request] * max(0, left)
