@@ -1,11 +1,12 @@
 """Rules of the architecture that no tool checks: what the core may import, what is pinned, what CI runs."""
 
 import ast
+import builtins
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -210,6 +211,29 @@ def test_dataclasses_of_the_compiled_engine_can_be_imported() -> None:
         if isinstance(field, ast.AnnAssign) and ast.unparse(field.annotation) == "object"
     }
     assert not found, "write a plain class, or name a type"
+
+
+def test_docstrings_name_exceptions_that_exist() -> None:
+    """A name that was changed in the code alone sends a reader to nothing."""
+    raised = re.compile(r"^ *Raises:\n((?: +.*\n?)+)", re.MULTILINE)
+    trees = syntax_trees()
+    known = {
+        node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }
+    known |= {alias.asname or alias.name for tree in trees.values() for alias in imported_names(tree)}
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                text = "".join(raised.findall(ast.get_docstring(node) or ""))
+                for name in re.findall(r"^ +([A-Z]\w+):", text, re.MULTILINE):
+                    assert name in known or hasattr(builtins, name), f"{file.name}: {node.name} raises {name}"
+
+
+def imported_names(tree: ast.Module) -> Iterator[ast.alias]:
+    """Yield the names that a module imports from others."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from node.names
 
 
 @pytest.mark.parametrize("name", ["constraints.txt", "web/package-lock.json"])

@@ -17,7 +17,8 @@ from weir.kubernetes.admission.job_defaults import job_defaults
 from weir.kubernetes.admission.shared_devices import claimed_share_changes, debugging_changes, share_changes
 from weir.kubernetes.api.objects import KubePod, Metadata
 from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
-from weir.kubernetes.crd.scheduler_config import SchedulerSettings, settings_of
+from weir.kubernetes.crd.scheduler_config import settings_of
+from weir.kubernetes.crd.scheduler_settings import SchedulerSettings
 from weir.kubernetes.crd.schemas import InvalidObject
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.translate.annotations import (
@@ -33,10 +34,10 @@ from weir.model.nodes import Topology
 from weir.model.policy import Policy
 
 DEFAULT_SCHEDULER = "default-scheduler"
+FOREIGN_KEYS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
+"""Keys with which other tools request GPUs or shares of them."""
 TEMPLATED = ("Job", "Deployment", "StatefulSet")
 """Kinds whose pods' template is read before there are pods."""
-_SAYS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
-"""Parts of keys with which other tools request GPUs or shares of them."""
 _NAMES_TOLD_MAX = 6
 SPEC_VALUES_MAX = 10_000
 """Keys and list entries of a spec that is judged; pods that run have some hundreds."""
@@ -186,7 +187,7 @@ def _controller(pod: Object) -> str:
 def _says_something(thing: Object) -> bool:
     metadata = thing.get("metadata") or {}
     annotations = [*(metadata.get("labels") or ()), *(metadata.get("annotations") or ())]
-    return any(key.startswith(PREFIX) or key in _SAYS for key in annotations)
+    return any(key.startswith(PREFIX) or key in FOREIGN_KEYS for key in annotations)
 
 
 def _asks_for_devices(spec: Object, reading: PodRules) -> bool:

@@ -1,8 +1,8 @@
 """The one module that talks to the API server.
 
-A thin client: bytes go over the wire (wire.py), and are decoded into the narrow structs they are asked for
+A thin client: bytes go over `ConnectionPool`, and are decoded into the narrow structs they are asked for
 as. Every request has a time limit. For writes it goes to the server too, so that a write that has timed
-out here isn't carried out there much later. Whatever goes wrong is an `ApiError` (answers.py).
+out here isn't carried out there much later. Whatever goes wrong is an `ApiError`.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class ApiClient:
         return self._limits
 
     def __repr__(self) -> str:
-        return f"Connection({self._access.server!r})"
+        return f"ApiClient({self._access.server!r})"
 
     async def __aenter__(self) -> Self:
         access, limits = self._access, self._limits

@@ -72,8 +72,8 @@ class ConnectionPool:
         `again`: it may be sent twice, for a connection may end before the server has read from it.
 
         Raises:
-            Unsent: the server can't be reached.
-            Cut: the connection ended before the answer did.
+            RequestNotSent: the server can't be reached.
+            ConnectionLost: the connection ended before the answer did.
             NotHttp: something else came.
         """
         async with self._slots:

@@ -107,7 +107,7 @@ def _unread(raw: Raw, sentence: str) -> UndecodedObject:
     """Return enough of an object to identify it.
 
     Raises:
-        Garbled: not even that can be read.
+        InvalidResponse: not even that can be read.
     """
     try:
         body = msgspec.json.decode(raw)

@@ -33,14 +33,12 @@ _KEYS = (
     "sessionHeadroom",
 )
 
-__all__ = ["KIND", "PLURAL", "SchedulerSettings", "settings_of"]
-
 
 def settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerSettings:
     """Return the settings of a spec; settings that it leaves out are as in `base`.
 
     Raises:
-        Unsound: the spec can't be used. The text tells everything that is wrong.
+        InvalidObject: the spec can't be used. The text tells everything that is wrong.
     """
     try:
         return _settings_of(spec, base)

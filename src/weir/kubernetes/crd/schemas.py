@@ -132,7 +132,7 @@ def department_of(name: str, spec: Mapping[str, Any], created_s: float) -> Depar
     """Return a Department as a scenario file states it; its creation is in seconds since the epoch.
 
     Raises:
-        Unsound: it can't be used.
+        InvalidObject: it can't be used.
     """
     return _read(DepartmentEntry, spec, {"name": name, "created": created_s})
 
@@ -141,7 +141,7 @@ def project_of(name: str, spec: Mapping[str, Any], created_s: float) -> tuple[Pr
     """Return a Project as a scenario file states it, and the namespaces that may use it.
 
     Raises:
-        Unsound: it can't be used.
+        InvalidObject: it can't be used.
     """
     rest = {key: value for key, value in spec.items() if key != "namespaces"}
     written = _read(ProjectEntry, rest, {"name": name, "created": created_s})
@@ -153,7 +153,7 @@ def topology_of(name: str, spec: Mapping[str, Any]) -> TopologyEntry:
     """Return a Topology as a scenario file states it.
 
     Raises:
-        Unsound: it can't be used.
+        InvalidObject: it can't be used.
     """
     return _read(TopologyEntry, spec, {"name": name})
 
@@ -162,7 +162,7 @@ def read_spec(form: type[Form], spec: Mapping[str, Any]) -> Form:
     """Return a spec in the form of it.
 
     Raises:
-        Unsound: it can't be used.
+        InvalidObject: it can't be used.
     """
     return _read(form, spec, {})
 

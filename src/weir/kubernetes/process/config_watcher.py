@@ -15,7 +15,8 @@ from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, Object
 from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.objects import QuotaObject
-from weir.kubernetes.crd.scheduler_config import KIND, PLURAL, SchedulerSettings, settings_of
+from weir.kubernetes.crd.scheduler_config import KIND, PLURAL, settings_of
+from weir.kubernetes.crd.scheduler_settings import SchedulerSettings
 from weir.kubernetes.crd.schemas import API_VERSION, InvalidObject
 from weir.kubernetes.translate.device_list import devices_written
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus

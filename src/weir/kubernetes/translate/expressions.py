@@ -57,7 +57,7 @@ class _Number:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Return a path."""
+    """Value at a path, or the values at a path with a star."""
 
     steps: Steps
 

@@ -56,7 +56,7 @@ def values(path: str, names: Mapping[str, str]) -> dict[str, str]:
     """Return the values of secrets by the variables they are for.
 
     Raises:
-        NotSet: one isn't set.
+        SecretNotSet: one isn't set.
         OSError: the file can't be read.
     """
     found = read(path)

@@ -22,7 +22,7 @@ class GpuClaim:
         """Claim devices by their UUIDs.
 
         Raises:
-            InUse: another pool has one of them.
+            StateDirInUse: another pool has one of them.
         """
         self._sockets: list[socket.socket] = []
         try:

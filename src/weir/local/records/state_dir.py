@@ -112,7 +112,7 @@ class StateDir:
         """Lock the home for this pool until `leave`, and create missing directories.
 
         Raises:
-            InUse: another one is.
+            StateDirInUse: another pool has it.
             OSError: it can't be made.
         """
         self.path.mkdir(_MODE, parents=True, exist_ok=True)

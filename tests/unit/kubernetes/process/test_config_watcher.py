@@ -8,8 +8,8 @@ import pytest
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import QuotaObject
-from weir.kubernetes.crd.scheduler_config import TEXT_MAX, SchedulerSettings, settings_of
-from weir.kubernetes.crd.scheduler_settings import SharedNodeRules, ShareMemoryRules
+from weir.kubernetes.crd.scheduler_config import TEXT_MAX, settings_of
+from weir.kubernetes.crd.scheduler_settings import SchedulerSettings, SharedNodeRules, ShareMemoryRules
 from weir.kubernetes.crd.schemas import InvalidObject
 from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.process.config_watcher import ConfigWatcher

@@ -23,7 +23,7 @@ class QueueStatuses:
         self._uids: dict[tuple[str, str], str] = {}  # uids of the objects with a written status
 
     def forget(self) -> None:
-        """Interval after which a status is written again: others may have changed it."""
+        """Write all statuses again: others may have changed them."""
         self._written.clear()
         self._uids.clear()
 
