@@ -92,13 +92,13 @@ class ClusterSweeps:
                 f"and delete its directory {checkpoint_path(sweep)} in a pod"
             )
         if sweep.status.ended_at is None:
-            text = f"Sweep {sweep.key} isn't over: stop it first with `weir sweep stop {sweep.key}`."
+            text = f"Sweep {metadata.key} isn't over: stop it first with `weir sweep stop {metadata.key}`."
             raise refused(409, text)
         path = self._objects.path(metadata.namespace, metadata.name)
         await self._api.delete(path, uid=metadata.uid, propagation="Background")
         trials = len(sweep.status.trials)
         kept = trials if claim else 0
-        return SweepDeleted(name=sweep.key, trials=trials, checkpoints_deleted=0, checkpoints_kept=kept)
+        return SweepDeleted(name=metadata.key, trials=trials, checkpoints_deleted=0, checkpoints_kept=kept)
 
     async def _detail(self, sweep: SweepObject) -> SweepDetail:
         """Return a sweep with its trials; those whose pods are ready run."""

@@ -21,7 +21,7 @@ from weir.api.schedules import Concurrency, ScheduleAsked, SchedulePage, Schedul
 from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import not_here, refused
 from weir.cli.cluster.lookup import JOBS, Lookup
-from weir.cli.cluster.namespaced_objects import NamespacedObjects, creator_of, key_of
+from weir.cli.cluster.namespaced_objects import NamespacedObjects, creator_of
 from weir.cli.cluster.other_tools import instead_of
 from weir.cli.cluster.submission_job import SubmissionJobs
 from weir.kubernetes.api.client import ApiClient, Patch
@@ -164,7 +164,7 @@ class CronJobs:
             await asyncio.sleep(_LOOK_S)
         raise refused(
             503,
-            f"The cluster is still removing {key_of(metadata)} after {_GONE_S:g} s; it begins no more runs.",
+            f"The cluster is still removing {metadata.key} after {_GONE_S:g} s; it begins no more runs.",
         )
 
     async def _run(self, name: str) -> ScheduleRow:
@@ -249,7 +249,7 @@ def _row(cron_job: CronView) -> ScheduleRow:
         cron, said = spec.schedule, f"Its next time can't be read here: {error}"
     last_s = at_s(status.last_schedule_time)
     return ScheduleRow(
-        name=key_of(metadata),
+        name=metadata.key,
         project=metadata.labels.get(PROJECT, "-"),
         user=creator_of(spec.job_template),
         cron=cron,

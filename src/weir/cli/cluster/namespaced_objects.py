@@ -79,7 +79,7 @@ class NamespacedObjects(Generic[Kind]):
             return candidates[0]
         if not candidates:
             raise self._none(name)
-        names = ", ".join(key_of(each.metadata) for each in candidates[:_LISTED_MOST])
+        names = ", ".join(each.metadata.key for each in candidates[:_LISTED_MOST])
         raise refused(409, f"There are several {self._noun}s {name}: write one of {names}.")
 
     def _none(self, name: str) -> Exception:
@@ -97,8 +97,3 @@ def creator_of(job_template: Mapping[str, Any]) -> str:
         return str(job_template["metadata"]["annotations"][f"{PREFIX}user"])
     except (KeyError, TypeError):
         return ""
-
-
-def key_of(metadata: Metadata) -> str:
-    """Return namespace and name of an object."""
-    return f"{metadata.namespace}/{metadata.name}"

@@ -33,6 +33,7 @@ from weir.kubernetes.api.object_numbers import number_of, seconds_of
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.notification_objects import (
+    CHANNELS,
     KIND,
     PLURAL,
     READY,
@@ -42,7 +43,7 @@ from weir.kubernetes.crd.notification_objects import (
     NotificationRuleObject,
 )
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.model.notifications import Channel, DeliveryState, Topic
+from weir.model.notifications import DeliveryState
 from weir.model.resources import seconds
 
 CHECKED_S = 6.0
@@ -86,7 +87,7 @@ class NotificationRequests:
         raise not_here(instead_of(["notifications", *parts]))
 
     async def _all(self) -> list[NotificationRuleObject]:
-        return sorted(await self._objects.all(), key=lambda each: each.key)
+        return sorted(await self._objects.all(), key=lambda each: each.metadata.key)
 
     # Changes
 
@@ -204,13 +205,12 @@ class NotificationRequests:
 
 def _row_fields(rule: NotificationRuleObject) -> dict[str, Any]:
     spec, status, metadata = rule.spec, rule.status, rule.metadata
-    channels: dict[str, Channel] = {"mail": "mail", "slack": "slack", "webhook": "webhook"}
     return {
         "id": number_of(metadata.uid),
-        "name": rule.key,
-        "channel": channels.get(spec.channel, "mail"),
+        "name": rule.metadata.key,
+        "channel": next((each for each in CHANNELS if each == spec.channel), "mail"),
         "target": status.receiver or spec.address or f"{spec.url_key} of Secret {SECRET}",
-        "on": _topics(spec.topics),
+        "on": [topic for topic in TOPICS if topic in spec.topics],
         "project": spec.project or None,
         "user": spec.user or f"all of {metadata.namespace}",
         "quiet": spec.quiet,
@@ -220,11 +220,6 @@ def _row_fields(rule: NotificationRuleObject) -> dict[str, Any]:
         "dropped": status.dropped,
         "trouble": status.message or None if status.phase != READY else None,
     }
-
-
-def _topics(written: Sequence[str]) -> list[Topic]:
-    known: tuple[Topic, ...] = ("start", "end", "failure", "eviction", "idle", "warning", "quota")
-    return [topic for topic in known if topic in written]
 
 
 def _digest_s(written: str) -> float:
@@ -239,7 +234,7 @@ def _delivery_rows(rule: NotificationRuleObject) -> list[DeliveryRow]:
     fields = _row_fields(rule)
     common = {
         "rule": fields["id"],
-        "name": rule.key,
+        "name": rule.metadata.key,
         "channel": fields["channel"],
         "target": fields["target"],
     }

@@ -60,7 +60,7 @@ def sweep_detail(sweep: SweepObject, running: Container[str]) -> SweepDetail:
         _end_trials(sweep, running)
         progress = SweepProgress(plan, sweep.status.trials)
     except (ValueError, TypeError, AssertionError) as error:
-        raise wrong(f"Sweep {sweep.key} can't be read: {error}") from None
+        raise wrong(f"Sweep {sweep.metadata.key} can't be read: {error}") from None
     best = progress.best()
     trials = [
         _trial(sweep, plan, number, trial, running, is_best=best is not None and number == best.trial)
@@ -81,7 +81,7 @@ def _end_trials(sweep: SweepObject, running: Container[str]) -> None:
 
 def _head(sweep: SweepObject) -> dict[str, Any]:
     return {
-        "name": sweep.key,
+        "name": sweep.metadata.key,
         "project": sweep.spec.project,
         "user": creator_of(sweep.spec.job_template),
         "created_s": at_s(sweep.metadata.creation_timestamp) or 0.0,

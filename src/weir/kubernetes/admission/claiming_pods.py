@@ -17,9 +17,13 @@ from weir.kubernetes.admission.reviews import PodRules, QuotaTree
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.paths import is_name, path_of
-from weir.kubernetes.api.resource_objects import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+from weir.kubernetes.api.resource_objects import (
+    RESOURCE_API,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
 
-RESOURCE_API = "resource.k8s.io/v1"
 CLAIMS, TEMPLATES = "resourceclaims", "resourceclaimtemplates"
 WAIT_S = 2.0
 """Time to wait for all claims of one pod. The API server waits 5 s for the review."""

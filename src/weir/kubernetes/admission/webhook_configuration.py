@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from weir.kubernetes.admission.gang_members import NEVER_MEMBERS
-from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER
+from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER, FOREIGN_KEYS
 from weir.kubernetes.admission.shared_devices import SHARE_KEY
 from weir.kubernetes.api.managed_namespaces import ALL, ManagedNamespaces
 from weir.kubernetes.crd.schemas import GROUP, VERSION
@@ -31,7 +31,6 @@ OWN_PATHS = {
 """First steps of the paths of webhooks for pods and Jobs that are Weir's by their owner or their claims."""
 _TIMEOUT_S = 5
 _ANNOTATIONS = "object.metadata.?annotations.orValue({})"
-_WORDS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
 _WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
 
 
@@ -145,7 +144,7 @@ def _condition(rule: str) -> dict[str, Any]:
 
 def _says(thing: str) -> str:
     """Return the CEL condition that a label or annotation of an object concerns Weir."""
-    known = ", ".join(f"'{word}'" for word in _WORDS)
+    known = ", ".join(f"'{word}'" for word in FOREIGN_KEYS)
     key = f"k.startsWith('{PREFIX}') || k in [{known}]"
     return " || ".join(
         f"(has({thing}.metadata.{part}) && {thing}.metadata.{part}.exists(k, {key}))"

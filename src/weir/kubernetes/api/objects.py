@@ -41,6 +41,11 @@ class Metadata(ApiStruct):
     owner_references: list[OwnerReference] = []
 
     @property
+    def key(self) -> str:
+        """Namespace and name, of an object that has a namespace."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def controller(self) -> OwnerReference | None:
         """The owner that made the object and takes care of it."""
         return next((each for each in self.owner_references if each.controller), None)
@@ -230,7 +235,6 @@ class PodResourceClaim(ApiStruct):
 
     name: str
     resource_claim_name: str = ""
-    resource_claim_template_name: str = ""
 
 
 class PodClaimStatus(ApiStruct):

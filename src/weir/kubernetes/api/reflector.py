@@ -94,8 +94,7 @@ class Reflector(Generic[T]):
         self._path = path
         self._of = of
         self._deliver = deliver
-        self._field_selector = field_selector
-        self._label_selector = label_selector
+        self._selectors = {"field_selector": field_selector, "label_selector": label_selector}
         self._waits = waits
         self._chance = chance or Random()  # noqa: S311 - nothing here is secret
         self._backoff = Backoff(waits.first_s, waits.most_s, self._chance)
@@ -180,9 +179,7 @@ class Reflector(Generic[T]):
     async def _look_whether_it_went_back(self) -> None:
         """Read the server's version after a long silence; list again if it decreased."""
         self.counts.silences += 1
-        now_there = await self._api.version_of(
-            self._path, field_selector=self._field_selector, label_selector=self._label_selector
-        )
+        now_there = await self._api.version_of(self._path, **self._selectors)
         self.heard_s = time.monotonic()
         numbers = now_there.isdigit() and self._resource_version.isdigit()
         if not numbers or int(now_there) < int(self._resource_version):
@@ -199,9 +196,7 @@ class Reflector(Generic[T]):
         now_there: dict[str, tuple[str, str]] = {}
         changes: list[Change[T]] = []
         resource_version = ""
-        pieces = self._api.pieces(
-            self._path, self._of, field_selector=self._field_selector, label_selector=self._label_selector
-        )
+        pieces = self._api.pieces(self._path, self._of, **self._selectors)
         with collector_paused():
             async with aclosing(pieces):
                 async for page in pieces:
@@ -237,8 +232,7 @@ class Reflector(Generic[T]):
             self._path,
             resource_version=self._resource_version,
             for_s=self._api.limits.watch_s * self._chance.uniform(0.5, 1.0),
-            field_selector=self._field_selector,
-            label_selector=self._label_selector,
+            **self._selectors,
         )
         async with aclosing(batches):
             async for events in batches:

@@ -276,7 +276,6 @@ class ClaimConsumer(ApiStruct):
     resource: str = ""
     name: str = ""
     uid: str = ""
-    api_group: str = ""
 
 
 class ResourceClaimStatus(ApiStruct):

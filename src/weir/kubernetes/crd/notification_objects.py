@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 from weir.kubernetes.crd.objects import Moment, Needed
+from weir.model.notifications import Channel, Topic
 
 KIND, PLURAL = "NotificationRule", "notificationrules"
 SECRET = "weir-notifications"  # noqa: S105 - the name of one
@@ -19,8 +20,8 @@ READ_ROLE = "weir-notifications"
 TEST_ANNOTATION = "weir.dev/test-notification"
 """On a rule: the ID of a requested test message."""
 READY, FAILING, REFUSED = "Ready", "Failing", "Refused"
-TOPICS = ["start", "end", "failure", "eviction", "idle", "warning", "quota"]
-CHANNELS = ["mail", "slack", "webhook"]
+TOPICS: list[Topic] = ["start", "end", "failure", "eviction", "idle", "warning", "quota"]
+CHANNELS: list[Channel] = ["mail", "slack", "webhook"]
 QUEUED_MAX = 200
 """Notifications of a rule that aren't delivered yet: all are in one object."""
 TOLD_MAX = 500
@@ -118,8 +119,3 @@ class NotificationRuleObject(ApiStruct):
     metadata: Metadata
     spec: NotificationRuleSpec = field(default_factory=NotificationRuleSpec)
     status: NotificationRuleStatus = field(default_factory=NotificationRuleStatus)
-
-    @property
-    def key(self) -> str:
-        """Namespace and name."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"

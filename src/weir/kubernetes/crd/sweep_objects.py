@@ -88,8 +88,3 @@ class SweepObject(ApiStruct):
     metadata: Metadata
     spec: SweepSpec = field(default_factory=SweepSpec)
     status: SweepStatus = field(default_factory=SweepStatus)
-
-    @property
-    def key(self) -> str:
-        """Namespace and name."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"

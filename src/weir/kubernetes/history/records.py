@@ -65,15 +65,10 @@ def workload_record(
     )
 
 
-def key_of(event: IndexedEvent) -> str:
-    """Return the key of the object of an event."""
-    return f"{event[0].metadata.namespace}/{event[0].metadata.name}"
-
-
 def early_events(events: Iterable[IndexedEvent], now_s: float) -> set[str]:
     """Return the keys of events whose workload isn't known yet: Weir reports a start as it records it."""
     return {
-        key_of(each)
+        each[0].metadata.key
         for each in events
         if each[2] is None and abs(now_s - event_row(*each).at_s) < KNOWN_WITHIN_S
     }

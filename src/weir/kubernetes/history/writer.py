@@ -19,7 +19,6 @@ from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.records import (
     early_events,
     event_record,
-    key_of,
     signature,
     workload_record,
 )
@@ -196,7 +195,7 @@ class HistoryWriter:
             records += _made(self._record, changed)
             now_s, events = time.time(), self._events.some(taken.events)
             early = set() if self._closing.is_set() else early_events(events, now_s)
-            ripe = [each for each in events if key_of(each) not in early]
+            ripe = [each for each in events if each[0].metadata.key not in early]
             history.write(records, [*_made(lambda each: event_record(each, now_s), ripe)])
         except BaseException:
             self._unstored.give_back(taken)

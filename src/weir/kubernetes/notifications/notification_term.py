@@ -180,7 +180,7 @@ class NotificationTerm:
     async def _begin(self, rules: list[NotificationRuleObject]) -> None:
         """Continue with the rules in the last leader's state, and start sending."""
         self._has_begun = True
-        rules.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.key))
+        rules.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.key))
         states = [state for thing in rules if (state := self._set(thing)) is not None]
         self._tell_removed()
         self._catch_up(states)
@@ -218,7 +218,7 @@ class NotificationTerm:
         try:
             return self._take_rule(thing)
         except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent
-            _LOG.exception("notification_rule_failed", rule=thing.key)
+            _LOG.exception("notification_rule_failed", rule=thing.metadata.key)
             return None
 
     def _take_rule(self, thing: NotificationRuleObject) -> RuleState | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from weir.kubernetes.api.object_numbers import moment, number_of, seconds_of, workload_number
 from weir.kubernetes.crd.notification_objects import (
+    CHANNELS,
     DELIVERIES_MAX,
     FAILING,
     QUEUED_MAX,
@@ -15,6 +16,7 @@ from weir.kubernetes.crd.notification_objects import (
     REFUSED,
     SENTENCE_MAX,
     TOLD_MAX,
+    TOPICS,
     NotificationRuleObject,
     QueuedNotification,
     RuleDelivery,
@@ -23,12 +25,10 @@ from weir.kubernetes.crd.notification_objects import (
 from weir.kubernetes.crd.objects import WorkloadSpec
 from weir.kubernetes.writes.statuses.stated_events import StatedEvent
 from weir.model.notifications import (
-    Channel,
     Claim,
     Notification,
     NotificationRule,
     OutboxMessage,
-    Topic,
 )
 from weir.model.plain_text import printable
 from weir.model.resources import seconds
@@ -110,7 +110,8 @@ class RuleState:
         if self.status.observed_generation != thing.metadata.generation:
             self.status.observed_generation = thing.metadata.generation
             self.is_changed = True
-        spec, channel = thing.spec, _CHANNELS.get(thing.spec.channel)
+        spec = thing.spec
+        channel = next((each for each in CHANNELS if each == spec.channel), None)
         self._invalid, digest_s = "", 0.0
         try:
             digest_s = seconds(spec.digest) if spec.digest else 0.0
@@ -126,7 +127,7 @@ class RuleState:
             user=spec.user,
             project=spec.project or None,
             channel=channel or "mail",
-            topics=tuple(_TOPICS[each] for each in spec.topics if each in _TOPICS),
+            topics=tuple(topic for each in spec.topics for topic in TOPICS if topic == each),
             target=spec.address,
             address_key="" if channel == "mail" else str(self.id),
             quiet=spec.quiet,
@@ -270,18 +271,6 @@ class RuleState:
         return OutboxMessage(
             0, message.key, self.id, made_s, size, "pending", attempts, due_s, None, message.error, told
         )
-
-
-_CHANNELS: dict[str, Channel] = {"mail": "mail", "slack": "slack", "webhook": "webhook"}
-_TOPICS: dict[str, Topic] = {
-    "start": "start",
-    "end": "end",
-    "failure": "failure",
-    "eviction": "eviction",
-    "idle": "idle",
-    "warning": "warning",
-    "quota": "quota",
-}
 
 
 def _notification(queued: QueuedNotification) -> Notification:

@@ -286,7 +286,7 @@ class SweepPass:
 
     async def _clear(self, sweep: SweepObject) -> None:
         """Delete the Jobs of live trials of a sweep that is over."""
-        self._costs.tell(f"{sweep.metadata.namespace}/{sweep.metadata.name}", {})
+        self._costs.tell(sweep.metadata.key, {})
         left = [trial for trial in sweep.status.trials if trial.state in (LIVE, PARKED)]
         if not left:
             return

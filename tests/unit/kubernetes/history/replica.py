@@ -82,7 +82,7 @@ class Replica:
 
     def tell(self, uid: str, workload: str, at: str = "") -> None:
         meta = Metadata(name=uid, namespace="ns", uid=uid, creation_timestamp=at or stamp())
-        view = EventView(meta, None, "Scheduled", uid, RegardingView("Workload", "ns", workload), "weir")
+        view = EventView(meta, None, "Scheduled", uid, RegardingView("Workload", "ns", workload))
         self.events.deliver([ObjectSet(f"ns/{uid}", view)])
 
 

@@ -58,7 +58,6 @@ class EventView(ApiStruct):
     reason: str = ""
     note: str = ""
     regarding: RegardingView = field(default_factory=RegardingView)
-    reporting_controller: str = ""
 
 
 def gpus_of(thing: WorkloadObject) -> float:

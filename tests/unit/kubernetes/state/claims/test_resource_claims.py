@@ -65,7 +65,7 @@ def claiming(name: str, claim_name: str = "", **more: Any) -> KubePod:
     if claim_name:
         made.spec.resource_claims = [PodResourceClaim("gpu", resource_claim_name=claim_name)]
         return made
-    made.spec.resource_claims = [PodResourceClaim("gpu", resource_claim_template_name="one-gpu")]
+    made.spec.resource_claims = [PodResourceClaim("gpu")]
     made.status = PodStatus(made.status.phase, resource_claim_statuses=[PodClaimStatus("gpu", f"{name}-gpu")])
     return made
 
