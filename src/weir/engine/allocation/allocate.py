@@ -14,7 +14,6 @@ from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.protection.disruption_allowances import DisruptionAllowances
 from weir.engine.protection.preemption_rules import PreemptionRules
 from weir.engine.quota.quota_checks import QuotaChecks
-from weir.engine.refusals.refusals import QuotaRefusal
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.engine.usage.usage_overlay import usage_of
@@ -59,17 +58,11 @@ class Allocator:
             self.feasibility.pod_rules(),
             self.domain_of,
         )
-        self.refused: dict[
-            tuple[EquivalenceClass, int], QuotaRefusal
-        ] = {}  # by quota checks, for the reasons
         self._served: dict[EquivalenceClass, int] = {}  # number of members placed or nominated
 
     def place(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
         """Place a candidate; None, with nothing changed, if a check refuses it or it doesn't fit."""
-        refusal = self.checks.refusal(candidate, self.capacity, in_quota)
-        if refusal is not None:
-            if not candidate.again and not candidate.choice:
-                self.refused[candidate.of, candidate.at] = refusal
+        if self.checks.refusal(candidate, self.capacity, in_quota) is not None:
             return None
         placements = self.placement.place(candidate, self.placer)
         if placements is not None:  # all pods have capacity: a trial around the charge would only cost time

@@ -38,10 +38,6 @@ class ReservedNodes:
         self._now_s = now_s
         self._known: list[Reservation] | None = None
 
-    def __bool__(self) -> bool:
-        """Return True if any workload has a reservation."""
-        return bool(self._all())
-
     def open_nodes(self, candidate: Candidate) -> Bools | None:
         """Return the nodes without a reservation that a candidate would use; None for all."""
         within = None

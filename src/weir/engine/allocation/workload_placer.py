@@ -123,7 +123,7 @@ class WorkloadPlacer:
         """Return the refusal of free capacity that a workload fits; None if it lacks a common place."""
         if shut := self._checks.models_shut(candidate.job, candidate.request):
             return ModelLimitRefusal(tuple(sorted(shut)), is_bound_by_quotas(candidate.job))
-        return ReservationRefusal() if self.open_to(candidate) is not None else None
+        return ReservationRefusal() if self.reserved.open_nodes(candidate) is not None else None
 
     def patience_refusal(self, candidate: Candidate) -> DomainPatienceRefusal | None:
         """Return the preferred level for which a gang waits rather than scatter; None if it may."""

@@ -12,7 +12,7 @@ from weir.engine.explanation.requester_claims import claims_change_s, no_claim, 
 from weir.engine.explanation.shortage_phrases import shortage_of
 from weir.engine.order.queue_order import Candidate
 from weir.engine.placement.outages import NodeOutage
-from weir.engine.refusals.kept_refusals import KeptClaim, KeptRefusal, KeptRefusals, QuotaAnswer, shared
+from weir.engine.refusals.kept_refusals import KeptClaim, KeptRefusal, KeptRefusals, shared
 from weir.engine.refusals.refusals import (
     DomainShortage,
     OutageRefusal,
@@ -48,15 +48,15 @@ class CapacityRefusals:
 
     def refusal(self, kept: KeptRefusal) -> PendingRefusal:
         """Return the refusal of a workload: by quotas or its nodes, or else by free capacity."""
-        if kept.quota.final is not None:
-            return kept.quota.final
+        if kept.final is not None:
+            return kept.final
         candidate, job = kept.candidate, kept.candidate.job
         shortage = self._shortage(candidate)
-        for fits, (_, lack) in zip(shortage.fitting, kept.groups, strict=True):
+        for fits, lack in zip(shortage.fitting, filter(None, candidate.lacks), strict=True):
             if fits < lack:
                 break
         else:
-            return self._withheld(candidate, kept.quota)
+            return self._withheld(candidate, kept.in_quota)
         if not self._any_in_service:
             return _outage_refusal(self.allocator, job, self._outages.barring(job))
         claim, before = self._claim(candidate, kept.claim), kept.refusal
@@ -64,9 +64,10 @@ class CapacityRefusals:
         kept.claim = claim
         if is_denied_as_before and isinstance(before, ShortageRefusal) and before.shortage is shortage:
             return before
+        groups = tuple([(name, lack) for name, _, lack in candidate.lacking()])
         level = None if job.topology is None else job.topology.required
         cause, several = self._cause(candidate, claim, shortage), len(job.spec.groups) > 1
-        return ShortageRefusal(shortage, kept.groups, level, several, cause, not kept.quota.in_quota)
+        return ShortageRefusal(shortage, groups, level, several, cause, not kept.in_quota)
 
     def _claim(self, candidate: Candidate, kept: KeptClaim | None) -> KeptClaim:
         """Return the claim of a workload; the kept one if it holds. Only a shortage needs that."""
@@ -147,7 +148,7 @@ class CapacityRefusals:
 
     # Free capacity that it may not use
 
-    def _withheld(self, candidate: Candidate, quota: QuotaAnswer) -> PendingRefusal:
+    def _withheld(self, candidate: Candidate, in_quota: bool) -> PendingRefusal:
         """Return the cause why a workload may not use free capacity that it fits into, or not yet."""
         allocator, job = self.allocator, candidate.job
         if self._outages and (barring := self._outages.barring(job)):
@@ -155,16 +156,14 @@ class CapacityRefusals:
                 placed = self._placement.place(candidate, allocator.placer)
             if placed is None:
                 return _outage_refusal(allocator, job, barring)
-        withheld: PendingRefusal | None = None
-        if quota.any_model_shut or self._placement.reserved:
-            withheld = self._placement.refusal(candidate)
-        if withheld is None and not quota.in_quota:
+        withheld: PendingRefusal | None = self._placement.refusal(candidate)
+        if withheld is None and not in_quota:
             withheld = self._headroom(candidate.gpu_milli)
         withheld = withheld or self._placement.patience_refusal(candidate)
         if withheld is not None:
             return withheld
         shortfall = quota_shortfall(allocator, allocator.rules_of(candidate))
-        return TogetherRefusal(_domain(allocator, candidate), shortfall, not quota.in_quota)
+        return TogetherRefusal(_domain(allocator, candidate), shortfall, not in_quota)
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
         """Return the headroom refusal of these devices for work over quota; None if enough stays free."""

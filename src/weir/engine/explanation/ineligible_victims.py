@@ -36,12 +36,11 @@ class HeldAmounts:
     units: Counter[Protection | None] = field(default_factory=Counter)
     budgets: Counter[str] = field(default_factory=Counter)
 
-    def add(self, part: HeldPart, *, protection: Protection | None = None) -> None:
-        """Count a part under its protection from one requester, by precedence."""
-        self.units[protection or part.protection] += part.units
-        if protection is None:
-            for name in part.budgets:
-                self.budgets[name] += part.units
+    def add(self, part: HeldPart) -> None:
+        """Count a part under its protection."""
+        self.units[part.protection] += part.units
+        for name in part.budgets:
+            self.budgets[name] += part.units
 
 
 @dataclass(slots=True)
@@ -192,7 +191,7 @@ def ineligible_victims(
     end: SearchEnd | None,
 ) -> IneligibleVictims | None:
     """Return the amounts of a resource that others hold, by their protection; None if there are none."""
-    cluster, job = holdings.cluster, rules.job
+    cluster = holdings.cluster
     row = cluster.rows.known(resource)
     if row is None:
         return None
@@ -200,10 +199,7 @@ def ineligible_victims(
     budgets: Counter[str] = Counter()
     eligible = 0
     for project, held in holdings.of(row).items():
-        if project == job.project:
-            found = _of_own_project(holdings, rules, row)
-        else:
-            found = _of_project(holdings, rules, row, project, held)
+        found = _of_project(holdings, rules, row, project, held)
         budgets.update(found.budgets)
         for protection, units in found.units.items():
             if protection is None:
@@ -216,47 +212,48 @@ def ineligible_victims(
     return IneligibleVictims(resource, eligible, holders, most_first, shortfall, end if eligible else None)
 
 
-def _of_own_project(holdings: RunningHoldings, rules: PreemptionRules, row: int) -> HeldAmounts:
-    """Return the amounts of others in the requester's project, by their protection from the requester."""
-    found = HeldAmounts()
-    for other in holdings.cluster.running[rules.job.project].values():
-        if other is rules.job:
-            continue
-        if other.preemptible and rules.rule_for(other) is None:
-            found.units[Protection.PRIORITY] += holdings.units(other.running_pods(), row)
-            continue
-        in_cycle = cycle_ends_s(rules, other.name) is not None
-        for part in holdings.parts(other, row):
-            found.add(part, protection=Protection.CYCLE if in_cycle and part.protection is None else None)
-    return found
-
-
 def _of_project(
     holdings: RunningHoldings, rules: PreemptionRules, row: int, project: int, held: ProjectHoldings
 ) -> HeldAmounts:
-    """Return the amounts of a project, by their protection from a requester of another project."""
-    cluster = holdings.cluster
-    found = HeldAmounts(held.fixed.units.copy(), held.fixed.budgets.copy())
+    """Return the amounts of a project by their protection from a requester, without its own."""
+    cluster, requester = holdings.cluster, rules.job
+    running, found = cluster.running[project], HeldAmounts()
+    if project == requester.project:
+        for job in running.values():
+            if job is not requester:
+                _add(found, holdings, rules, row, job)
+        return found
+    found.units.update(held.fixed.units)
+    found.budgets.update(held.fixed.budgets)
     protection = of_queue(rules, cluster.ledger.path[project])
     if protection is not None:
         found.units[protection] += sum(held.preemptible.units.values())
         for job in cluster.unprotected.values():
             if job.project == project:  # idle work, which every requester may evict
                 found.units[protection] -= holdings.units(job.running_pods(), row)
-                for part in holdings.parts(job, row):
-                    found.add(part)
+                _add(found, holdings, rules, row, job)
         return found
     found.units.update(held.preemptible.units)
     found.budgets.update(held.preemptible.budgets)
-    for name in rules.job.stopped_for:
-        other = cluster.jobs.get(name)
-        if other is None or other.project != project or cycle_ends_s(rules, name) is None:
-            continue
-        for part in holdings.parts(other, row):
-            if part.protection is None:
-                found.units[None] -= part.units
-                found.add(part, protection=Protection.CYCLE)
+    for name in requester.stopped_for:
+        if name in running and cycle_ends_s(rules, name) is not None:
+            for part in holdings.parts(running[name], row):
+                if part.protection is None:
+                    found.units[None] -= part.units
+                    found.units[Protection.CYCLE] += part.units
     return found
+
+
+def _add(found: HeldAmounts, holdings: RunningHoldings, rules: PreemptionRules, row: int, job: Job) -> None:
+    """Add the amounts of a workload by their protection from a requester."""
+    if job.preemptible and rules.rule_for(job) is None:
+        found.units[of_queue(rules, job.path)] += holdings.units(job.running_pods(), row)
+        return
+    in_cycle = cycle_ends_s(rules, job.name) is not None
+    for part in holdings.parts(job, row):
+        found.add(
+            part._replace(protection=Protection.CYCLE) if in_cycle and part.protection is None else part
+        )
 
 
 def budgets_of(job: Job) -> tuple[str, ...]:

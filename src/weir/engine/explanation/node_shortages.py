@@ -31,13 +31,19 @@ class NodeShortages:
 
 def node_shortages(allocator: Allocator, shape: RequestShape, affinity: AffinityRules) -> NodeShortages:
     """Return the shortages of a shape without pod affinity, for all workloads with this shape."""
-    capacity, names = allocator.capacity, allocator.cluster.rows.names
+    capacity = allocator.capacity
     mask, _ = allocator.feasibility.feasible_nodes(shape, affinity)
     count = pods_that_fit(capacity, shape)
     if shape.devices > 1 and not shape.whole:  # an upper bound: it may count one device for several parts
         some = np.flatnonzero(mask & (count > 0))
         count[some[~has_devices(capacity, shape, some)]] = 0
     full = np.flatnonzero(mask & (count == 0))
+    return NodeShortages(shape, int(count[mask].sum()), _by_resource(allocator, shape, full))
+
+
+def _by_resource(allocator: Allocator, shape: RequestShape, full: Ints) -> dict[str, Ints]:
+    """Return these nodes by the resource that they are short of first."""
+    free, names = allocator.capacity.columns.free, allocator.cluster.rows.names
     nodes: dict[str, Ints] = {}
 
     def note(what: str, short: Bools) -> None:
@@ -49,20 +55,20 @@ def node_shortages(allocator: Allocator, shape: RequestShape, affinity: Affinity
 
     for row, amount in shape.needs:
         if names[row].startswith(CLAIMS_PREFIX):  # a shortage of claimed devices says more than one of GPUs
-            note(names[row], capacity.columns.free[row, full] < amount)
+            note(names[row], free[row, full] < amount)
     if shape.devices:
-        note(GPU, ~has_devices(capacity, shape, full))
+        note(GPU, ~has_devices(allocator.capacity, shape, full))
     for row, amount in shape.needs:
-        note(names[row], capacity.columns.free[row, full] < amount)
+        note(names[row], free[row, full] < amount)
     note(GPU, np.ones(len(full), np.bool_))
-    return NodeShortages(shape, int(count[mask].sum()), nodes)
+    return nodes
 
 
 class PodRuleShortages:
     """Shortages of one workload whose pods have affinity rules. They are placed one by one, for good."""
 
     def __init__(self, allocator: Allocator, affinity: AffinityRules, job: Job) -> None:
-        self._names = allocator.cluster.rows.names
+        self._allocator = allocator
         self._feasibility = allocator.feasibility
         self._capacity = allocator.capacity
         self._affinity = affinity
@@ -83,15 +89,14 @@ class PodRuleShortages:
         columns = self._capacity.columns
         count = pods_that_fit(self._capacity, shape)
         closed = mask & ((count == 0) | ~self._rules.open_to(columns, shape))
-        nodes: dict[str, list[int]] = {}
-        rules: set[str] = set()
+        by_rule: dict[str, list[int]] = {}
+        others: list[int] = []
         for node in np.flatnonzero(closed).tolist():
-            what = self._rule(shape, node)
-            if what is not None:
-                rules.add(what)
-            nodes.setdefault(what or self._short_of(shape, node), []).append(node)
-        found = {what: np.array(some, np.int64) for what, some in nodes.items()}
-        return NodeShortages(shape, fitting, found, frozenset(rules))
+            rule = self._rule(shape, node)
+            (others if rule is None else by_rule.setdefault(rule, [])).append(node)
+        nodes = {rule: np.array(some, np.int64) for rule, some in by_rule.items()}
+        nodes |= _by_resource(self._allocator, shape, np.array(others, np.int64))
+        return NodeShortages(shape, fitting, nodes, frozenset(by_rule))
 
     def _rule(self, shape: RequestShape, node: int) -> str | None:
         """Return the rule that excludes a node; None if it would not without other pods on it."""
@@ -101,16 +106,6 @@ class PodRuleShortages:
         ):
             return rule_phrase(rule)
         return None
-
-    def _short_of(self, shape: RequestShape, node: int) -> str:
-        names, free = self._names, self._capacity.columns.free[:, node]
-        short = [names[row] for row, amount in shape.needs if free[row] < amount]
-        claims = next((name for name in short if name.startswith(CLAIMS_PREFIX)), None)
-        if claims is not None:
-            return claims
-        if not has_devices(self._capacity, shape, np.array([node]))[0]:
-            return GPU
-        return next(iter(short), GPU)
 
     def _by_own_pods(self, shape: RequestShape, node: int) -> bool:
         """Return True if the rules exclude a node only because of pods of the same gang."""

@@ -12,10 +12,9 @@ from weir.engine.explanation.capacity_refusals import CapacityRefusals
 from weir.engine.explanation.ineligible_victims import budgets_of
 from weir.engine.explanation.infeasible_workloads import infeasible
 from weir.engine.order.queue_order import Candidate
-from weir.engine.refusals.kept_refusals import KeptRefusal, KeptRefusals, QuotaAnswer
+from weir.engine.refusals.kept_refusals import KeptRefusal, KeptRefusals
 from weir.engine.refusals.refusals import NodesRefusal, PendingRefusal, RefusalKind
 from weir.model.policy import Policy
-from weir.model.reasons import Reason
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass
 
@@ -51,7 +50,7 @@ class PendingRefusals:
         refusal = self._of_class.get(of)
         if refusal is None:
             table = self._opened().table
-            kept = table.of[of] = self._renewed(of, table.of.get(of))
+            kept = table.of[of] = self._checked(of, 0, table.of.get(of))
             refusal = self._opened().refusal(kept)
             if refusal == kept.refusal:
                 refusal = kept.refusal  # an equal refusal is kept, with its reason
@@ -60,7 +59,7 @@ class PendingRefusals:
 
     def of_member(self, of: EquivalenceClass, at: int) -> PendingRefusal:
         """Return the refusal of one workload of a class."""
-        return self._opened().refusal(self._new(Candidate(of, at))) if at else self.of_class(of)
+        return self._opened().refusal(self._checked(of, at)) if at else self.of_class(of)
 
     def _opened(self) -> CapacityRefusals:
         """Return the checks of this state. Refusals of a plan with actions aren't kept: it may fail."""
@@ -84,41 +83,28 @@ class PendingRefusals:
             version = self._usage[project] = sum([ledger.touched[at] for at in read])
         return version
 
-    def _new(self, candidate: Candidate) -> KeptRefusal:
-        """Return the parts of a refusal that free capacity can't change."""
-        groups = tuple([(name, lack) for name, _, lack in candidate.lacking()])
-        nodes = infeasible(self._opened().allocator, candidate)
-        return KeptRefusal(candidate, nodes, groups, self._quota(candidate, nodes))
+    def _checked(self, of: EquivalenceClass, at: int, before: KeptRefusal | None = None) -> KeptRefusal:
+        """Return the checks of a workload that don't ask for free capacity; those of before if they hold."""
+        job, usage = of.members[at][2], self._usage_version(of.project)
+        is_same = before is not None and before.candidate.job is job
+        candidate = before.candidate if before is not None and is_same else Candidate(of, at)
+        by_budgets = job.spec.lapsed or job.spec.protected  # disruption budgets change the quota check
+        if before is not None and is_same and before.usage == usage and not by_budgets:
+            return before
+        allocator = self._opened().allocator
+        final = _final(allocator, candidate)
+        in_quota = final is None and allocator.checks.in_quota(candidate)
+        refusal = None if before is None else before.refusal
+        return KeptRefusal(candidate, usage, final, in_quota, refusal=refusal)
 
-    def _renewed(self, of: EquivalenceClass, kept: KeptRefusal | None) -> KeptRefusal:
-        """Return these parts for the oldest workload of a class; kept ones as far as they are valid."""
-        if kept is None:
-            return self._new(Candidate(of, 0))
-        job = of.first
-        if (
-            kept.quota.usage == self._usage_version(of.project)
-            and kept.candidate.job is job
-            and not (job.spec.lapsed or job.spec.protected)  # disruption budgets change the quota check
-        ):
-            return kept
-        candidate = kept.candidate if kept.candidate.job is job else Candidate(of, 0)
-        quota = self._quota(candidate, kept.nodes)
-        return KeptRefusal(candidate, kept.nodes, kept.groups, quota, refusal=kept.refusal)
 
-    def _quota(self, candidate: Candidate, nodes: Reason | None) -> QuotaAnswer:
-        """Return refusals that don't depend on free capacity, and the quota checks of the rest."""
-        allocator, job, request = self._opened().allocator, candidate.job, candidate.request
-        usage = self._usage_version(job.project)
-        refused = allocator.refused.get((candidate.of, candidate.at))
-        # No step requested, or the quota checks passed
-        if refused is None or refused.kind is RefusalKind.HEADROOM:
-            refused = allocator.checks.quota_refusal(job, request)
-        final: PendingRefusal | None = refused
-        if refused is not None and refused.kind is RefusalKind.QUOTA:
-            final = replace(refused, budgets=budgets_of(job))
-        elif nodes is not None:
-            final = NodesRefusal(nodes, over_quota=not allocator.overlay.covers(job.path, request))
-        if final is not None:
-            return QuotaAnswer(usage, final, in_quota=False, any_model_shut=False)
-        any_model_shut = bool(allocator.checks.models_shut(job, request))
-        return QuotaAnswer(usage, None, allocator.checks.in_quota(candidate), any_model_shut)
+def _final(allocator: Allocator, candidate: Candidate) -> PendingRefusal | None:
+    """Return the refusal by quotas, limits or all nodes, which free capacity can't change."""
+    job, request = candidate.job, candidate.request
+    refused = allocator.checks.quota_refusal(job, request)
+    if refused is not None and refused.kind is RefusalKind.QUOTA:
+        return replace(refused, budgets=budgets_of(job))
+    nodes = infeasible(allocator, candidate)
+    if nodes is None:
+        return refused
+    return NodesRefusal(nodes, over_quota=not allocator.overlay.covers(job.path, request))

@@ -7,23 +7,11 @@ from weir.engine.order.queue_order import Candidate
 from weir.engine.refusals.refusals import PendingRefusal, QuotaRefusal
 from weir.engine.refusals.shortage_refusals import NoClaim, OlderClaims, Shortage
 from weir.model.policy import AffinityRules
-from weir.model.reasons import Reason
 from weir.state.jobs import EquivalenceClass, Wants
 
 _CLASSES_KEPT = 64
-Groups = tuple[tuple[str, int], ...]
-"""Groups that lack pods, with their number."""
 Key = TypeVar("Key")
 Found = TypeVar("Found")
-
-
-class QuotaAnswer(NamedTuple):
-    """Result of the checks that don't ask for free capacity. It holds for one version of usage."""
-
-    usage: int  # version of the usage of the project and the bounded queues above
-    final: PendingRefusal | None  # a refusal that free capacity can't change
-    in_quota: bool  # quotas cover the request
-    any_model_shut: bool  # the limit of a GPU model may exclude nodes
 
 
 class KeptClaim(NamedTuple):
@@ -39,12 +27,15 @@ class KeptClaim(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KeptRefusal:
-    """Refusal of a class of pending workloads. An equal refusal of a later state is the same object."""
+    """Refusal of a class of pending workloads. An equal refusal of a later state is the same object.
+
+    The checks that don't ask for free capacity hold for one version of usage.
+    """
 
     candidate: Candidate  # the workload that the refusal was computed for
-    nodes: Reason | None  # reason if no node could take it even when idle; None if one could
-    groups: Groups
-    quota: QuotaAnswer
+    usage: int  # version of the usage of the project and the bounded queues above
+    final: PendingRefusal | None  # a refusal that free capacity can't change
+    in_quota: bool  # quotas cover the request
     claim: KeptClaim | None = None  # None until capacity is short
     refusal: PendingRefusal | None = None  # None until the first check
 

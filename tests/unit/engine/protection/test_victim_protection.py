@@ -123,6 +123,23 @@ def test_work_over_quota_beside_a_node_with_an_outage_has_the_reason_of_the_head
     assert "kept for owners" in reason.sentence
 
 
+def test_work_over_quota_that_no_reservation_binds_has_the_reason_of_the_headroom_beside_an_outage() -> None:
+    outage = Outage(from_s=600.0, until_s=900.0)
+    nodes = (node("n0", 4), node("n1", 4, outages=(outage,)))
+    queues = (Queue("p0", quota={"gpu": 0}), Queue("owner", quota={"gpu": 8000}))
+    policy = Policy(reserve_fraction=0.5)
+    running = Running(World(nodes, queues, (), policy))
+    running.tell(WorkloadSubmitted(single("more", "p0", 1, max_runtime_s=3600.0), 0.0))
+    running.tell(PodAssigned(Placement(PodKey("more", 0, 0), "n1", (0,)), 0.0))
+    group, waited_s = PodGroup("0", Request(devices=4), 2, 2), 10 * policy.reserve_after
+    gang = Workload("gang", "owner", (group,), 2, -waited_s, preemptible=False, max_runtime_s=300.0)
+    running.tell(WorkloadSubmitted(gang, -waited_s))
+    running.tell(WorkloadSubmitted(single("asks", "p0", 4, max_runtime_s=3600.0), 0.0))
+    reason = pending_reason(running.cluster, policy, running.cluster.jobs["asks"], 1.0)
+    assert reason is not None
+    assert "kept for owners" in reason.sentence
+
+
 SEVERAL = """
 cluster: {nodes: [{name: "n[0-1]", gpus: 2, cpu: 64}]}
 departments: [{name: lab}]
