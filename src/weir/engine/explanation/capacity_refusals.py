@@ -59,11 +59,7 @@ class CapacityRefusals:
             return self._withheld(candidate, kept.in_quota)
         if not self._any_in_service:
             return _outage_refusal(self.allocator, job, self._outages.barring(job))
-        claim, before = self._claim(candidate, kept.claim), kept.refusal
-        is_denied_as_before = kept.claim is not None and claim.denied is kept.claim.denied is not None
-        kept.claim = claim
-        if is_denied_as_before and isinstance(before, ShortageRefusal) and before.shortage is shortage:
-            return before
+        claim = kept.claim = self._claim(candidate, kept.claim)
         groups = tuple([(name, lack) for name, _, lack in candidate.lacking()])
         level = None if job.topology is None else job.topology.required
         cause, several = self._cause(candidate, claim, shortage), len(job.spec.groups) > 1
@@ -77,10 +73,7 @@ class CapacityRefusals:
         if kept is not None and kept.versions == versions and allocator.now_s < kept.until_s:
             return kept
         rules = allocator.rules_of(candidate)
-        denied, until_s = no_claim(allocator, rules), claims_change_s(allocator, rules)
-        if kept is not None and denied == kept.denied:
-            denied = kept.denied
-        return KeptClaim(denied, versions, until_s)
+        return KeptClaim(no_claim(allocator, rules), versions, claims_change_s(allocator, rules))
 
     def _shortage(self, candidate: Candidate) -> Shortage:
         """Return the capacity that a workload lacks; an equal result is the same object.

@@ -62,71 +62,59 @@ class RunningHoldings:
         self._nodes = None if nodes is None else nodes.tolist()
         self._disruptions = DisruptionAllowances(cluster, policy, now_s)
         self.protections = VictimProtections(policy, now_s, self._disruptions)
+        # False: preemptible work is evictable at any time
+        self._any_protected = policy.min_runtime.any or self._disruptions.any
         self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
 
     def of(self, row: int) -> Mapping[int, ProjectHoldings]:
         """Return the holdings of a resource by project."""
         found = self._by_row.get(row)
         if found is None:
-            running = self.cluster.running
-            found = self._by_row[row] = {project: self._total(project, row) for project in running}
-            if self._nodes is None:
-                self._without_nominated(found, row)
-            if self.policy.min_runtime.any or self._disruptions.any:
+            if self._nodes is None and not self._any_protected:
+                found = self._charged(row)
+            else:
                 left = DisruptionAllowances(self.cluster, self.policy, self.now_s)
-                for project, jobs in running.items():
-                    for job in jobs.values():
-                        self._note(found[project], job, row, left)
+                running = self.cluster.running.items()
+                found = {project: self._counted(jobs.values(), row, left) for project, jobs in running}
+            self._by_row[row] = found
         return found
 
-    def _total(self, project: int, row: int) -> ProjectHoldings:
-        found = ProjectHoldings()
-        if self._nodes is not None:
-            for job in self.cluster.running[project].values():
-                kept = found.preemptible if job.preemptible else found.fixed
-                kept.units[_least_protection(job)] += self.units(job.running_pods(), row)
-            return found
-        fixed = self.cluster.ledger.fixed[project][row]
-        found.fixed.units[Protection.FIXED] = fixed
-        found.preemptible.units[None] = self.cluster.ledger.allocated[project][row] - fixed
-        return found
-
-    def _without_nominated(self, found: Mapping[int, ProjectHoldings], row: int) -> None:
-        """Subtract nominated capacity, which quotas count for pods that don't run yet."""
-        for job in self.cluster.nominated.values():
-            holdings = found.get(job.project)
-            if holdings is None:
-                continue
-            units = sum(
-                amount
-                for group in job.pods
-                for pod in group
-                if pod.nomination is not None
-                for at, amount in usage_on(self.cluster, pod.shape, pod.nomination[0])
-                if at == row
-            )
-            kept = holdings.preemptible if job.preemptible else holdings.fixed
-            kept.units[_least_protection(job)] -= units
-
-    def _note(self, found: ProjectHoldings, job: Job, row: int, left: DisruptionAllowances) -> None:
-        """Tell work within its minimum run time, and work that budgets protect, apart.
+    def _counted(self, jobs: Iterable[Job], row: int, left: DisruptionAllowances) -> ProjectHoldings:
+        """Count the holdings of workloads.
 
         Evictable work uses up what `left` allows, so that a budget protects the work beyond its allowance.
         """
-        kept, least = found.preemptible if job.preemptible else found.fixed, _least_protection(job)
-        others = [part for part in self.parts(job, row, left) if part.protection is not least]
-        for part in others:
-            kept.units[least] -= part.units
-            kept.add(part)
-        if job.preemptible and not others and left.allows(job.running_pods()):
-            left.use(job.running_pods())
+        found = ProjectHoldings()
+        for job in jobs:
+            kept, is_evictable = found.preemptible if job.preemptible else found.fixed, job.preemptible
+            for part in self.parts(job, row, left):
+                kept.add(part)
+                is_evictable = is_evictable and part.protection is None
+            if is_evictable and left.allows(job.running_pods()):
+                left.use(job.running_pods())
+        return found
+
+    def _charged(self, row: int) -> dict[int, ProjectHoldings]:
+        """Return the holdings by the usage of quotas, without nominated capacity: its pods don't run yet."""
+        found, cluster = {project: ProjectHoldings() for project in self.cluster.running}, self.cluster
+        for project, held in found.items():
+            fixed = held.fixed.units[Protection.FIXED] = cluster.ledger.fixed[project][row]
+            held.preemptible.units[None] = cluster.ledger.allocated[project][row] - fixed
+        for job in cluster.nominated.values():
+            if job.project in found:
+                kept = found[job.project].preemptible if job.preemptible else found[job.project].fixed
+                for pod in (pod for group in job.pods for pod in group):
+                    if pod.nomination is not None:
+                        amounts = usage_on(cluster, pod.shape, pod.nomination[0])
+                        kept.units[_least_protection(job)] -= dict(amounts).get(row, 0)
+        return found
 
     def parts(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Iterator[HeldPart]:
         """Yield the parts of a workload's amount, by their protection from every requester."""
         pods, disruptions = job.running_pods(), self._disruptions if left is None else left
         units = self.units(pods, row)
-        if not job.preemptible and not job.spec.protected:
-            yield HeldPart(Protection.FIXED, units)
+        if not self._any_protected or not (job.preemptible or job.spec.protected):
+            yield HeldPart(_least_protection(job), units)
             return
         if job.preemptible and not is_past_min_runtime(job, self.policy, self.now_s):
             yield HeldPart(Protection.MIN_RUNTIME, units)

@@ -9,7 +9,6 @@ from weir.engine.refusals.shortage_refusals import NoClaim, OlderClaims
 from weir.engine.usage.quota_overlay import INFINITE
 from weir.state.jobs import Job
 from weir.state.shapes import GPU_ROW
-from weir.state.usage_history import HOUR_S
 
 
 def no_claim(allocator: Allocator, rules: PreemptionRules) -> NoClaim | OlderClaims | None:
@@ -42,21 +41,17 @@ def quota_shortfall(allocator: Allocator, rules: PreemptionRules) -> QuotaShortf
         return None
     gains_by_waiting = not rules.is_patient and rules.in_share
     claims_s = job.waits_since_s + allocator.policy.reclaim_share_after if gains_by_waiting else None
-    return QuotaShortfall(over.queue, over.row, over.have + over.want, over.most, claims_s)
+    return QuotaShortfall(over, claims_s)
 
 
 def claims_change_s(allocator: Allocator, rules: PreemptionRules) -> float:
-    """Return the time at which a workload may gain a claim by waiting."""
+    """Return the time at which a workload may gain a claim by waiting; with aging that is at any time."""
     job, policy = rules.job, allocator.policy
-    times_s = [INFINITE]
-    if rules.depends_on_share and not rules.is_patient:
-        times_s.append(job.waits_since_s + policy.reclaim_share_after)
     if policy.aging and not job.is_running:
-        times_s += [
-            job.submitted_s + (priority - job.priority) / policy.aging * HOUR_S
-            for priority in _own_priorities(allocator, rules)
-        ]
-    return min([time_s for time_s in times_s if time_s >= allocator.now_s])
+        return allocator.now_s
+    if rules.depends_on_share and not rules.is_patient:
+        return job.waits_since_s + policy.reclaim_share_after
+    return INFINITE
 
 
 def _lower_work(allocator: Allocator, rules: PreemptionRules) -> bool:

@@ -95,26 +95,24 @@ class PodAffinityRules:
             found = self._levels[label] = level_of(self._cluster, (label,))
         return found
 
-    def open_to(self, columns: CapacityColumns, shape: RequestShape, itself: int = _NO_NODE) -> Bools:
-        """Return the nodes open to one more pod by all rules, without `itself` if it is counted there."""
+    def open_to(self, columns: CapacityColumns, shape: RequestShape) -> Bools:
+        """Return the nodes open to one more pod by all rules."""
         open_ = np.ones(columns.free.shape[1], np.bool_)
         for rule, mark in shape.pod_rules:
             if not rule.weight:
-                open_ &= self._count(columns, shape, rule, mark, itself).open_nodes()
+                open_ &= self._count(columns, shape, rule, mark).open_nodes()
         return open_
-
-    def allows(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
-        """Return True if no rule forbids one more pod of a shape on a node."""
-        return not shape.pod_rules or bool(self.open_to(columns, shape)[node])
 
     def stays(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
         """Return True if a counted pod could be placed on its node again by the rules."""
-        return not shape.pod_rules or bool(self.open_to(columns, shape, itself=node)[node])
+        return self.refusal(columns, shape, node, itself=node) is None
 
-    def refusal(self, columns: CapacityColumns, shape: RequestShape, node: int) -> PodAffinityRule | None:
-        """Return the first rule that forbids one more pod of a shape on a node."""
+    def refusal(
+        self, columns: CapacityColumns, shape: RequestShape, node: int, itself: int = _NO_NODE
+    ) -> PodAffinityRule | None:
+        """Return the first rule against one more pod on a node, without `itself` if it is counted there."""
         for rule, mark in shape.pod_rules:
-            if not rule.weight and not self._count(columns, shape, rule, mark).open_nodes()[node]:
+            if not rule.weight and not self._count(columns, shape, rule, mark, itself).open_nodes()[node]:
                 return rule
         return None
 

@@ -119,31 +119,28 @@ class QuotaRefusal:
 
 @dataclass(frozen=True, slots=True)
 class QuotaShortfall:
-    """Queue whose quota a reclaim would exceed. From `claims_s` on, the fair share is a claim."""
+    """Quota that a reclaim would exceed. From `claims_s` on, the fair share is a claim."""
 
-    queue: int
-    row: int
-    have: int
-    quota: int
+    over: QuotaRefusal
     claims_s: float | None
 
     def clause(self, wording: Wording, numbers: Numbers, so: str = "it may only use free capacity") -> str:
         """Return the quota that a reclaim would exceed, as a clause; add its figures to `numbers`."""
-        name, resource = wording.queues[self.queue].name, wording.resources[self.row]
+        over, resource = self.over, wording.resources[self.over.row]
+        name, held = wording.queues[over.queue].name, over.have + over.want
         numbers["claim"] = {
             "queue": name,
             "resource": resource,
-            "would_hold": plain_amount(resource, self.have),
-            "quota": plain_amount(resource, self.quota),
+            "would_hold": plain_amount(resource, held),
+            "quota": plain_amount(resource, over.most),
         }
         patience = ""
         if self.claims_s is not None:
             left = span(max(1.0, self.claims_s - wording.now_s))
             patience = f" (its fair share covers it: it may reclaim that in {left})"
         return (
-            f"{name} would hold {written(resource, self.have)} of a quota of "
-            f"{written(resource, self.quota)} {_noun(resource)}, "
-            f"so {so}{patience}"
+            f"{name} would hold {written(resource, held)} of a quota of "
+            f"{written(resource, over.most)} {_noun(resource)}, so {so}{patience}"
         )
 
 

@@ -150,7 +150,7 @@ class VictimSearch:
                 nodes = self.nodes.of(pod.shape)
                 self._runner_up = runner_up(nodes, self._candidates, self._capacity, pod.shape)
             self._remove(going)
-            if not self._placer.rules.allows(self._capacity.columns, pod.shape, node):
+            if self._placer.rules.refusal(self._capacity.columns, pod.shape, node) is not None:
                 return None
         placement = self._placer.put(pod, node, self._affinity)
         self.nodes.changed({node})

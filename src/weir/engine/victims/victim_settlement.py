@@ -68,7 +68,7 @@ class VictimSettlement:
         with self._transaction.trial():
             for victim in chosen:
                 self._transaction.release_capacity(victim.pods)
-            return self._placer.rules.allows(self._capacity.columns, pod.shape, node)
+            return self._placer.rules.refusal(self._capacity.columns, pod.shape, node) is None
 
     def spare(self, victims: ChosenVictims, placements: Sequence[NodePlacement]) -> None:
         """Drop the victims whose places aren't needed by the placed workload.
