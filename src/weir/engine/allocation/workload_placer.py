@@ -162,8 +162,7 @@ class WorkloadPlacer:
         asked = job.topology
         if asked is None or asked.preferred is None:
             return False
-        depth = self._cluster.topologies[asked.name].levels.index(asked.preferred)
-        of = self._feasibility.levels(asked.name)[depth].of
+        of = self._feasibility.level(asked.name, asked.preferred).of
         return len({int(of[place.node]) for place in places}) > 1
 
 
@@ -179,8 +178,7 @@ def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) 
     key = tuple(shape.id for shape in job.shapes), tuple(job.needed), asked, affinity
     found = feasibility.one_domain.get(key)
     if found is None:
-        depth = cluster.topologies[asked.name].levels.index(asked.preferred)
-        level = feasibility.levels(asked.name)[depth]
+        level = feasibility.level(asked.name, asked.preferred)
         fits = np.ones(level.count, np.bool_)
         for shape, need in zip(job.shapes, job.needed, strict=True):
             pods = pods_that_fit(feasibility.empty_capacity(), shape)

@@ -181,8 +181,7 @@ def _domain(allocator: Allocator, candidate: Candidate) -> DomainShortage | None
     topology, cluster = job.topology, allocator.cluster
     if topology is None or topology.required is None:
         return None
-    depth = cluster.topologies[topology.name].levels.index(topology.required)
-    level = allocator.feasibility.levels(topology.name)[depth]
+    level = allocator.feasibility.level(topology.name, topology.required)
     runs_in = {int(level.of[pod.node]) for pod in job.running_pods()} - {-1}
     needs = candidate.lacking()
     pods = sum([lack for _, _, lack in needs])

@@ -71,7 +71,7 @@ def _infeasible_gang(allocator: Allocator, job: Job, affinity: AffinityRules) ->
         for group, shape, need in zip(job.spec.groups, job.shapes, job.needed, strict=True)
         if need
     ]
-    cluster, feasibility = allocator.cluster, allocator.feasibility
+    feasibility = allocator.feasibility
     idle = feasibility.empty_capacity()
     for group, shape, need in needs:
         mask, _ = feasibility.feasible_nodes(shape, affinity)
@@ -79,8 +79,7 @@ def _infeasible_gang(allocator: Allocator, job: Job, affinity: AffinityRules) ->
             return _too_many(group_phrase(job, group), need, int(mask.sum()), group)
     asked = job.topology
     if asked is not None and asked.required is not None:
-        depth = cluster.topologies[asked.name].levels.index(asked.required)
-        level = feasibility.levels(asked.name)[depth]
+        level = feasibility.level(asked.name, asked.required)
         best = best_domain(allocator, idle, level, needs, affinity)
         need = sum(need for _, _, need in needs)
         if best.pods < need:

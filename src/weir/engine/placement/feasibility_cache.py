@@ -88,6 +88,10 @@ class FeasibilityCache:
             found = self._levels[name] = levels_of(self._cluster, self._cluster.topologies[name])
         return found
 
+    def level(self, topology: str, label: str) -> TopologyLevel:
+        """Return one level of a topology by its label."""
+        return self.levels(topology)[self._cluster.topologies[topology].levels.index(label)]
+
     def pod_rules(self) -> PodAffinityRules:
         """Return the pod affinity rules over the current nodes."""
         if self._pod_rules is None:

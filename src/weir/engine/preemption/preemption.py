@@ -9,7 +9,6 @@ from weir.engine.preemption.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption.reclaim_bounds import ReclaimBounds
 from weir.engine.refusals.refusals import RefusalKind
-from weir.engine.victims.move_bounds import could_help_any
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.model.workloads import WorkloadType
@@ -101,8 +100,10 @@ class Preemptor:
         if least_free_milli is None:
             return True
         free_milli = self._attempts.context.placer.capacity.totals.free_gpu_milli
-        sets = self._allocator.cache.preemption.candidate_sets or {}
-        return free_milli >= least_free_milli and could_help_any(self._bounds.moves, sets)
+        sets, moves = self._allocator.cache.preemption.candidate_sets or {}, self._bounds.moves
+        return free_milli >= least_free_milli and any(
+            key is not None and moves.could_suffice(*members[0], key) for key, members in sets.items()
+        )
 
     def _pods_looked_at(self, plan: PreemptionPlan) -> int:
         """Return the number of pods that the search for a plan examines, a bound of its time."""

@@ -36,10 +36,8 @@ class PreemptionEligibility:
         for key, members in sets.items():
             if key is None:
                 found += [self._allocator.candidate(*one) for one in members if self._may_wake(*one)]
-            else:
-                of, at = members[0]
-                if moves.could_suffice(of.members[at][2], of.step.lacks, key):
-                    found += [self._allocator.candidate(*one) for one in members if self._wakes(*one)]
+            elif moves.could_suffice(*members[0], key):
+                found += [self._allocator.candidate(*one) for one in members if self._wakes(*one)]
         return found
 
     def _candidate_sets(self) -> CandidateSets:
@@ -142,8 +140,7 @@ class PreemptionEligibility:
 
     def could_consolidate(self, of: EquivalenceClass, at: int, owner: bool) -> bool:
         """Return True if moves within the budget could suffice, by bounds."""
-        job, lacks, key = of.members[at][2], of.step.lacks, self._consolidation_key(of, at, owner)
-        return self._bounds.moves.could_suffice(job, lacks, key)
+        return self._bounds.moves.could_suffice(of, at, self._consolidation_key(of, at, owner))
 
     def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
         """Return the free capacity that moves alone need for it; None if they aren't allowed."""

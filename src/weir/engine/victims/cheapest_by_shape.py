@@ -1,5 +1,6 @@
 """Searches for the cheapest nodes of one requester, one for each shape of its pods."""
 
+from weir.engine.usage.quota_overlay import INFINITE
 from weir.engine.victims.cheapest_node import CheapestNode
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.victim_candidates import VictimCandidates
@@ -37,24 +38,18 @@ class CheapestByShape:
             found = self._by_shape[shape.id] = CheapestNode(placer, candidates, shape, mask)
         return found
 
-    def could_suffice(self) -> bool:
-        """Return True if each group would fit without all candidates."""
-        shapes = self._candidate.job.shapes
-        for group, pods in enumerate(self._candidate.lacks):
-            if pods and not self.of(shapes[group]).bounds.could_hold(pods):
-                return False
-        return True
-
     def least_price(self) -> float:
         """Return a lower bound of the price of all pods; infinite if they can't fit."""
-        if not self._candidates.jobs or not self.could_suffice():
-            return float("inf")
-        shapes = self._candidate.job.shapes
-        return sum(
-            self.of(shapes[group]).bounds.least_price(pods)
-            for group, pods in enumerate(self._candidate.lacks)
-            if pods
-        )
+        if not self._candidates.jobs:
+            return INFINITE
+        shapes, total = self._candidate.job.shapes, 0.0
+        for group, pods in enumerate(self._candidate.lacks):
+            if pods:
+                bounds = self.of(shapes[group]).bounds
+                if not bounds.could_hold(pods):
+                    return INFINITE
+                total += bounds.least_price(pods)
+        return total
 
     def changed(self, nodes: set[int]) -> None:
         """Mark nodes on which capacity has changed."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocation.allocate import Allocator
-from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey
+from weir.engine.kept_eligibility import ConsolidationKey
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import pods_that_fit
 from weir.engine.placement.topology_levels import TopologyLevel
@@ -14,7 +14,7 @@ from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.cluster import Cluster
-from weir.state.jobs import Job
+from weir.state.jobs import EquivalenceClass, Job
 from weir.state.running_pods import RunningColumns
 from weir.state.shapes import GPU_ROW, RequestShape
 
@@ -46,11 +46,12 @@ class MoveBounds:
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: Bools | None = None
 
-    def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+    def could_suffice(self, of: EquivalenceClass, at: int, moves: ConsolidationKey) -> bool:
         """Return True if moves within the budget could free enough, assuming places for all of them."""
         found = self._suffice.get(moves)
         if found is None:
-            found = self._suffice[moves] = self._searches_all or self._could_free(job, lacks, moves)
+            found = self._searches_all or self._could_free(of.members[at][2], of.step.lacks, moves)
+            self._suffice[moves] = found
         return found
 
     @property
@@ -169,12 +170,6 @@ class MoveBounds:
             found = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
             self._found[(budget, spares)] = found
         return found
-
-
-def could_help_any(moves: MoveBounds, sets: CandidateSets) -> bool:
-    """Return True if moves could suffice for any of the candidates that only moves could help."""
-    first = [(key, *members[0]) for key, members in sets.items() if key is not None]
-    return any(moves.could_suffice(of.members[at][2], of.step.lacks, key) for key, of, at in first)
 
 
 def _nodes_for(cluster: Cluster, devices: int, pods: int) -> int:

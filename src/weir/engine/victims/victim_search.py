@@ -10,6 +10,7 @@ from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.protection.preemption_rules import PreemptionKind
 from weir.engine.protection.quota_protection import divergence_level
 from weir.engine.refusals.refusals import FailedSearch, SearchEnd
+from weir.engine.usage.quota_overlay import INFINITE
 from weir.engine.victims.cheapest_by_shape import CheapestByShape
 from weir.engine.victims.first_victims import first_under_limit, largest_victims
 from weir.engine.victims.preemption_context import PreemptionContext
@@ -51,7 +52,7 @@ class VictimSearch:
 
     def run(self) -> PreemptionPlan | FailedSearch:
         """Return placements and victims; else the failure, with capacity and quota usage unchanged."""
-        if not self._candidates.jobs or not self.nodes.could_suffice():
+        if self.nodes.least_price() == INFINITE:
             return FailedSearch(SearchEnd.SHORT, is_final=True)
         taken = self._from(None)
         if (

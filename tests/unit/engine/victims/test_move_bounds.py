@@ -56,7 +56,7 @@ def _could_suffice(cluster: Cluster, policy: Policy = POLICY) -> bool:
     allocator = Allocator(cluster, policy, Transaction(capacity, accounting), cache, NOW_S)
     of = next(iter(cluster.waiting.values()))
     key = ConsolidationKey(of.wants, None, True, False, protect_in_quota=True)
-    return MoveBounds(allocator).could_suffice(of.first, of.step.lacks, key)
+    return MoveBounds(allocator).could_suffice(of, 0, key)
 
 
 def test_pods_of_the_gangs_size_find_no_place_beside_it() -> None:
