@@ -42,7 +42,8 @@ def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShorta
         sentence = _on_node(cluster, capacity, shape, node, what)
     else:
         parts = [
-            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}{_taints(cluster, nodes_by[what], what)}"
+            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}"
+            f"{taint_phrase(what, (cluster.nodes[node] for node in nodes_by[what]))}"
             for what, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
         ]
         in_pieces = _in_pieces(capacity, found) if GPU in short else ""
@@ -85,11 +86,6 @@ def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: in
     amount = dict(shape.needs)[row]
     free = amount_phrase(resource, max(0, int(capacity.columns.free[row, node])))
     return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
-
-
-def _taints(cluster: Cluster, nodes: Collection[int], what: str) -> str:
-    """Return how many devices of the nodes in short supply only taints keep from a claim."""
-    return taint_phrase(what, (cluster.nodes[node] for node in nodes))
 
 
 def _in_pieces(capacity: Capacity, found: Sequence[NodeShortages]) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 
 from weir.engine.allocation.allocate import Allocator
-from weir.engine.kept_eligibility import CandidateSets, ConsolidationKey, Eligibility, KeptEligibility, Member
 from weir.engine.order.queue_order import Candidate
 from weir.engine.preemption.reclaim_bounds import ReclaimBounds
+from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, KeptEligibility, Member
 from weir.engine.protection.preemption_rules import lowest_priority
 from weir.engine.usage.quota_overlay import INFINITE
 from weir.model.workloads import WHOLE_MILLI

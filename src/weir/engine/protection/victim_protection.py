@@ -28,7 +28,9 @@ class VictimProtections:
         if not is_past_min_runtime(job, self._policy, self._now_s):
             return Protection.MIN_RUNTIME
         protected = protected_pods(job, self._disruptions)
-        return self.of_pods(protected) if len(protected) == len(job.running_pods()) else None
+        if not protected or len(protected) < len(job.running_pods()):
+            return None
+        return Protection.BUDGETS if self._disruptions.blocking(protected) else Protection.REFUSED
 
     def open_to(self, rules: PreemptionRules, jobs: list[Job]) -> list[Job]:
         """Return the workloads protected by neither a preemption cycle nor their minimum run time."""
@@ -37,12 +39,6 @@ class VictimProtections:
         if rules.job.stopped_for:
             jobs = [job for job in jobs if cycle_ends_s(rules, job.name) is None]
         return jobs
-
-    def of_pods(self, protected: Sequence[Pod]) -> Protection | None:
-        """Return the protection of these pods: a budget, or a refused eviction; None without pods."""
-        if not protected:
-            return None
-        return Protection.BUDGETS if self._disruptions.blocking(protected) else Protection.REFUSED
 
 
 def of_queue(rules: PreemptionRules, path: tuple[int, ...]) -> Protection | None:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocation.allocate import Allocator
-from weir.engine.kept_eligibility import ConsolidationKey
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import pods_that_fit
 from weir.engine.placement.topology_levels import TopologyLevel
+from weir.engine.preemption_cache import ConsolidationKey
 from weir.engine.victims.knapsack import least_prices
 from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI

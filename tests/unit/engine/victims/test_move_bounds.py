@@ -5,7 +5,7 @@ import pytest
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.kept_eligibility import ConsolidationKey
+from weir.engine.preemption_cache import ConsolidationKey
 from weir.engine.protection.disruption_allowances import DisruptionAllowances
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage.quota_overlay import QuotaOverlay

@@ -1,6 +1,6 @@
 """Eligibility kept from one cycle to the next."""
 
-from weir.engine.kept_eligibility import Eligibility, KeptEligibility
+from weir.engine.preemption_cache import Eligibility, KeptEligibility
 from weir.model.policy import Policy
 from weir.state.versions import versions_of
 
