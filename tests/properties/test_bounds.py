@@ -142,7 +142,7 @@ class _CheckedNodes(CheapestNode):
 @given(ANY_WORLD)
 def test_no_node_costs_less_than_its_bound(world: World) -> None:
     running = Running(world)
-    with patch("weir.engine.victims.cheapest_by_shape.CheapestNode", _CheckedNodes), patch(SEARCHED_FIRST, 1):
+    with patch("weir.engine.victims.cheapest_node.CheapestNode", _CheckedNodes), patch(SEARCHED_FIRST, 1):
         for _ in running.run():
             pass
         running.submit()

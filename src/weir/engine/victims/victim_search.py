@@ -11,7 +11,7 @@ from weir.engine.protection.preemption_rules import PreemptionKind
 from weir.engine.protection.quota_protection import divergence_level
 from weir.engine.refusals.refusals import FailedSearch, SearchEnd
 from weir.engine.usage.quota_overlay import INFINITE
-from weir.engine.victims.cheapest_by_shape import CheapestByShape
+from weir.engine.victims.cheapest_node import CheapestByShape
 from weir.engine.victims.first_victims import first_under_limit, largest_victims
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.engine.preemption.freed_capacity import VictimPods, max_pods
+from weir.engine.preemption.reclaim_bounds import VictimPods, max_pods
 
 NODES = 3
 Job = tuple[int, dict[int, int]]
