@@ -115,12 +115,11 @@ class FeasibilityCache:
 
         False for a workload that asks for an unknown topology.
         """
-        known = self._of_class.get(of)
-        if known is not None:
-            return known
-        if len(self._of_class) > 2 * len(self._cluster.waiting) + _CLASSES_KEPT:
-            self._of_class.clear()  # most of these classes are no longer pending
-        found = self._of_class[of] = self._could_run_alone(of)
+        found = self._of_class.get(of)
+        if found is None:
+            if len(self._of_class) > 2 * len(self._cluster.waiting) + _CLASSES_KEPT:
+                self._of_class.clear()  # most of these classes are no longer pending
+            found = self._of_class[of] = self._could_run_alone(of)
         return found
 
     def _could_run_alone(self, of: EquivalenceClass) -> bool:
@@ -142,8 +141,8 @@ class FeasibilityCache:
     def gpus_by_node(self) -> Ints:
         """Return the GPUs of every node; 0 for a lost one."""
         if self._gpus is None:
-            nodes = self._cluster.nodes
-            self._gpus = np.array([node.own_gpus if node is not None else 0 for node in nodes], np.int64)
+            gpus = [0 if node is None else node.own_gpus for node in self._cluster.nodes]
+            self._gpus = np.array(gpus, np.int64)
         return self._gpus
 
     def nodes_without(self, models: frozenset[str]) -> Bools:
@@ -171,9 +170,8 @@ class FeasibilityCache:
         kept = self._owners.get(project)
         if kept is not None and kept[0] == touched:
             return kept[1]
-        found = _owners(self._cluster, project, self.could_run)
-        self._owners[project] = (touched, found)
-        return found
+        self._owners[project] = touched, _owners(self._cluster, project, self.could_run)
+        return self._owners[project][1]
 
 
 def _owners(
