@@ -13,6 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weir.cli.install import plan
+from weir.cli.install.homes import check_new_home
 from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.program import fingerprint, node_command, program_link, why_unsafe
 from weir.cli.install.server_status import wait_for_pool
@@ -112,6 +113,8 @@ def planned(settings: InstallSettings, host: Host) -> PlannedInstallation:
     unsafe = why_unsafe()
     if unsafe is not None:
         raise InstallFailed(unsafe)
+    if recorded(host) is None:
+        check_new_home(settings.home, host)
     version = host.systemd_version()
     command = node_command(settings)
     text = None if version is None else unit_text(command, settings.home, version, fingerprint())

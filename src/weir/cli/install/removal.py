@@ -7,6 +7,7 @@ from pathlib import Path
 
 from weir.cli.install import plan
 from weir.cli.install.command import DryRunOption, carry_out, check_root, show_plan
+from weir.cli.install.homes import check_removed_home
 from weir.cli.install.host import Host, InstallFailed
 from weir.cli.install.pool_processes import end_jobs, pool_processes, remove_groups
 from weir.cli.install.program import program_link
@@ -16,8 +17,6 @@ from weir.cli.output.formatting import counted
 
 STOP_S_MAX = 3600.0
 """Time for jobs to end. Each has its own notice, and is killed after it."""
-_STATE = ("weir.db", "pods")
-"""Names that show that a directory is a pool's home."""
 
 
 def uninstall(
@@ -44,7 +43,7 @@ def uninstall(
         first = plan.stop_steps(systemd=systemd)
         then = plan.remove_steps(settings, systemd=systemd, link=own_link, purge=purge)
         if purge:
-            _check_home(settings.home)
+            check_removed_home(settings.home)
         if dry_run:
             return show_plan([*first, *then], host)
         check_root()
@@ -104,13 +103,3 @@ def _end_jobs(home: Path, *, stops: bool) -> None:
     if left:
         pids = ", ".join(map(str, sorted(left.supervisors | left.jobs)[:10]))
         raise InstallFailed(f"some jobs don't end (processes {pids}): end them, and run this again")
-
-
-def _check_home(home: Path) -> None:
-    """Refuse to delete a directory that isn't a pool's home."""
-    if not home.exists():
-        return
-    if home.is_symlink() or home.is_mount():
-        raise InstallFailed(f"{home} is a link or a mount, and only you can delete it")
-    if not any((home / name).exists() for name in _STATE):
-        raise InstallFailed(f"{home} isn't the home of a pool: delete it yourself")

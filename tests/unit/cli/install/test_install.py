@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.fake_host import FakeHost, files_of
 
-from weir.cli.install import command, plan, program, removal, settings, unit
+from weir.cli.install import command, plan, program, settings, unit
 from weir.cli.install.host import InstallFailed
 from weir.cli.install.pool_processes import pool_processes, remove_groups
 from weir.cli.install.settings import InstallSettings, checked, chosen, recorded
@@ -196,18 +196,6 @@ class TestUninstall:
         (home / "link").symlink_to(outside)
         remove_tree(Path("/var/lib/weir"), "state").do(host)
         assert (outside / "thesis").exists()
-
-    @pytest.mark.parametrize("found", ["link", "files"])
-    def test_only_a_home_of_a_pool_is_deleted(self, tmp_path: Path, found: str) -> None:
-        home = tmp_path / "home"
-        if found == "link":
-            (tmp_path / "other" / "pods").mkdir(parents=True)
-            home.symlink_to(tmp_path / "other")
-        else:
-            home.mkdir()
-            (home / "thesis").write_text("text")
-        with pytest.raises(InstallFailed):
-            removal._check_home(home)
 
     def test_processes_of_the_pool_are_found_by_their_groups(self, tmp_path: Path) -> None:
         home = tmp_path / "home"

@@ -1,0 +1,41 @@
+"""Home of an installed pool: the checks before root takes a directory over, and before root deletes it."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from weir.cli.install.host import Host, InstallFailed
+
+_STATE = ("weir.db", "pods")
+"""Names that show that a directory is a pool's home."""
+_OF_A_DISK = "lost+found"
+
+
+def check_new_home(home: Path, host: Host) -> None:
+    """Refuse a home with files of others. Root would own the directory, and a removal would delete the files.
+
+    Raises:
+        InstallFailed: it is a link, or it has other content than a pool's.
+    """
+    place = host.path(home)
+    if place.is_symlink():
+        raise InstallFailed(f"--home: {home} is a link: name the directory itself")
+    names: set[str] = set()
+    with suppress(FileNotFoundError, PermissionError):  # without rights, only a dry run goes on
+        names = {each.name for each in place.iterdir()} - {_OF_A_DISK}
+    if names and names.isdisjoint(_STATE):
+        other = f"--home: {home} contains files of others, such as {min(names)[:80]!r}"
+        raise InstallFailed(f"{other}: name an empty directory, or a new one")
+
+
+def check_removed_home(home: Path) -> None:
+    """Refuse to delete a directory that isn't a pool's home.
+
+    Raises:
+        InstallFailed: it isn't, or it is a link or a mount.
+    """
+    if not home.exists():
+        return
+    if home.is_symlink() or home.is_mount():
+        raise InstallFailed(f"{home} is a link or a mount, and only you can delete it")
+    if not any((home / name).exists() for name in _STATE):
+        raise InstallFailed(f"{home} isn't the home of a pool: delete it yourself")
