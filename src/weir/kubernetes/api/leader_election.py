@@ -247,7 +247,7 @@ class LeaderElection:
             self._lease = None
             return
         self._asked_s = asked_s
-        if not self._leads:
+        if not self._leads and not self._resigned:  # else the release frees the lease that it got
             self._leads = True
             self._term += 1
             self._lost.clear()
