@@ -217,8 +217,13 @@ def messages_of_this_process() -> ClusterMessages:
 
 
 def _forget() -> None:
-    """Drop inherited messages in a forked child, which doesn't have its parent's thread."""
+    """Drop inherited messages in a forked child, which doesn't have its parent's thread.
+
+    That thread may have held their lock, so the child doesn't flush them at its end.
+    """
     global _messages  # noqa: PLW0603 - once in a process
+    if _messages is not None:
+        atexit.unregister(_messages.flush)
     _messages = None
 
 

@@ -3,10 +3,15 @@
 import base64
 import json
 import math
+import os
+import signal
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -184,3 +189,29 @@ def test_token_that_is_not_bound_to_a_pod_is_not_sent(
     messages.flush(120.0)
     assert "isn't bound" in capfd.readouterr().err
     assert not server.asked
+
+
+def test_forked_child_ends_although_the_lock_of_the_messages_was_held_at_the_fork() -> None:
+    script = """
+import os, sys, threading
+from weir.client.cluster_messages import messages_of_this_process
+messages = messages_of_this_process()
+messages.report(1, {"loss": 1.0})
+held = threading.Event()
+def hold():
+    with messages._changed:
+        held.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    sys.exit(7)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    with subprocess.Popen([sys.executable, "-c", script], start_new_session=True) as parent:
+        try:
+            assert parent.wait(60) == 7
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)
