@@ -154,11 +154,11 @@ class _ReviewedRequest(Struct):
     namespace: str = ""
 
 
-class _Review(Struct):
+class _NamespaceOfReview(Struct):
     request: _ReviewedRequest
 
 
-_DECODER = Decoder(_Review)
+_DECODER = Decoder(_NamespaceOfReview)
 
 
 def namespace_of_review(body: bytes) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from weir.kubernetes.query.aggregation.access_review import UNDER_WAY_MAX, Acces
 from weir.kubernetes.query.aggregation.discovery import ROOT
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity, read_rules
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
-from weir.kubernetes.query.aggregation.request_places import RequestPlaces
 from weir.kubernetes.query.cluster.preview_routes import PreviewRoutes
 from weir.kubernetes.query.routes import QueryRoutes
 from weir.kubernetes.query.usage.recent_series import RecentSeries
@@ -370,43 +369,6 @@ async def test_large_answers_are_few_at_a_time_and_small_ones_go_on(
         answers.go_on.set()
         assert [status for status, _ in await asyncio.gather(*held)] == [200, 200]
         assert (await got(session, "nodes"))[0] == 200
-
-
-async def test_requests_of_one_person_leave_places_for_others(tmp_path: Path) -> None:
-    answers = Answers()
-    async with served(tmp_path, Rights(), answers) as session:
-
-        async def status_of(person: str, path: str) -> int:
-            async with session.get(f"{ROOT}/{path}", headers={"X-Remote-User": person}) as answer:
-                return answer.status
-
-        large = module.LARGE_OF_ONE_MAX
-        held = [asyncio.create_task(status_of("ann", "pools/cluster/snapshot")) for _ in range(large)]
-        for _ in held:
-            await asyncio.wait_for(answers.begun.acquire(), 60)
-        assert await status_of("ann", "pools/cluster/snapshot") == 429
-        held.append(asyncio.create_task(status_of("bob", "pools/cluster/snapshot")))
-        await asyncio.wait_for(answers.begun.acquire(), 60)
-        answers.go_on.set()
-        assert await asyncio.gather(*held) == [200] * (large + 1)
-
-
-def test_a_person_has_a_limit_below_that_of_all() -> None:
-    places = RequestPlaces(3, 2)
-    with ExitStack() as taken:
-        for person in ("ann", "ann", "bob"):
-            with suppress(QueryRefused):
-                taken.enter_context(places.taken(person))
-        for person, sentence in (("ann", "too many"), ("cat", "too many")):
-            with pytest.raises(QueryRefused, match=sentence), places.taken(person):
-                pass
-    with ExitStack() as taken:
-        for _ in range(2):
-            taken.enter_context(places.taken("ann"))
-        with pytest.raises(QueryRefused, match="You have 2"), places.taken("ann"):
-            pass
-        with places.taken("bob"):
-            pass
 
 
 async def test_a_person_in_many_groups_is_answered(tmp_path: Path) -> None:
