@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -67,6 +68,8 @@ class ClusterSweepController:
         self._failures: dict[str, int] = {}
         self._passes: dict[str, asyncio.Task[None]] = {}
         self._turns = Turns()
+        # A single one: samplers compute, and control and the event loop need the processor, too
+        self._samplers = ThreadPoolExecutor(1, thread_name_prefix="weir-samplers")
         self._wake = asyncio.Event()
         self._term: int | None = None
         selector, seen = SWEEP_LABEL, self._observed
@@ -137,7 +140,7 @@ class ClusterSweepController:
         """Go on with one sweep; failures are tried again, and keep no other sweep waiting."""
         namespace, _, name = key.partition("/")
         guard = LeaderGuard(self._api, self._leadership, self._leadership.term)
-        one = SweepPass(guard, self._api, self._observed, self._costs, self._account)
+        one = SweepPass(guard, self._api, self._observed, self._costs, self._account, self._samplers)
         try:
             await one.run(namespace, name)
             self._failures.pop(key, None)

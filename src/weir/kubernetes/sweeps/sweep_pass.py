@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from concurrent.futures import Executor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,16 +56,26 @@ class SweepWaits(Exception):
 
 
 class SweepPass:
-    """A single pass. `client` reads lists, `account` is the namespace and name of Weir's service account."""
+    """A single pass. `client` reads lists, `account` is the namespace and name of Weir's service account.
+
+    Parameters are chosen in `samplers`.
+    """
 
     def __init__(
-        self, api: LeaderGuard, client: ApiClient, observed: ObservedJobs, costs: TrialCosts, account: str
+        self,
+        api: LeaderGuard,
+        client: ApiClient,
+        observed: ObservedJobs,
+        costs: TrialCosts,
+        account: str,
+        samplers: Executor,
     ) -> None:
         self._api = api
         self._client = client
         self._observed = observed
         self._costs = costs
         self._account = account
+        self._samplers = samplers
         # Counted evicted pods by Job, whose seconds aren't written yet
         self._counted: dict[str, tuple[str, ...]] = {}
 
@@ -212,11 +223,12 @@ class SweepPass:
         return f"{sweep.metadata.namespace}/{name}"
 
     async def _suggested(self, plan: SweepSubmission, progress: SweepProgress) -> SweepTrial:
-        """Return a new trial, whose parameters are chosen in a thread."""
+        """Return a new trial, whose parameters are chosen in the thread of samplers."""
         number = len(progress.trials)
         try:
-            found = await asyncio.to_thread(
-                lambda: suggest(plan.sampler, plan.space(), plan.seed, number, progress.past())
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._samplers,
+                lambda: suggest(plan.sampler, plan.space(), plan.seed, number, progress.past()),
             )
         except SamplerUnavailable as error:
             raise SweepFailed(str(error)) from None

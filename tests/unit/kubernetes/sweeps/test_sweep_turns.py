@@ -1,7 +1,8 @@
 """Passes over the sweeps of several namespaces."""
 
 import asyncio
-from typing import cast
+import threading
+from typing import Any, cast
 
 import pytest
 from tests.unit.kubernetes.writes.delivery.api_writing import until
@@ -10,6 +11,7 @@ from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.api.objects import ApiObject, Metadata
+from weir.kubernetes.sweeps import sweep_pass
 from weir.kubernetes.sweeps.sweep_controller import (
     TOGETHER_IN_ONE_MAX,
     TOGETHER_MAX,
@@ -17,6 +19,7 @@ from weir.kubernetes.sweeps.sweep_controller import (
 )
 from weir.kubernetes.sweeps.sweep_pass import SweepPass
 from weir.kubernetes.sweeps.trial_costs import TrialCosts
+from weir.sweeps.past_trials import Suggested
 
 
 async def test_sweep_waits_for_no_others_of_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,3 +52,42 @@ async def test_sweep_waits_for_no_others_of_another_namespace(monkeypatch: pytes
     finally:
         running.cancel()
         await controller.close()
+
+
+class Plan:
+    """A sweep as far as its sampler is asked."""
+
+    sampler, seed, trials = "random", 1, ()
+
+    def space(self) -> tuple[()]:
+        return ()
+
+    def past(self) -> tuple[()]:
+        return ()
+
+
+async def test_samplers_of_all_sweeps_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They compute, and share the processor with decisions."""
+    threads: set[str] = set()
+
+    def suggest(*_: object) -> Suggested:
+        threads.add(threading.current_thread().name)
+        return Suggested({})
+
+    async def run(one: SweepPass, _namespace: str, _name: str) -> bool:
+        plan: Any = Plan()
+        await asyncio.gather(*(one._suggested(plan, plan) for _ in range(8)))
+        return False
+
+    monkeypatch.setattr(sweep_pass, "suggest", suggest)
+    monkeypatch.setattr(SweepPass, "run", run)
+    costs = TrialCosts(lambda _: None, lambda: 0.0)
+    controller = ClusterSweepController(cast(ApiClient, None), AlwaysLeader(), "weir:weir", costs)
+    await asyncio.gather(*(pass_of(controller, f"n{at}/s") for at in range(4)))
+    assert [name.startswith("weir-samplers") for name in threads] == [True]
+
+
+async def pass_of(controller: ClusterSweepController, key: str) -> None:
+    """Carry out a pass over a sweep."""
+    controller._passes[key] = asyncio.create_task(controller._pass(key))
+    await controller._passes[key]
