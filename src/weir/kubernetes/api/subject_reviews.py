@@ -64,7 +64,7 @@ async def review_token(api: ApiClient, token: str, audiences: Sequence[str] = ()
 
 
 async def is_allowed(api: ApiClient, user: User, attributes: Mapping[str, Any]) -> bool:
-    """Return True if a user may do what these attributes of a SubjectAccessReview say.
+    """Return True if a user has the right with these attributes, as a SubjectAccessReview states them.
 
     Raises:
         ApiError: the API server doesn't answer.

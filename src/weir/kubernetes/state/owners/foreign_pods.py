@@ -24,6 +24,8 @@ _NEVER_OWNERS = ("DaemonSet", "Node")
 _SHARED_MAX = 50_000
 """Distinct labels, specs and statuses that are shared between pods."""
 _NO_ANNOTATIONS: dict[str, str] = {}
+_ANY_NODE = "any"
+"""In place of the name of a node: it doesn't matter which one a pod is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +169,14 @@ class ForeignPods:
             annotations=_NO_ANNOTATIONS,
             owner_references=[self._owners.shared(owner)] if owner is not None and is_known else [],
         )
+        node = _ANY_NODE if spec.node_name else ""
         read = PodSpec(
             spec.scheduler_name,
-            spec.node_name,
+            node,
             scheduling_group=spec.scheduling_group,
             workload_ref=spec.workload_ref,
         )
-        shared = once((spec.scheduler_name, spec.node_name, reference_of(spec)), read)
+        shared = once((spec.scheduler_name, node, reference_of(spec)), read)
         return KubePod(metadata, shared, once(pod.status.phase, PodStatus(pod.status.phase)))
 
 
