@@ -166,6 +166,16 @@ class QueueRow(Answer):
     warnings: list[str] = []  # quotas that exceed the capacity
 
 
+NEW_QUEUE = "new"
+"""Version in a request for a department or project that must not exist yet."""
+
+
+class QueueDetail(QueueRow):
+    """A department or project by itself, with the version of its settings; empty if the server has none."""
+
+    version: str = ""
+
+
 SUGGESTIONS_WAIT_S_MAX = 10.0
 """Time that a request for a reason may wait for suggestions."""
 

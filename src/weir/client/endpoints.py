@@ -205,14 +205,19 @@ class Endpoints(
         return _queues("projects", {"may_submit": "true"} if may_submit else {})
 
     @endpoint
-    def project(self, name: str) -> Call[model.QueueRow]:
+    def project(self, name: str) -> Call[model.QueueDetail]:
         """Return a project."""
         return _queue("GET", "projects", name)
 
     @endpoint
-    def set_project(self, name: str, /, **words: Any) -> Call[model.QueueRow]:
-        """Create or change a project: `department`, `quota`, `limit`, `weight`, `priority`."""
-        return _queue("PUT", "projects", name, {**words, "name": name})
+    def set_project(
+        self, name: str, /, *, version: str | None = None, **words: Any
+    ) -> Call[model.QueueDetail]:
+        """Create or change a project: `department`, `quota`, `limit`, `weight`, `priority`.
+
+        With the `version` of a row it is refused if others have changed the project since.
+        """
+        return _queue("PUT", "projects", name, {**words, "name": name}, version)
 
     @endpoint
     def delete_project(self, name: str) -> Call[model.QueueDeleted]:
@@ -244,14 +249,16 @@ class Endpoints(
         return _queues("departments")
 
     @endpoint
-    def department(self, name: str) -> Call[model.QueueRow]:
+    def department(self, name: str) -> Call[model.QueueDetail]:
         """Return a department."""
         return _queue("GET", "departments", name)
 
     @endpoint
-    def set_department(self, name: str, /, **words: Any) -> Call[model.QueueRow]:
-        """Create or change a department: `parent`, `quota`, `limit`, `weight`, `priority`."""
-        return _queue("PUT", "departments", name, {**words, "name": name})
+    def set_department(
+        self, name: str, /, *, version: str | None = None, **words: Any
+    ) -> Call[model.QueueDetail]:
+        """Create or change a department: `parent`, `quota`, `limit`, `weight`, `priority`, and `version`."""
+        return _queue("PUT", "departments", name, {**words, "name": name}, version)
 
     @endpoint
     def delete_department(self, name: str) -> Call[model.QueueDeleted]:
@@ -357,10 +364,13 @@ def _queues(kind: Kind, params: Mapping[str, str] | None = None) -> Call[RowPage
     return Call("GET", f"/{kind}", form(QueuePage), {**_ALL, **(params or {})})
 
 
-def _queue(method: str, kind: Kind, name: str, body: object = None) -> Call[model.QueueRow]:
-    from weir.api.answers import QueueRow
+def _queue(
+    method: str, kind: Kind, name: str, body: object = None, version: str | None = None
+) -> Call[model.QueueDetail]:
+    from weir.api.answers import QueueDetail
 
-    return Call(method, f"/{kind}/{path_part(name)}", form(QueueRow), body=body)
+    path = f"/{kind}/{path_part(name)}"
+    return Call(method, path, form(QueueDetail), _params(version=version), body=body)
 
 
 def _delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:

@@ -1,11 +1,12 @@
 """Queues and nodes in the numbers people read: devices, cores and bytes instead of rows of thousandths."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueRow, WorkloadDefaultsRow
+from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueDetail, QueueRow, WorkloadDefaultsRow
 from weir.engine.usage.fair_share_tree import Excess
 from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.engine.usage.usage_overlay import usage_of
@@ -19,6 +20,9 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Phase
 
 VIRTUAL_LABEL = "weir/virtual"
+_COUNTED = {"allocated", "share", "running", "pending", "warnings"}
+"""Fields of a row that aren't settings of its queue."""
+_VERSION_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,13 @@ def _with(line: Sequence[int], more: Mapping[int, int] | None) -> Sequence[int]:
 def bare_queue_row(queue: Queue) -> QueueRow:
     """Return the row of a queue that the control loop hasn't seen yet."""
     return QueueRow(**_stated(queue))
+
+
+def queue_detail(row: QueueRow) -> QueueDetail:
+    """Return a row with the version of its settings, which changes with them and with nothing else."""
+    settings = row.model_dump_json(exclude=_COUNTED)
+    version = hashlib.blake2b(settings.encode(), digest_size=_VERSION_BYTES).hexdigest()
+    return QueueDetail(**{**dict(row), "version": version})
 
 
 def _stated(queue: Queue) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Create and change projects and departments."""
 
 import sys
+from collections.abc import Callable
 from functools import partial
+from http.client import CONFLICT
 from typing import TYPE_CHECKING, Any, Literal
 
 from weir.cli.options.mistakes import WrongOption, option_mistakes, refusals_in
@@ -12,9 +14,10 @@ from weir.cli.queues.options import LimitOptions, QuotaOptions, limit_fields, qu
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
-    from weir.api.answers import QueueRow
+    from weir.api.answers import QueueDetail, QueueRow
     from weir.client.api import Pool
 
+_TRIES = 5
 Kind = Literal["project", "department"]
 
 
@@ -74,6 +77,8 @@ def put(
     new: bool,
 ) -> int:
     """Create a new queue, or change an existing one. `above` is the queue that it is in."""
+    from weir.api.answers import NEW_QUEUE
+
     with option_mistakes():
         fields = quota_fields(quota) | ({} if limits is None else limit_fields(limits))
     if above is not None:
@@ -95,15 +100,36 @@ def put(
                 raise
             if not new:
                 raise WrongOption(_not_there(pool, kind, name)) from None
-            done = put(name, **{key: value for key, value in _kept(fields).items() if value != ""})
+            stated = {key: value for key, value in _kept(fields).items() if value != ""}
+            done = put(name, version=NEW_QUEUE, **stated)
         else:
             if new:
                 raise WrongOption(f"There is a {kind} {name} already: `weir {kind} set {name}` changes it")
-            done = put(name, **_merged(row, fields))
+            done = _changed(get, put, row, fields)
     print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_summary(done)}.")
     for warning in done.warnings:
         print(f"weir: warning: {warning}", file=sys.stderr)
     return 0
+
+
+def _changed(
+    get: "Callable[[str], QueueDetail]",
+    put: "Callable[..., QueueDetail]",
+    row: "QueueDetail",
+    words: dict[str, Any],
+) -> "QueueDetail":
+    """Change a queue, and return it. If others change it meanwhile, the change is made to theirs."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return put(row.name, version=row.version, **_merged(row, words))
+        except Refused as refused:
+            if refused.status != CONFLICT or not left:
+                raise
+            newer = get(row.name)
+            if newer.version == row.version:
+                raise
+            row = newer
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _not_there(pool: "Pool", kind: Kind, name: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from weir.api.answers import QueueDeleted, QueueRow, TokenRow
+from weir.api.answers import NEW_QUEUE, QueueDeleted, QueueRow, TokenRow
 from weir.local.server.access.authorization import Person
 from weir.local.server.changes.delegated_quotas import check_scope, check_within
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
@@ -18,7 +18,7 @@ from weir.scenario_io.checks import check_queue
 from weir.scenario_io.error_messages import suggest
 from weir.scenario_io.scalars import Written
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, QueueEntry
-from weir.service.queue_rows import bare_queue_row
+from weir.service.queue_rows import bare_queue_row, queue_detail
 from weir.state.events import QueuesSet
 
 
@@ -37,9 +37,12 @@ class QueueChanges:
         self._lock = asyncio.Lock()
 
     async def set(
-        self, entry: DepartmentEntry | ProjectEntry, name: str, person: Person
+        self, entry: DepartmentEntry | ProjectEntry, name: str, person: Person, version: str | None = None
     ) -> tuple[bool, QueueRow]:
-        """Create or change a department or project; return True if it is new, and its row."""
+        """Create or change a department or project; return True if it is new, and its row.
+
+        `version`: the one that the person has read. None changes any.
+        """
         pool = self._pool
         async with self._lock:
             inventory = pool.inventory
@@ -47,6 +50,7 @@ class QueueChanges:
             parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
             check_scope(person, {parent, *(() if before is None else (before.parent,))})
             queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
+            _check_version(queue, before, version)
             check_within(person, before, queue, inventory.queues)
             new = name not in inventory.of
             if new:  # left by an incomplete deletion of a project of this name
@@ -121,6 +125,21 @@ def checked_queue(
     if is_project or GPU in entry.quota:
         return made
     return replace(made, quota={**made.quota, **_gpus(_below(name, inventory.queues))}, follows=True)
+
+
+def _check_version(queue: Queue, before: Queue | None, version: str | None) -> None:
+    """Refuse a change of settings that aren't those that the person has read."""
+    noun = "project" if queue.is_project else "department"
+    now = NEW_QUEUE if before is None else queue_detail(bare_queue_row(before)).version
+    if version in (None, now):
+        return
+    if version == NEW_QUEUE:
+        sentence = f"There is a {noun} {queue.name} already: write another name."
+    elif before is None:
+        sentence = f"The {noun} {queue.name} was deleted meanwhile."
+    else:
+        sentence = f"The {noun} {queue.name} was changed meanwhile: read it again, and repeat your change."
+    raise RequestRefused(409, sentence)
 
 
 def following_departments(queue: Queue | None, name: str, inventory: PoolInventory) -> list[Queue]:

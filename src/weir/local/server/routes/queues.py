@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from weir.api.answers import QueueDeleted, QueuePage, QueueRow
+from weir.api.answers import NEW_QUEUE, QueueDeleted, QueueDetail, QueuePage
 from weir.api.priorities import PriorityPage, PriorityRow
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person, may
@@ -23,6 +23,7 @@ from weir.local.server.routes.common import (
 )
 from weir.model.workloads import PREEMPTIBLE_BELOW
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
+from weir.service.queue_rows import queue_detail
 
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
 
@@ -41,7 +42,7 @@ async def _one(pool: PoolService, kind: str, name: str) -> Response:
     row = (await pool.queue_rows()).get(name)
     if row is None or row.kind != kind:
         raise RequestRefused(404, f"There is no {kind} {name[:80]}.")
-    return json_response(row)
+    return json_response(queue_detail(row))
 
 
 @routes.get("/projects", response_model=QueuePage, responses=problems(422))
@@ -62,47 +63,56 @@ async def list_departments(pool: ThePool, _who: Who, limit: Limit = 100, after: 
     return await _page(pool, "department", limit, after)
 
 
-@routes.get("/projects/{name}", response_model=QueueRow, responses=problems(404))
+@routes.get("/projects/{name}", response_model=QueueDetail, responses=problems(404))
 async def project(name: str, pool: ThePool, _who: Who) -> Response:
     """Return a project."""
     return await _one(pool, "project", name)
 
 
-@routes.get("/departments/{name}", response_model=QueueRow, responses=problems(404))
+@routes.get("/departments/{name}", response_model=QueueDetail, responses=problems(404))
 async def department(name: str, pool: ThePool, _who: Who) -> Response:
     """Return a department."""
     return await _one(pool, "department", name)
 
 
-_SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description": "Created."}}
+_SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueDetail, "description": "Created."}}
+_ABOUT_VERSION = (
+    f"Change it only if it still has this version; {NEW_QUEUE!r}: only if it doesn't exist. Else it is "
+    "changed, whatever happened since it was read."
+)
+Version = Annotated[str | None, Query(max_length=64, description=_ABOUT_VERSION)]
 
 
 @routes.put(
     "/projects/{name}",
-    response_model=QueueRow,
+    response_model=QueueDetail,
     responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
     openapi_extra=takes(ProjectEntry, "The complete object, in the format of scenario files."),
 )
-async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def set_project(
+    name: str, request: Request, pool: ThePool, who: Who, version: Version = None
+) -> Response:
     """Create or replace a project; omitted fields get their defaults."""
     entry = await read_body(
         request, lambda body: read_as(ProjectEntry, body, "The project", pool.priority_classes)
     )
-    new, row = await pool.queue_changes.set(entry, name, who)
-    return json_response(row, 201 if new else 200)
+    new, row = await pool.queue_changes.set(entry, name, who, version)
+    return json_response(queue_detail(row), 201 if new else 200)
 
 
 @routes.put(
     "/departments/{name}",
-    response_model=QueueRow,
+    response_model=QueueDetail,
     responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
     openapi_extra=takes(DepartmentEntry, "The complete object, in the format of scenario files."),
 )
-async def set_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def set_department(
+    name: str, request: Request, pool: ThePool, who: Who, version: Version = None
+) -> Response:
     """Create or replace a department. Without a gpu quota it has the sum of its children's."""
     entry = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
-    new, row = await pool.queue_changes.set(entry, name, who)
-    return json_response(row, 201 if new else 200)
+    new, row = await pool.queue_changes.set(entry, name, who, version)
+    return json_response(queue_detail(row), 201 if new else 200)
 
 
 @routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))

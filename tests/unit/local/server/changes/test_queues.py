@@ -1,5 +1,8 @@
 """Departments and projects over REST."""
 
+import asyncio
+
+import pytest
 from tests.unit.local.server.in_process_server import Standing
 
 
@@ -135,3 +138,42 @@ async def test_preview_of_a_quota_tells_the_next_decision_and_changes_nothing(st
         "/api/v1/projects/owner/preview", json={"name": "owner", "department": "none"}
     )
     assert wrong.status_code == 422
+
+
+async def test_change_of_settings_that_others_have_changed_since_is_refused(stands: Standing) -> None:
+    await stands.project("vision", 1)
+    read = await stands.get("projects/vision")
+    path, version = "/api/v1/projects/vision", {"version": read["version"]}
+    first = await stands.admin.put(path, json={"name": "vision", "quota": {"gpu": 2}}, params=version)
+    assert first.status_code == 200
+    assert first.json()["version"] != read["version"]
+    second = await stands.admin.put(path, json={"name": "vision", "priority": 7}, params=version)
+    assert (second.status_code, second.json()["detail"]) == (
+        409,
+        "The project vision was changed meanwhile: read it again, and repeat your change.",
+    )
+    assert (await stands.get("projects/vision"))["quota"] == {"gpu": 2.0}
+    await stands.admin.delete(path)
+    gone = await stands.admin.put(path, json={"name": "vision"}, params=version)
+    assert (gone.status_code, gone.json()["detail"]) == (409, "The project vision was deleted meanwhile.")
+
+
+async def test_version_stays_while_workloads_come_and_go(stands: Standing) -> None:
+    await stands.project("vision", 1)
+    before = (await stands.get("projects/vision"))["version"]
+    await stands.submit(project="vision", name="runs", gpus=1)
+    await stands.until("runs", "running")
+    assert (await stands.get("projects/vision"))["version"] == before
+
+
+@pytest.mark.parametrize("kind", ["project", "department"])
+async def test_of_two_that_create_one_name_the_second_is_refused(stands: Standing, kind: str) -> None:
+    async def create(gpus: int) -> tuple[int, str]:
+        body = {"name": "race", "quota": {"gpu": gpus}}
+        answer = await stands.admin.put(f"/api/v1/{kind}s/race", json=body, params={"version": "new"})
+        return answer.status_code, answer.json().get("detail", "")
+
+    answers = await asyncio.gather(create(1), create(2))
+    assert sorted(answers) == [(201, ""), (409, f"There is a {kind} race already: write another name.")]
+    made = 1 if answers[0][0] == 201 else 2
+    assert (await stands.get(f"{kind}s/race"))["quota"] == {"gpu": float(made)}
