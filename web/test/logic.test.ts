@@ -303,6 +303,13 @@ test('idle holdings: the most GPUs first; evictions name whom they served', () =
   expect(evictions(pool).map((each) => each.id)).toEqual([1])
 })
 
+test('indices of an array that share an idle GPU hold their shares of it', () => {
+  const pool = new Pool()
+  pool.take({ kind: 'list', columns, rows: [values(row(1, { name: 'parts', gpus: 1 }))], ended: [] }, 0)
+  const shared = device(0, { allocated: 1, workloads: ['parts[0]', 'parts[1]'], use: 0 })
+  expect(idleHoldings(cellsOf(pool, node([shared]), new Set())).map((each) => [each.row.uid, each.gpus])).toEqual([[1, 1]])
+})
+
 test('without nodes, idle work is known by the states of workloads', () => {
   const pool = new Pool()
   const rows = [row(1, { activity: 'parked' }), row(2, { activity: 'working', gpus: 4 }), row(3, { activity: 'left', gpus: 2 }), row(4)]

@@ -120,7 +120,7 @@ export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {
     if (idle)
       for (const row of rows) {
         const held = found.get(row.uid) ?? { row, gpus: 0 }
-        held.gpus += Math.min(1, row.gpus)
+        held.gpus = Math.min(row.gpus, held.gpus + Math.min(1, row.gpus)) // its shares may be on one device
         found.set(row.uid, held)
       }
   return [...found.values()].sort(mostFirst)
