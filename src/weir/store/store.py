@@ -1,6 +1,6 @@
 """The store as everyone else sees it: its tables, and the changes that concern several of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from sqlalchemy import update
@@ -112,22 +112,28 @@ class Store:
         """Return the whole quota tree, parents before children, as `QueuesSet` takes it."""
         return self._queues.all()
 
-    def set_queue(self, queue: Queue, member: MembershipRecord | None = None) -> tuple[Queue, ...]:
+    def set_queue(
+        self, queue: Queue, member: MembershipRecord | None = None, followed: Sequence[Queue] = ()
+    ) -> tuple[Queue, ...]:
         """Make a department or project, or change it; the tree after it. Raises QueueUnsound, QueueInUse.
 
-        `member`: a first membership of it; a pool that is killed has both or neither.
+        `member`: a first membership of it. `followed`: departments whose quotas follow the change.
+        A pool that is killed has all or nothing.
         """
         if member is None:
-            return self._queues.set(queue)
+            return self._queues.set(queue, followed=followed)
         with self.tokens.changing:
-            tree = self._queues.set(queue, member)
+            tree = self._queues.set(queue, member, followed)
             self._memberships.read()
         return tree
 
-    def delete_queue(self, name: str) -> tuple[Queue, ...]:
-        """Take one out, and its name out of all tokens; the tree after it. Raises NoSuchQueue, QueueInUse."""
+    def delete_queue(self, name: str, followed: Sequence[Queue] = ()) -> tuple[Queue, ...]:
+        """Take one out, and its name out of all tokens; the tree after it. Raises NoSuchQueue, QueueInUse.
+
+        `followed`: departments whose quotas follow the change.
+        """
         with self.tokens.changing:
-            tree = self._queues.delete(name)
+            tree = self._queues.delete(name, followed)
             self.tokens.project_deleted(name)
             self._memberships.queue_deleted(name)
             self.outbox.rules.read()

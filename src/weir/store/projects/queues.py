@@ -1,6 +1,6 @@
 """The quota tree as it is written down."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, delete, select
 
@@ -46,26 +46,26 @@ class QueueTable:
         """Return the whole tree."""
         return self._database.read(queues_of)
 
-    def set(self, queue: Queue, member: MembershipRecord | None = None) -> tuple[Queue, ...]:
-        """Make one, or change it. `member` is added to it in the same transaction."""
+    def set(
+        self, queue: Queue, member: MembershipRecord | None = None, followed: Sequence[Queue] = ()
+    ) -> tuple[Queue, ...]:
+        """Make one, or change it. `member` is added to it in the same transaction.
+
+        `followed`: departments above it, with the quotas that follow the change.
+        """
 
         def work(connection: Connection) -> tuple[Queue, ...]:
             _check(connection, queue, {each.name: each for each in _written(connection)})
-            row = {
-                "name": queue.name,
-                "parent": queue.parent,
-                "is_project": queue.is_project,
-                "spec": packed(QUEUE, queue),
-            }
-            put(connection, queues, row)
+            for each in (queue, *followed):
+                put(connection, queues, _row(each))
             if member is not None:
                 add_membership(connection, member)
             return queues_of(connection)
 
         return self._database.write(work).result()
 
-    def delete(self, name: str) -> tuple[Queue, ...]:
-        """Take one out."""
+    def delete(self, name: str, followed: Sequence[Queue] = ()) -> tuple[Queue, ...]:
+        """Take one out, and change the departments above it whose quotas follow."""
 
         def work(connection: Connection) -> tuple[Queue, ...]:
             found = {each.name: each for each in _written(connection)}
@@ -77,9 +77,20 @@ class QueueTable:
             without_scope(connection, name)
             delete_rules_of_project(connection, name)
             delete_templates_of_project(connection, name)
+            for each in followed:
+                put(connection, queues, _row(each))
             return queues_of(connection)
 
         return self._database.write(work).result()
+
+
+def _row(queue: Queue) -> dict[str, object]:
+    return {
+        "name": queue.name,
+        "parent": queue.parent,
+        "is_project": queue.is_project,
+        "spec": packed(QUEUE, queue),
+    }
 
 
 def _check(connection: Connection, queue: Queue, found: Mapping[str, Queue]) -> None:

@@ -56,10 +56,7 @@ class QueueChanges:
             if new:  # left by an incomplete deletion of a project of this name
                 await asyncio.to_thread(self._secrets.forget, name)
             followed = following_departments(queue, name, inventory)
-            queues = inventory.queues
-            for each in (queue, *followed):
-                queues = await asyncio.to_thread(pool.store.set_queue, each)
-            self._apply(queues)
+            self._apply(await asyncio.to_thread(pool.store.set_queue, queue, followed=followed))
         noun = "project" if queue.is_project else "department"
         self._add_event(f"{person.user} {'makes' if new else 'changes'} {noun} {name}.", queue, person)
         rows = await self._queue_rows()
@@ -77,10 +74,8 @@ class QueueChanges:
                 raise RequestRefused(404, f"There is no {noun} {name}.")
             followed = following_departments(None, name, inventory)
             stored = [row for row in pool.store.tokens.all() if is_project and name in row.projects]
-            queues = await asyncio.to_thread(pool.store.delete_queue, name)
+            queues = await asyncio.to_thread(pool.store.delete_queue, name, followed)
             secrets = await asyncio.to_thread(self._secrets.forget, name) if is_project else []
-            for each in followed:
-                queues = await asyncio.to_thread(pool.store.set_queue, each)
             self._apply(queues)
         self._add_event(f"{person.user} deletes {noun} {name}.", queue, person)
         fields = TokenRow.model_fields

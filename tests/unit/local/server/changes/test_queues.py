@@ -1,9 +1,12 @@
 """Departments and projects over REST."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.unit.local.server.in_process_server import Standing
+
+from weir.store.errors import StoreFailed
 
 
 async def test_a_fresh_pool_has_a_project_with_all_of_the_machine(stands: Standing) -> None:
@@ -177,3 +180,27 @@ async def test_of_two_that_create_one_name_the_second_is_refused(stands: Standin
     assert sorted(answers) == [(201, ""), (409, f"There is a {kind} race already: write another name.")]
     made = 1 if answers[0][0] == 201 else 2
     assert (await stands.get(f"{kind}s/race"))["quota"] == {"gpu": float(made)}
+
+
+async def test_department_follows_its_projects_in_the_same_write(
+    stands: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash or a full disk after the first write leaves no quota that follows others wrongly."""
+    await stands.admin.put("/api/v1/departments/lab", json={"name": "lab"})
+    await stands.project("vision", 3, department="lab")
+    store, writes = stands.pool.store, 0
+    write = store.set_queue
+
+    def first_write_alone(*args: Any, **more: Any) -> Any:
+        nonlocal writes
+        writes += 1
+        if writes > 1:
+            raise StoreFailed("The disk is full: nothing was changed.", is_full=True)
+        return write(*args, **more)
+
+    monkeypatch.setattr(store, "set_queue", first_write_alone)
+    await stands.project("vision", 1, department="lab")
+    assert {each.name: each.quota for each in store.queues()}["lab"] == {"gpu": 1000}
+    assert (await stands.admin.delete("/api/v1/projects/vision")).status_code == 200
+    assert {each.name: each.quota for each in store.queues()}["lab"] == {"gpu": 0}
+    assert (await stands.get("departments/lab"))["quota"] == {"gpu": 0.0}
