@@ -49,7 +49,7 @@ def _check_whole_size(workload: Workload, project: Queue, nodes: Sequence[Node],
     if most and want > most:
         fields.at(
             ("pods",),
-            f"pods: ask for {written('gpu', want)} GPUs in all, and {workload.user} may use "
+            f"pods: the workload asks for {written('gpu', want)} GPUs in all, and {workload.user} may use "
             f"{written('gpu', most)} at once in project {project.name}; ask for that or less",
         )
 

@@ -254,9 +254,8 @@ def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldE
                 fields.at((*path, "nodes", position), text)
     total = sum(group.count for group in written.pods)
     if total > PODS_MOST:
-        fields.at(
-            ("pods",), f"pods: {total} are more than one workload can have here; ask for {PODS_MOST} or fewer"
-        )
+        text = f"pods: {total:,} pods are more than a workload can have here; ask for {PODS_MOST:,} or fewer"
+        fields.at(("pods",), text)
     check_workload(written, 0.0, (), fields)
     if written.topology is not None:
         _check_topology(written, inventory, fields)

@@ -39,7 +39,9 @@ async def test_running_gpus_of_a_person_are_limited(stands: Standing) -> None:
     await stands.until("other", "running")
     too_large = await mia.post("/api/v1/workloads", json=work("large", gpus=3))
     assert too_large.status_code == 422
-    assert "pods: ask for 3 GPUs in all, and mia may use 2 at once" in too_large.json()["detail"]
+    assert (
+        "pods: the workload asks for 3 GPUs in all, and mia may use 2 at once" in too_large.json()["detail"]
+    )
     assert (await mia.post("/api/v1/workloads/first/stop")).status_code == 200
     await stands.until("third", "running")
 
