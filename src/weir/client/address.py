@@ -141,8 +141,13 @@ def _is_there(path: Path) -> bool:
     return True
 
 
+def is_beside_installed() -> bool:
+    """Return True if a personal pool is taken by default although one is installed on this machine."""
+    return not os.environ.get(HOME) and _is_there(INSTALLED)
+
+
 def _none_here(at: Path) -> Unreachable:
-    if not os.environ.get(HOME) and _is_there(INSTALLED):
+    if is_beside_installed():
         return Unreachable(f"The pool of this machine is stopped: {ASK_TO_START}")
     return Unreachable(
         f"No pool runs in {at}: {ELSEWHERE}, or start one with `weir up`; "

@@ -11,7 +11,16 @@ from typing import Any
 
 import httpx
 
-from weir.client.address import ASK_TO_START, MACHINE, TOKEN, URL, Address, open_socket_path
+from weir.client.address import (
+    ASK_TO_START,
+    MACHINE,
+    SERVER_FILE,
+    TOKEN,
+    URL,
+    Address,
+    is_beside_installed,
+    open_socket_path,
+)
 from weir.client.errors import Unreachable
 from weir.client.listener import check as check_listener
 from weir.client.logins import login_of
@@ -97,7 +106,10 @@ def _silent_socket(address: Address) -> str:
         )
     if address.home == MACHINE:
         return f"The pool of this machine doesn't answer at {MACHINE}: {ASK_TO_START}"
-    return f"The pool in {address.home} doesn't run any more: start it again with `weir up`; its jobs run on."
+    own = f"The pool in {address.home} doesn't run any more: start it again with `weir up`; its jobs run on."
+    if not is_beside_installed():
+        return own
+    return f"{own} To use the pool that is installed here, delete {address.home}/{SERVER_FILE}."
 
 
 def server_error(address: Address) -> Unreachable:

@@ -1,9 +1,11 @@
 """The address of the pool, where no pool runs."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from weir import Pool
 from weir.client import address
 from weir.client.errors import Unreachable
 
@@ -37,3 +39,16 @@ def test_a_home_that_is_named_has_nothing_to_do_with_the_pool_of_the_machine(
     monkeypatch.setenv(address.HOME, str(machine / "other"))
     with pytest.raises(Unreachable, match=r"No pool runs in .*other"):
         address.find()
+
+
+def test_a_personal_pool_that_has_ended_does_not_hide_the_pool_of_the_machine(machine: Path) -> None:
+    """Its file stays after a crash of the machine, and comes before the pool of the machine."""
+    own = machine / "home" / ".weir"
+    own.mkdir(parents=True)
+    (own / "token").write_text("weir_token")
+    (own / "server.json").write_text('{"pid": 1, "url": "http://127.0.0.1:9", "socket": "weir.sock"}')
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(own / "weir.sock"))
+    (machine / "install.json").touch()
+    with Pool() as pool, pytest.raises(Unreachable, match=f"installed here, delete {own}/server.json"):
+        pool.status()
