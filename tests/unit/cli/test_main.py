@@ -69,7 +69,8 @@ def test_tables_fit_and_lose_nothing() -> None:
 HELP = """\
 Usage: weir logs [OPTIONS] NAME
 
-Print the output of a workload.
+Print the output of a workload. The error output says where a later
+start begins.
 
 Arguments:
   NAME  The workload: the newest of that name.
