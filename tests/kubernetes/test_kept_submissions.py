@@ -122,6 +122,14 @@ def test_a_schedule_is_changed_and_resumed(run: Run, cluster: Cluster, home: str
     assert (code, "was missed" in out) == (0, False)
     assert not schedules(run)["team-a/nightly"]["suspended"]
 
+    code, out, err = run("schedule", "run", "nightly")
+    assert code == 0, err
+    namespace, _, name = out.strip().partition("/job-")
+    job = cluster.api.get(f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"] == ["new"]
+    (owner,) = job["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("CronJob", changed["metadata"]["uid"])
+
     copied = {key: changed[key] for key in ("apiVersion", "kind", "spec")}
     copied["spec"] = {**changed["spec"], "schedule": "@every 90m"}
     labels = {"weir.dev/project": "team-b"}
@@ -243,7 +251,7 @@ def test_the_rights_on_config_maps_and_cron_jobs_decide(
         metadata = {"name": role, "namespace": "team-a"}
         kind = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding"}
         cluster.api.apply({**kind, "metadata": metadata, "roleRef": ref, "subjects": who})
-    reads = [{"apiGroups": ["weir.dev"], "resources": ["projects"], "verbs": ["get"]}]
+    reads = [{"apiGroups": ["weir.dev"], "resources": ["projects"], "verbs": ["get", "list"]}]
     reads.append({"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["list"]})
     kind = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": "reads-projects"}}
     cluster.api.apply({**kind, "rules": reads})
@@ -270,6 +278,11 @@ def test_the_rights_on_config_maps_and_cron_jobs_decide(
         assert (code, "cannot create resource" in err) == (2, True), err
         code, _, err = run(*words, kubeconfig=editor)
         assert code == 0, err
+    own = ["schedule", "add", "--name", "own", "--cron", "@daily", "--image", "x", "--", "true"]
+    code, _, err = run(*own, kubeconfig=viewer)
+    assert (code, "you may submit to none" in err) == (2, True), err
+    code, _, err = run(*own, kubeconfig=editor)
+    assert (code, "Project team-a is taken" in err) == (0, True), err
     for words in (("schedule", "list"), ("template", "list", "-p", "team-a")):
         code, out, err = run(*words, kubeconfig=viewer)
         assert (code, bool(out)) == (0, True), err
