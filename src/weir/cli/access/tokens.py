@@ -12,7 +12,7 @@ from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import moment
-from weir.cli.output.outputs import OutputOption, naming, print_plain, show
+from weir.cli.output.outputs import OutputOption, print_made, show
 from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
 
@@ -82,12 +82,7 @@ def create(
 
 def _print(made: "TokenMade", output: str) -> int:
     """Print a token's text, and its rights on the error output."""
-    with naming(f"token {made.id} of {plain(made.user)} exists"):
-        if output == "token":
-            print(made.token)
-        else:
-            print_plain(made.model_dump(mode="json"), output)
-    if output != "token":
+    if not print_made(made, output, f"token {made.id} of {plain(made.user)} exists", made.token):
         return 0
     may = "everywhere" if made.role == "admin" else f"in {', '.join(made.projects) or 'no project'}"
     until = "" if made.expires_s is None else f" It expires {moment(made.expires_s)}."

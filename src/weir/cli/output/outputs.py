@@ -28,6 +28,10 @@ NamespaceOption = Annotated[
         help="On a cluster: its namespace; the project's namespace if it has only one.",
     ),
 ]
+NameOutput = Annotated[
+    Literal["name", "json", "yaml"],
+    Parameter(name=("--output", "-o"), help="name, or the whole answer as json or yaml."),
+]
 IndexOption = Annotated[int | None, Parameter(negative=()), whole_number(0)]
 LimitOption = Annotated[int, whole_number(0, 1_000_000)]
 """Maximum number of rows; 0 for all."""
@@ -88,6 +92,20 @@ def naming(done: str) -> Iterator[None]:
     except OSError as error:
         failed = f"{done}, but the output can't be written: {error.strerror}"
         raise UnwrittenOutput(error.errno, failed) from None
+
+
+def print_made(made: "BaseModel", output: str, done: str, *lines: str) -> bool:
+    """Print these lines about something new, or all of it as JSON or YAML; return True for the lines.
+
+    `done` is the deed, for `naming`.
+    """
+    is_for_people = output not in ("json", "yaml")
+    with naming(done):
+        if is_for_people:
+            print(*lines, sep="\n")
+        else:
+            print_plain(made.model_dump(mode="json"), output)
+    return is_for_people
 
 
 def as_json(value: object, indent: int | None = None) -> str:

@@ -21,15 +21,7 @@ from weir.cli.pool.default_project import default_project
 from weir.cli.pool.watch import waited_out
 from weir.cli.sessions.pod_entry import EntryRefused
 from weir.cli.submissions.submit import in_options
-from weir.cli.submissions.submit_options import (
-    EnvironmentOptions,
-    PlacementOptions,
-    RequestOptions,
-    RuleOptions,
-    StartOptions,
-    environment_of,
-    read_options,
-)
+from weir.cli.submissions.submit_options import PlacementOptions, WorkloadOptions
 from weir.client.errors import Refused
 from weir.client.outage import ServerOutage
 
@@ -46,10 +38,12 @@ class SessionOptions:
 
     project: ProjectOption = None
     """Project whose quota a new workload uses; $WEIR_PROJECT if left out, or your only one."""
-    request: RequestOptions = RequestOptions()
-    rules: RuleOptions = RuleOptions()
-    environment: EnvironmentOptions = EnvironmentOptions()
-    placement: PlacementOptions = PlacementOptions()
+    workload: WorkloadOptions = WorkloadOptions()
+
+    @property
+    def placement(self) -> PlacementOptions:
+        """Return the place where it runs."""
+        return self.workload.placement
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -59,7 +53,7 @@ class SessionOptions:
             WrongOption: one can't be read.
         """
         with option_mistakes():
-            found = read_options(self.request, self.rules, StartOptions(), self.environment, self.placement)
+            found = self.workload.stated()
         return found if self.project is None else {**found, "project": self.project}
 
 
@@ -119,11 +113,8 @@ def submit_session(
     words |= {} if kind is None else {"session": kind}
     if "project" not in words:
         words["project"] = session_project(pool, name)
-    inherits = pool.address.is_loopback and "image" not in words
     with option_mistakes():
-        env = environment_of(options.environment, {}, inherits=inherits)
-    if env:
-        words["env"] = env
+        options.workload.add_variables(words, {}, is_local=pool.address.is_loopback)
     try:
         with named(name="NAME"):
             made = pool.submit(**words)

@@ -6,20 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from weir.cli.output.formatting import counted
-from weir.cli.output.outputs import naming, print_plain
+from weir.cli.output.outputs import print_made
 from weir.cli.output.terminal import plain
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
-from weir.cli.submissions.submit_options import EnvironmentOptions, environment_of
+from weir.cli.submissions.submit_options import WorkloadOptions
 
 
 def submit_batch(
     body: Mapping[str, Any],
     words: Mapping[str, Any],
-    environment: EnvironmentOptions,
+    options: WorkloadOptions,
     output: str,
     *,
-    namespace: str | None,
     waits: bool,
 ) -> int:
     """Queue the workloads of a file. Options are defaults of all of them, in place of those of the file.
@@ -37,20 +36,15 @@ def submit_batch(
         least, most = words["elastic"]
         defaults["elastic"] = f"{least}:{most}"
     is_missing = any(isinstance(each, Mapping) and "project" not in each for each in body["workloads"])
-    with connect(namespace=namespace) as pool:
+    with connect(namespace=options.placement.namespace) as pool:
         if "project" not in defaults and is_missing:
             defaults["project"] = default_project(pool, None)
         if pool.address.is_loopback:
             defaults["directory"] = str(Path(defaults.get("directory", "")).absolute())
-        inherits = pool.address.is_loopback and "image" not in defaults
-        defaults["env"] = environment_of(environment, defaults.get("env", {}), inherits=inherits)
+        options.add_variables(defaults, defaults, is_local=pool.address.is_loopback)
         made = pool.submit_batch(body["workloads"], defaults=defaults)
     names = ", ".join(row.name for row in made.items)
-    with naming(f"{plain(names)} {'is' if made.total == 1 else 'are'} queued"):
-        if output == "name":
-            print(*(row.name for row in made.items), sep="\n")
-        else:
-            print_plain(made.model_dump(mode="json"), output)
-    if output == "name":
+    done = f"{plain(names)} {'is' if made.total == 1 else 'are'} queued"
+    if print_made(made, output, done, *(row.name for row in made.items)):
         print(f"queued: {counted(made.total, 'workload')}", file=sys.stderr)
     return 0

@@ -13,15 +13,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from weir.cli.submissions.submit_options import (
-    EnvironmentOptions,
-    PlacementOptions,
-    RequestOptions,
-    RuleOptions,
-    StartOptions,
-    read_options,
-    variables,
-)
+from weir.cli.submissions.submit_options import StartOptions, WorkloadOptions, variables
 
 DIRECTIVE = "#WEIR"
 SCRIPT_BYTES_MOST = 131_071
@@ -115,18 +107,15 @@ def _options(
     *,
     project: Annotated[str | None, Parameter(name=("--project", "-p"))] = None,
     name: str | None = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
+    workload: WorkloadOptions = WorkloadOptions(),
     conditions: StartOptions = StartOptions(),
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
 ) -> dict[str, Any]:
     """Return the fields of a submission for the options of a directive."""
     stated = {"project": project, "name": name}
     found: dict[str, Any] = {key: value for key, value in stated.items() if value is not None}
-    found |= read_options(request, rules, conditions, environment, placement)
-    if environment.env:
-        found["env"] = variables(environment.env)
+    found |= workload.stated(conditions)
+    if workload.environment.env:
+        found["env"] = variables(workload.environment.env)
     return found
 
 

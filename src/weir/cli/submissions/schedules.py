@@ -17,16 +17,8 @@ from weir.cli.output.terminal import plain, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
-from weir.cli.submissions.submit_options import (
-    EnvironmentOptions,
-    PlacementOptions,
-    RequestOptions,
-    RuleOptions,
-    StartOptions,
-    TemplateOptions,
-    environment_of,
-    read_options,
-)
+from weir.cli.submissions.submit_options import TemplateOptions, WorkloadOptions, check_command
+from weir.cli.submissions.templates import filled_template
 from weir.cli.workloads.list_filter import check_projects, chosen
 
 if TYPE_CHECKING:
@@ -34,6 +26,7 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 LOCAL_ZONE = Path("/etc/localtime")
+ScheduleName = Annotated[str, Parameter(help="The schedule.")]
 app = App(name="schedule", help="Queue a command at the times of a cron expression.")
 
 
@@ -45,10 +38,7 @@ def add(
     zone: str | None = None,
     concurrency: Literal["allow", "forbid", "replace"] = "allow",
     project: ProjectOption = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
+    options: WorkloadOptions = WorkloadOptions(),
     template: TemplateOptions = TemplateOptions(),
 ) -> int:
     """Create or change a schedule: `weir schedule add --cron "0 2 * * *" --name nightly -- python train.py`.
@@ -69,12 +59,14 @@ def add(
         Project whose quota the runs use; $WEIR_PROJECT if left out, or your only one.
     """
     with option_mistakes(), refusals_in(in_options):
-        body = _filled(template, project, placement.namespace)
-        words = read_options(request, rules, StartOptions(), environment, placement)
-        words |= _command_words(command, body)
-        with connect(namespace=placement.namespace) as pool, named(cron="--cron", zone="--zone"):
+        namespace = options.placement.namespace
+        body = filled_template(template, project, namespace)
+        body.pop("name", None)  # each run has a name of its own
+        words = options.stated() | ({"command": list(command)} if command else {})
+        check_command({**body, **words})
+        with connect(namespace=namespace) as pool, named(cron="--cron", zone="--zone"):
             words["project"] = default_project(pool, project or body.get("project"))
-            workload = _workload(pool, body, words, environment)
+            workload = _workload(pool, body, words, options)
             before = {row.name for row in pool.schedules()}
             row = pool.set_schedule(name, cron, workload, zone=zone or local_zone(), concurrency=concurrency)
     print(f"{row.name} runs at {row.cron} ({row.zone}){_next(row)}.")
@@ -155,14 +147,8 @@ def run(name: str, /) -> int:
 
 
 @app.command
-def suspend(name: str, /) -> int:
-    """Queue nothing of a schedule until it is resumed.
-
-    Parameters
-    ----------
-    name
-        The schedule.
-    """
+def suspend(name: ScheduleName, /) -> int:
+    """Queue nothing of a schedule until it is resumed."""
     with connect() as pool:
         row = pool.suspend_schedule(name)
     print(f"{row.name} is suspended; `weir schedule resume {row.name}` lets it go on.")
@@ -170,14 +156,8 @@ def suspend(name: str, /) -> int:
 
 
 @app.command
-def resume(name: str, /) -> int:
-    """Resume a schedule with its next time. Missed runs aren't made up; a cluster starts the last one.
-
-    Parameters
-    ----------
-    name
-        The schedule.
-    """
+def resume(name: ScheduleName, /) -> int:
+    """Resume a schedule with its next time. Missed runs aren't made up; a cluster starts the last one."""
     with connect() as pool:
         row = pool.resume_schedule(name)
     print(f"{row.name} goes on{_next(row)}.")
@@ -187,14 +167,8 @@ def resume(name: str, /) -> int:
 
 
 @app.command
-def delete(name: str, /) -> int:
-    """Delete a schedule; its workloads stay.
-
-    Parameters
-    ----------
-    name
-        The schedule.
-    """
+def delete(name: ScheduleName, /) -> int:
+    """Delete a schedule; its workloads stay."""
     with connect() as pool:
         pool.delete_schedule(name)
     print(f"Schedule {name} is deleted.")
@@ -210,46 +184,13 @@ def local_zone() -> str:
     return zone if parted else "UTC"
 
 
-def _filled(template: TemplateOptions, project: str | None, namespace: str | None) -> dict[str, Any]:
-    """Return the submission of a template without its name: each run has a name of its own.
-
-    Raises:
-        ValueError, Refused: the template can't be used so.
-    """
-    from weir.cli.submissions.templates import filled_template
-
-    if template.template is None:
-        if template.set_:
-            raise ValueError("--set: there is no template to set it in; write --template NAME")
-        return {}
-    body = filled_template(project, template.template, template.set_, namespace)
-    return {key: value for key, value in body.items() if key != "name"}
-
-
-def _command_words(command: tuple[str, ...], body: dict[str, Any]) -> dict[str, Any]:
-    """Return the command of each run, unless a template has it.
-
-    Raises:
-        ValueError: it is missing.
-    """
-    if command:
-        return {"command": list(command)}
-    if not {"command", "run"}.intersection(body):
-        raise ValueError("no command is named: write it after --, such as -- python train.py")
-    return {}
-
-
 def _workload(
-    pool: "Pool", body: dict[str, Any], words: dict[str, Any], environment: EnvironmentOptions
+    pool: "Pool", body: dict[str, Any], words: dict[str, Any], options: WorkloadOptions
 ) -> dict[str, Any]:
     """Return the submission of each run, with the environment and the directory of this shell."""
     from weir.client.submissions import written
 
-    in_container = {**body, **words}.get("image") is not None
-    inherits = pool.address.is_loopback and not in_container
-    env = environment_of(environment, body.get("env", {}), inherits=inherits)
-    if env:
-        words["env"] = env
+    options.add_variables(words, body, is_local=pool.address.is_loopback)
     if pool.address.is_loopback:
         directory = words.get("directory") or body.get("directory") or ""
         words["directory"] = str(Path(directory).absolute())

@@ -3,27 +3,24 @@
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from weir.cli.options.mistakes import option_mistakes, refusals_in
+from weir.cli.options.option_types import Switch
 from weir.cli.output.formatting import counted, number
-from weir.cli.output.outputs import ProjectOption, naming, print_plain
+from weir.cli.output.outputs import NameOutput, ProjectOption, print_made
 from weir.cli.output.terminal import plain, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit_options import (
-    EnvironmentOptions,
-    PlacementOptions,
-    RequestOptions,
-    RuleOptions,
     StartOptions,
     TemplateOptions,
-    environment_of,
-    read_options,
+    WorkloadOptions,
+    check_command,
 )
 from weir.model.array_indices import read_indices
 from weir.model.reasons import ReasonCode
@@ -39,17 +36,14 @@ LOOKS, LOOK_EVERY_S = 5, 0.05
 def submit(
     *command: Annotated[str, Parameter(show=True)],
     project: ProjectOption = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
-    conditions: StartOptions = StartOptions(),
     name: str | None = None,
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
+    workload: WorkloadOptions = WorkloadOptions(),
+    conditions: StartOptions = StartOptions(),
     file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
     template: TemplateOptions = TemplateOptions(),
-    wait: Annotated[bool, Parameter(negative=())] = False,
-    follow: Annotated[bool, Parameter(negative=())] = False,
-    output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
+    wait: Switch = False,
+    follow: Switch = False,
+    output: NameOutput = "name",
 ) -> int:
     """Queue a command, as in `weir submit -p vision --gpus 2 -- python train.py`.
 
@@ -71,22 +65,19 @@ def submit(
         stop by a person or a limit gives 143, a failure without a code gives 1.
     follow
         Print the output as it comes and wait, with the exit code of --wait.
-    output
-        name, or the whole answer as json or yaml.
     """
     from weir.cli.submissions.batch import submit_batch
 
     with option_mistakes(), refusals_in(in_options):
-        body, words = _read(file, template, command, project, name, placement.namespace)
-        words |= read_options(request, rules, conditions, environment, placement)
+        body, words = _read(file, template, command, project, name, workload.placement.namespace)
+        words |= workload.stated(conditions)
         if "workloads" in body:
-            waits, within = wait or follow, placement.namespace
-            return submit_batch(body, words, environment, output, namespace=within, waits=waits)
-        _check_command(words, body)
-        with connect(namespace=placement.namespace) as pool:
+            return submit_batch(body, words, workload, output, waits=wait or follow)
+        check_command({**body, **words})
+        with connect(namespace=workload.placement.namespace) as pool:
             if "project" not in {**body, **words}:
                 words["project"] = default_project(pool, None, is_shown=output == "name")
-            return _submit(pool, body, words, environment, wait=wait, follow=follow, output=output)
+            return _submit(pool, body, words, workload, wait=wait, follow=follow, output=output)
 
 
 def _read(
@@ -103,21 +94,16 @@ def _read(
         scenario.InvalidFile, ScriptError: the file has mistakes.
         ValueError, Refused: the template can't be used so, or the command is a job script.
     """
-    body: dict[str, Any] = {}
-    words = command
-    if template.template is not None:
-        if file is not None:
-            raise ValueError("--file, --template: both have the submission; write one of them")
-        from weir.cli.submissions.templates import filled_template
+    from weir.cli.submissions.templates import filled_template
 
-        body = filled_template(project, template.template, template.set_, namespace)
-    elif template.set_:
-        raise ValueError("--set: there is no template to set it in; write --template NAME")
-    elif file is not None:
+    if template.template is not None and file is not None:
+        raise ValueError("--file, --template: both have the submission; write one of them")
+    body, words = filled_template(template, project, namespace), command
+    if file is not None:
         from weir.cli.submissions.file_reader import read_submission  # few submissions have one
 
         body, words = read_submission(file, command)
-    if file is None and command:
+    elif command:
         from weir.cli.submissions.job_script import refuse_unread_directives
 
         refuse_unread_directives(command)
@@ -129,29 +115,20 @@ def _submit(
     pool: "Pool",
     body: dict[str, Any],
     words: dict[str, Any],
-    environment: EnvironmentOptions,
+    workload: WorkloadOptions,
     *,
     wait: bool,
     follow: bool,
     output: str,
 ) -> int:
-    in_container = "image" in words or body.get("image") is not None  # programs are looked up in the image
-    inherits = pool.address.is_loopback and not in_container
-    env = environment_of(environment, body.pop("env", {}), inherits=inherits)
-    if env:
-        words["env"] = env
+    workload.add_variables(words, body, is_local=pool.address.is_loopback)
     if "directory" in words and not pool.address.is_cluster:
         words["directory"] = str(Path(words["directory"]).absolute())
     if follow and "array" in {**body, **words}:
         raise ValueError("--follow: an array has no single output; use --wait, or weir logs NAME --index 0")
     elastic = {**body, **words}.get("elastic")
     made = pool.submit(body, **words)
-    with naming(f"{plain(made.name)} is queued in {made.project}"):
-        if output == "name":
-            print(made.name)
-        else:
-            print_plain(made.model_dump(mode="json"), output)
-    if output == "name":
+    if print_made(made, output, f"{plain(made.name)} is queued in {made.project}", made.name):
         _say(made, elastic, logs_command(made), shown=not follow)
         _warn(pool, made.name)
     if follow:
@@ -211,16 +188,6 @@ def _warn(pool: "Pool", name: str) -> None:
     if row.status == "pending" and row.reason is not None and row.reason.why == ReasonCode.NO_NODE_MATCHES:
         warning = f"it can't start in this pool as it is: {plain(row.reason.sentence)}"
         print(screen(sys.stderr).paint(warning, "bad"), file=sys.stderr)
-
-
-def _check_command(words: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-    """Check that a command is given.
-
-    Raises:
-        ValueError: it is missing.
-    """
-    if "command" not in words and not {"command", "run"}.intersection(body):
-        raise ValueError("no command is named: write it after --, such as -- python train.py")
 
 
 def in_options(text: str) -> str:

@@ -138,33 +138,60 @@ class TemplateOptions:
     """Value of a parameter of the template: NAME=VALUE. Repeat it for more parameters."""
 
 
-def read_options(
-    request: RequestOptions,
-    rules: RuleOptions,
-    conditions: StartOptions,
-    environment: EnvironmentOptions,
-    placement: PlacementOptions,
-) -> dict[str, Any]:
-    """Return the given options as fields of a submission, without environment variables.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WorkloadOptions:
+    """Options of every command that queues workloads."""
+
+    request: RequestOptions = RequestOptions()
+    rules: RuleOptions = RuleOptions()
+    environment: EnvironmentOptions = EnvironmentOptions()
+    placement: PlacementOptions = PlacementOptions()
+
+    def stated(self, conditions: StartOptions = StartOptions()) -> dict[str, Any]:
+        """Return the given options as fields of a submission, without environment variables.
+
+        Raises:
+            ValueError: an option can't be read.
+        """
+        found: dict[str, Any] = {}
+        for options in (self.request, self.rules, conditions, self.environment, self.placement):
+            for option in fields(options):
+                value = getattr(options, option.name)
+                if option.name not in _READ_APART and value not in (None, ()):
+                    key = _KEYS.get(option.name, option.name)
+                    found[key] = list(value) if isinstance(value, tuple | list) else value
+        _check_memory(self.request)
+        found |= _elastic(self.request.elastic) | _topology(self.placement.topology)
+        found |= {key: _names(found[key]) for key in _CONDITIONS if key in found}
+        if conditions.begin is not None:
+            found["begin"] = begin_time(conditions.begin, time.time())
+        if self.environment.secret:
+            found["secrets"] = _secrets(self.environment.secret)
+        return found
+
+    def add_variables(self, words: dict[str, Any], body: Mapping[str, Any], *, is_local: bool) -> None:
+        """Add environment variables to the fields of a submission; `body` has those of its file.
+
+        `is_local`: the pool is on this machine, and finds the programs of this shell if it has no image.
+
+        Raises:
+            ValueError: a variable that is to be passed on isn't set.
+        """
+        inherits = is_local and self.environment.inherit and {**body, **words}.get("image") is None
+        own = {name: os.environ[name] for name in INHERITED if inherits and name in os.environ}
+        if env := {**own, **body.get("env", {}), **variables(self.environment.env)}:
+            words["env"] = env
+
+
+def check_command(submission: Mapping[str, Any]) -> None:
+    """Check that a submission has a command.
 
     Raises:
-        ValueError: an option can't be read.
+        ValueError: it has none.
     """
-    found: dict[str, Any] = {}
-    for options in (request, rules, conditions, environment, placement):
-        for option in fields(options):
-            value = getattr(options, option.name)
-            if option.name not in _READ_APART and value not in (None, ()):
-                key = _KEYS.get(option.name, option.name)
-                found[key] = list(value) if isinstance(value, tuple | list) else value
-    _check_memory(request)
-    found |= _elastic(request.elastic) | _topology(placement.topology)
-    found |= {key: _names(found[key]) for key in _CONDITIONS if key in found}
-    if conditions.begin is not None:
-        found["begin"] = begin_time(conditions.begin, time.time())
-    if environment.secret:
-        found["secrets"] = _secrets(environment.secret)
-    return found
+    if not {"command", "run"}.intersection(submission):
+        raise ValueError("no command is named: write it after --, such as -- python train.py")
 
 
 def _check_memory(request: RequestOptions) -> None:
@@ -200,19 +227,6 @@ def _topology(topology: str | None) -> dict[str, Any]:
         right = "NAME:required=LEVEL or NAME:preferred=LEVEL"
         raise ValueError(f"--topology {topology!r} can't be read: write {right}")
     return {"topology": {"name": named, **levels}}
-
-
-def environment_of(
-    options: EnvironmentOptions, written: Mapping[str, str], *, inherits: bool
-) -> dict[str, str]:
-    """Return the environment of a command; `written` are the variables of a file.
-
-    Raises:
-        ValueError: a variable that is to be passed on isn't set.
-    """
-    names = INHERITED if inherits and options.inherit else ()
-    own = {name: os.environ[name] for name in names if name in os.environ}
-    return {**own, **written, **variables(options.env)}
 
 
 def variables(env: Sequence[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from weir.cli.output.outputs import (
 )
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
+from weir.cli.submissions.submit_options import TemplateOptions
 
 if TYPE_CHECKING:
     from weir.api.templates import TemplateRow
@@ -101,18 +102,24 @@ def delete(name: TemplateName, /, *, project: OwnerOption = None, namespace: Nam
 
 
 def filled_template(
-    project: str | None, template: str, settings: Sequence[str], namespace: str | None = None
+    options: TemplateOptions, project: str | None, namespace: str | None = None
 ) -> dict[str, Any]:
-    """Return the submission of a template with the values of --set; `namespace` is for clusters.
+    """Return the submission of a template with the values of --set; an empty one if no template is named.
+
+    `namespace` is for clusters.
 
     Raises:
-        ValueError: no project is named, or a value can't be read.
+        ValueError: no project or no template is named, or a value can't be read.
         Refused: there is no such template, or a value is unknown or missing.
     """
-    values = _values(settings)
+    if options.template is None:
+        if options.set_:
+            raise ValueError("--set: there is no template to set it in; write --template NAME")
+        return {}
+    values = _values(options.set_)
     with connect(namespace=namespace) as pool:
         chosen = default_project(pool, project)
-        return {"project": chosen, **pool.fill_template(chosen, template, values).workload}
+        return {"project": chosen, **pool.fill_template(chosen, options.template, values).workload}
 
 
 def _values(settings: Sequence[str]) -> dict[str, str]:

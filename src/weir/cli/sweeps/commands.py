@@ -2,30 +2,31 @@
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from weir.cli.options.mistakes import option_mistakes, refusals_in
+from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import sweep_options
 from weir.cli.output.columns import Column, pairs, table
 from weir.cli.output.formatting import NOTHING, counted, moment, sentence, since
-from weir.cli.output.outputs import OutputOption, ProjectOption, naming, print_plain, show, show_one
+from weir.cli.output.outputs import (
+    NameOutput,
+    OutputOption,
+    ProjectOption,
+    print_made,
+    print_plain,
+    show,
+    show_one,
+)
 from weir.cli.output.terminal import Screen, Tone, is_agreed, plain, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
-from weir.cli.submissions.submit_options import (
-    EnvironmentOptions,
-    PlacementOptions,
-    RequestOptions,
-    RuleOptions,
-    StartOptions,
-    environment_of,
-    read_options,
-)
+from weir.cli.submissions.submit_options import WorkloadOptions, check_command
 from weir.cli.sweeps.options import SweepOptions, read_sweep_options
 from weir.cli.workloads.list_filter import check_projects
 
@@ -42,13 +43,10 @@ def begin(
     *command: Annotated[str, Parameter(show=True)],
     search: SweepOptions = SweepOptions(),
     project: ProjectOption = None,
-    request: RequestOptions = RequestOptions(),
-    rules: RuleOptions = RuleOptions(),
     name: str | None = None,
-    environment: EnvironmentOptions = EnvironmentOptions(),
-    placement: PlacementOptions = PlacementOptions(),
+    options: WorkloadOptions = WorkloadOptions(),
     file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
-    output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
+    output: NameOutput = "name",
 ) -> int:
     """Begin a sweep, as in `weir sweep --param lr=log:1e-5..1 --trials 60 --rungs 1,3,9 -- python train.py`.
 
@@ -65,26 +63,19 @@ def begin(
         Name of the sweep; generated if left out. Trials are called NAME-0, NAME-1 and so on.
     file
         Sweep as YAML or JSON; the workload of its trials is under `workload`. Options override it.
-    output
-        name, or the whole answer as json or yaml.
     """
     with option_mistakes(), refusals_in(lambda text: in_options(sweep_options(text))):
         body = {} if file is None else _read(file)
         body |= read_sweep_options(search) | ({} if name is None else {"name": name})
-        words = read_options(request, rules, StartOptions(), environment, placement)
-        workload = _workload(body, words, command)
+        workload = {**body.get("workload", {}), **options.stated()}
+        workload |= {"command": list(command)} if command else {}
         _check(body, workload)
-        with connect(namespace=placement.namespace) as pool:
+        with connect(namespace=options.placement.namespace) as pool:
             if project is not None or not workload.get("project"):
                 workload["project"] = default_project(pool, project, is_shown=output == "name")
-            made = _begin(pool, body, workload, environment)
+            made = _begin(pool, body, workload, options)
             on_cluster = pool.address.is_cluster
-    with naming(f"sweep {plain(made.name)} is begun in {made.project}"):
-        if output == "name":
-            print(made.name)
-        else:
-            print_plain(made.model_dump(mode="json"), output)
-    if output == "name":
+    if print_made(made, output, f"sweep {plain(made.name)} is begun in {made.project}", made.name):
         _print_begun(made, has_claim="checkpoint_claim" in body, on_cluster=on_cluster)
     return 0
 
@@ -100,21 +91,10 @@ def _print_begun(made: "SweepDetail", *, has_claim: bool, on_cluster: bool) -> N
         print(here.paint(note, "quiet"), file=sys.stderr)
 
 
-def _workload(body: Mapping[str, Any], words: Mapping[str, Any], command: Sequence[str]) -> dict[str, Any]:
-    """Return the workload of the trials: that of the file with the options."""
-    workload = {**body.get("workload", {}), **words}
-    if command:
-        workload["command"] = list(command)
-    return workload
-
-
 def _begin(
-    pool: "Pool", body: dict[str, Any], workload: dict[str, Any], environment: EnvironmentOptions
+    pool: "Pool", body: dict[str, Any], workload: dict[str, Any], options: WorkloadOptions
 ) -> "SweepDetail":
-    inherits = pool.address.is_loopback and workload.get("image") is None
-    env = environment_of(environment, workload.get("env", {}), inherits=inherits)
-    if env:
-        workload["env"] = env
+    options.add_variables(workload, workload, is_local=pool.address.is_loopback)
     if workload.get("directory") and not pool.address.is_cluster:
         workload["directory"] = str(Path(workload["directory"]).absolute())
     return pool.begin_sweep({**body, "workload": workload})
@@ -143,8 +123,7 @@ def _check(body: Mapping[str, Any], workload: dict[str, Any]) -> None:
     Raises:
         ValueError: something is missing.
     """
-    if not {"command", "run"}.intersection(workload):
-        raise ValueError("no command is named: write it after --, such as -- python train.py")
+    check_command(workload)
     if not body.get("params"):
         raise ValueError("no parameter is given: write --param lr=log:1e-5..1e-1")
     if not body.get("rungs"):
@@ -274,7 +253,7 @@ def delete(
     name: SweepName,
     /,
     *,
-    checkpoints: Annotated[bool, Parameter(negative=())] = False,
+    checkpoints: Switch = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False,
 ) -> int:
     """Delete a sweep that is over: its parameters and its results. Its trials stay in `weir list --all`.

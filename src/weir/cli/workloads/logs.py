@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import named
 from weir.cli.output.outputs import IndexOption
 from weir.cli.output.terminal import plain, screen
@@ -42,7 +43,7 @@ def logs(
     start: Annotated[int | None, whole_number(1)] = None,
     tail: TailOption = None,
     index: IndexOption = None,
-    raw: Annotated[bool, Parameter(negative=())] = False,
+    raw: Switch = False,
 ) -> int:
     """Print the output of a workload. The error output says where a later start begins.
 

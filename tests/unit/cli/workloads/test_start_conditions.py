@@ -4,14 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from weir.cli.submissions.submit_options import (
-    EnvironmentOptions,
-    PlacementOptions,
-    RequestOptions,
-    RuleOptions,
-    StartOptions,
-    read_options,
-)
+from weir.cli.submissions.submit_options import StartOptions, WorkloadOptions
 from weir.cli.workloads.start_conditions import begin_time
 from weir.slurm.begin_times import begin_moment
 
@@ -78,5 +71,4 @@ def test_what_is_no_time_is_refused_with_what_to_write(written: str) -> None:
     ],
 )
 def test_conditions_name_several_workloads_between_commas(written: list[str], names: list[str]) -> None:
-    options = RequestOptions(), RuleOptions(), StartOptions(after_ok=written), EnvironmentOptions()
-    assert read_options(*options, PlacementOptions())["after_ok"] == names
+    assert WorkloadOptions().stated(StartOptions(after_ok=written))["after_ok"] == names
