@@ -15,7 +15,7 @@ from weir.cli.output.formatting import NOTHING, counted, number, percent, since,
 from weir.cli.output.outputs import DocumentedOutput, OutputOption, WatchOption, print_plain, show, show_one
 from weir.cli.output.terminal import Screen, Tone, plain, screen
 from weir.cli.pool.connect import connect
-from weir.cli.pool.watch import append, changed, is_terminal, repaint, repaint_or_append
+from weir.cli.pool.watch import changed, is_terminal, repaint, repaint_or_append
 from weir.cli.reports.period_usage import notes, period_lines, period_usage
 from weir.slurm.hostlists import folded_numbers
 
@@ -325,15 +325,15 @@ def status(*, output: DocumentedOutput = "table", watch: WatchOption = False) ->
         Go on, and show it again as it changes.
     """
     with connect() as pool:
-        if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: standing(pool.status(), pool.address.url, here))
         if watch:
-            return append(changed(lambda: [pool.status()], lambda _row: 0), _STATUS, output)
+            return repaint_or_append(
+                lambda here: standing(pool.status(), pool.address.url, here),
+                changed(lambda: [pool.status()], lambda _row: 0),
+                _STATUS,
+                output,
+            )
         found = pool.status()
-    if output in ("json", "yaml"):
-        print_plain(found.model_dump(mode="json"), output)
-    else:
-        print("\n".join(standing(found, pool.address.url, screen())))
+    show_one(found, output, lambda here: standing(found, pool.address.url, here))
     return 0
 
 

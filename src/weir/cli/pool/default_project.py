@@ -1,13 +1,12 @@
 """The project of a command without --project: $WEIR_PROJECT, or else the only one of the person."""
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weir.cli.options.mistakes import WrongOption
 from weir.cli.output.outputs import NO_PROJECT
-from weir.cli.output.terminal import plain, screen
+from weir.cli.output.terminal import say
 from weir.client.errors import Refused
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ def default_project(pool: "Pool", project: str | None, *, is_shown: bool = False
 
 def note_taken(project: str) -> None:
     """Print on the error output that a project without a name is taken."""
-    note = f"Project {plain(project)} is taken, the only one that you may submit to."
-    print(screen(sys.stderr).paint(note, "quiet"), file=sys.stderr)
+    say(f"Project {project} is taken, the only one that you may submit to.")
 
 
 def usable_projects(pool: "Pool") -> list[str]:

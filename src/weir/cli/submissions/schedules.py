@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,8 +11,8 @@ from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column, pairs
 from weir.cli.output.formatting import NOTHING, moment
-from weir.cli.output.outputs import OutputOption, ProjectOption, naming, print_plain, show
-from weir.cli.output.terminal import plain, screen
+from weir.cli.output.outputs import OutputOption, ProjectOption, naming, show, show_one
+from weir.cli.output.terminal import plain, say
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
@@ -92,20 +91,11 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
 
 
 @app.command(name="show")
-def show_(name: str, /, *, output: OutputOption = "table") -> int:
-    """Show a schedule: its times, its runs and its command.
-
-    Parameters
-    ----------
-    name
-        The schedule.
-    """
+def show_(name: ScheduleName, /, *, output: OutputOption = "table") -> int:
+    """Show a schedule: its times, its runs and its command."""
     with connect() as pool:
         row = pool.schedule(name)
-    if output in ("json", "yaml"):
-        print_plain(row.model_dump(mode="json"), output)
-    else:
-        print("\n".join(pairs(_facts(row), screen())))
+    show_one(row, output, lambda here: pairs(_facts(row), here))
     return 0
 
 
@@ -127,22 +117,14 @@ def _facts(row: "ScheduleRow") -> list[tuple[str, str]]:
 
 
 @app.command
-def run(name: str, /) -> int:
-    """Queue a run now, besides those at the times of the schedule. The workload's name goes to the output.
-
-    Parameters
-    ----------
-    name
-        The schedule.
-    """
+def run(name: ScheduleName, /) -> int:
+    """Queue a run now, besides those at the times of the schedule. The workload's name goes to the output."""
     with connect() as pool:
         row = pool.run_schedule(name)
     workload = row.last or ""
     with naming(f"{plain(workload)} is queued in {row.project}"):
         print(workload)
-    print(
-        screen(sys.stderr).paint(f"queued in {row.project} by schedule {row.name}", "quiet"), file=sys.stderr
-    )
+    say(f"queued in {row.project} by schedule {row.name}")
     return 0
 
 

@@ -13,7 +13,7 @@ from weir.cli.options.mistakes import option_mistakes, refusals_in
 from weir.cli.options.option_types import Switch
 from weir.cli.output.formatting import counted, number
 from weir.cli.output.outputs import NameOutput, ProjectOption, print_made
-from weir.cli.output.terminal import plain, screen
+from weir.cli.output.terminal import plain, say, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit_options import (
@@ -151,7 +151,6 @@ def logs_command(made: "WorkloadDetail") -> str:
 
 def _say(made: "WorkloadDetail", elastic: str | Sequence[int] | None, logs: str, *, shown: bool) -> None:
     """Print the name of the new workload, and the next commands."""
-    here = screen(sys.stderr)
     array = made.array
     pods = counted(made.pods if array is None else made.pods // array.size, "pod")
     requests = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
@@ -163,19 +162,13 @@ def _say(made: "WorkloadDetail", elastic: str | Sequence[int] | None, logs: str,
         requests = f"{least} to {counted(made.pods, 'pod')}, each {each} GPU{'' if each == '1' else 's'}"
     elif made.pods > 1 and made.devices:
         requests += " together"
-    print(
-        here.paint(f"queued in {made.project}: {requests}, priority {made.priority}", "quiet"),
-        file=sys.stderr,
-    )
+    say(f"queued in {made.project}: {requests}, priority {made.priority}")
     if shown:
         for command, does in (
             (logs, "follows its output"),
             (f"weir why {made.name}", "explains why it is pending"),
         ):
-            print(
-                here.paint(f"  {command:<{max(len(logs), len(made.name) + 9)}}  {does}", "quiet"),
-                file=sys.stderr,
-            )
+            say(f"  {command:<{max(len(logs), len(made.name) + 9)}}  {does}")
 
 
 def _warn(pool: "Pool", name: str) -> None:

@@ -22,7 +22,7 @@ from weir.cli.output.outputs import (
     show,
     show_one,
 )
-from weir.cli.output.terminal import Screen, Tone, is_agreed, plain, screen
+from weir.cli.output.terminal import Screen, Tone, is_agreed, plain, say, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
@@ -82,13 +82,11 @@ def begin(
 
 def _print_begun(made: "SweepDetail", *, has_claim: bool, on_cluster: bool) -> None:
     """Print hints about a new sweep on the error output."""
-    here = screen(sys.stderr)
     trials = counted(made.trials_max, "trial")
-    print(here.paint(f"begun in {made.project}: {trials}, rungs {_steps(made)}", "quiet"), file=sys.stderr)
-    print(here.paint(f"  weir sweep show {made.name}  shows its trials", "quiet"), file=sys.stderr)
+    say(f"begun in {made.project}: {trials}, rungs {_steps(made)}")
+    say(f"  weir sweep show {made.name}  shows its trials")
     if on_cluster and not has_claim:
-        note = "Without --checkpoint-claim, a promoted trial starts from the beginning."
-        print(here.paint(note, "quiet"), file=sys.stderr)
+        say("Without --checkpoint-claim, a promoted trial starts from the beginning.")
 
 
 def _begin(
