@@ -10,12 +10,12 @@ _REVIEWS = "authorization.k8s.io/v1"
 _SELF = "authentication.k8s.io/v1"
 
 
-class _ReviewStatus(Struct):
+class _AccessStatus(Struct):
     allowed: bool = False
 
 
-class _Review(Struct):
-    status: _ReviewStatus = field(default_factory=_ReviewStatus)
+class _AccessReview(Struct):
+    status: _AccessStatus = field(default_factory=_AccessStatus)
 
 
 class _UserInfo(Struct):
@@ -45,7 +45,7 @@ async def may(
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    answer = await api.post(path_of(_REVIEWS, "selfsubjectaccessreviews"), body, _Review)
+    answer = await api.post(path_of(_REVIEWS, "selfsubjectaccessreviews"), body, _AccessReview)
     return answer.status.allowed
 
 
