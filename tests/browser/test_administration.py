@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def settings_of(server: ServingOnPort, project: str) -> dict[str, Any]:
-    numbers = ("quota", "allocated", "share", "running", "pending", "warnings")
+    numbers = ("quota", "allocated", "share", "running", "pending", "warnings", "version")
     row = server.get(f"/api/v1/projects/{project}")
     return {key: value for key, value in row.items() if key not in numbers}
 
