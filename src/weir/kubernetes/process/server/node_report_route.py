@@ -13,6 +13,7 @@ from weir.kubernetes.admission.token_review import TooManyTokens
 from weir.kubernetes.admission.webhook_server import refused
 from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.query.aggregation.http_exchange import bounded_body
+from weir.kubernetes.query.aggregation.refusals import QueryRefused
 from weir.kubernetes.usage.node_reports import BYTES_MAX, NodeReport, NodeReports
 from weir.kubernetes.usage.node_shares import NodeShares
 
@@ -62,6 +63,8 @@ class NodeReportRoute:
             return refused(413, f"The report has {request.content_length} bytes: send at most {BYTES_MAX}.")
         try:
             report = _DECODER.decode(await bounded_body(request, BYTES_MAX))
+        except QueryRefused as error:
+            return refused(error.status, error.sentence)
         except (DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
             why = str(error)[:200]
             _LOG.warning("node_report_refused", node=node, why=why)

@@ -1,5 +1,6 @@
 """Requests that the API server forwards, and refusals of them."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import msgspec
@@ -9,6 +10,8 @@ from weir.kubernetes.admission.webhook_server import client_certificate
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxyRules, Identity
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
 
+BODY_S_MAX = 10.0
+"""Time limit for the body of a request, so that an endless body doesn't occupy a place."""
 _PART = 1 << 14
 
 
@@ -20,12 +23,20 @@ def requester(request: web.Request, rules: FrontProxyRules) -> Identity | None:
 
 
 async def bounded_body(request: web.Request, most: int) -> bytes:
-    """Return the body; a longer one than allowed is cut off, one byte after the most."""
+    """Return the body; a longer one than allowed is cut off, one byte after the most.
+
+    Raises:
+        QueryRefused: it takes too long.
+    """
     body = bytearray()
-    async for part in request.content.iter_chunked(_PART):
-        body += part
-        if len(body) > most:
-            break
+    try:
+        async with asyncio.timeout(BODY_S_MAX):
+            async for part in request.content.iter_chunked(_PART):
+                body += part
+                if len(body) > most:
+                    break
+    except TimeoutError:
+        raise QueryRefused(408, "The request takes too long: send it again.") from None
     return bytes(body[: most + 1])
 
 

@@ -8,6 +8,7 @@ REASONS = {
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
+    408: "Timeout",
     413: "RequestEntityTooLarge",
     422: "Invalid",
     429: "TooManyRequests",
@@ -51,7 +52,7 @@ def too_many() -> QueryRefused:
 
 
 def too_many_of_one(most: int) -> QueryRefused:
-    """Return the refusal of a request beyond those that one person may have under way."""
+    """Return the refusal of a request beyond those that one person or namespace may have under way."""
     return QueryRefused(
-        429, f"You have {most} such requests under way, the most of one person: try again later."
+        429, f"You have {most} such requests under way, and may have no more: try again later."
     )

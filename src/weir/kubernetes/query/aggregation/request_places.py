@@ -1,4 +1,4 @@
-"""Places for the requests under way: a number for all people, and a smaller one for each of them."""
+"""Places for the requests under way: a number for all, and a smaller one for each person or namespace."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ class RequestPlaces:
     def __init__(self, most: int, of_one_max: int) -> None:
         self._most = most
         self._of_one_max = of_one_max
-        self._taken: Counter[str] = Counter()  # by person
+        self._taken: Counter[str] = Counter()  # by person or namespace
 
     @contextmanager
-    def taken(self, person: str) -> Iterator[None]:
-        """Take a place for the request of a person.
+    def taken(self, requester: str) -> Iterator[None]:
+        """Take a place for a request of a person or namespace.
 
         Raises:
-            QueryRefused: none is free, or this person has too many.
+            QueryRefused: none is free, or this one has too many.
         """
         if self._taken.total() >= self._most:
             raise too_many()
-        if self._taken[person] >= self._of_one_max:
+        if self._taken[requester] >= self._of_one_max:
             raise too_many_of_one(self._of_one_max)
-        self._taken[person] += 1
+        self._taken[requester] += 1
         try:
             yield
         finally:
-            self._taken -= Counter({person: 1})
+            self._taken -= Counter({requester: 1})

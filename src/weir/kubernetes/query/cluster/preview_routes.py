@@ -99,5 +99,5 @@ def _spec_of(body: bytes) -> dict[str, Any]:
         raise QueryRefused(413, f"A preview takes at most {BYTES_MAX} bytes.")
     try:
         return msgspec.json.decode(body, type=_Asked).spec
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise QueryRefused(400, f'The body is no spec: {error}; write {{"spec": {{...}}}}.') from None

@@ -12,11 +12,12 @@ from weir.kubernetes.query.aggregation.discovery import ROOT
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxy
 from weir.kubernetes.query.aggregation.http_exchange import bounded_body, refusal, requester
 from weir.kubernetes.query.aggregation.refusals import QueryRefused, not_forwarded, too_many
+from weir.kubernetes.query.aggregation.request_places import RequestPlaces
 from weir.kubernetes.query.messages.job_messages import BYTES_MAX, PodMessage, parse_message, sender_uid
 from weir.kubernetes.query.messages.report_writer import PendingReport, ReportWriter
 
-UNDER_WAY_MAX = 32
-"""Messages under way. They have a number of their own, so that jobs can't keep people from asking."""
+UNDER_WAY_MAX, OF_NAMESPACE_MAX = 32, 16
+"""Messages under way, of all namespaces and of one. Jobs can't keep people, or other tenants, from asking."""
 RATE = TokenRate(16.0, 1.0)
 """Messages of a pod. A pod may have a process for each of its GPUs."""
 PODS_MAX = 20_000
@@ -52,25 +53,21 @@ class MessageRoute:
         self._busy_s_max = busy_s_max
         self._clock = clock
         self._rates = TokenBuckets(RATE, PODS_MAX)  # by uid of the pod
-        self._under_way = 0
+        self._places = RequestPlaces(UNDER_WAY_MAX, OF_NAMESPACE_MAX)
 
     def add(self, app: web.Application) -> None:
         """Answer on an application."""
         app.router.add_post(f"{ROOT}/namespaces/{{namespace}}/pods/{{name}}/messages", self._answer)
 
     async def _answer(self, request: web.Request) -> web.Response:
-        if self._under_way >= UNDER_WAY_MAX:
-            return refusal(too_many())
-        self._under_way += 1
         try:
-            await self._take(request)
+            with self._places.taken(request.match_info["namespace"]):
+                await self._take(request)
         except QueryRefused as error:
             return refusal(error)
         except Exception as error:  # noqa: BLE001 - the others are answered
             _LOG.error("message_failed", exc_info=error)
             return refusal(QueryRefused(500, "Weir failed at this message; its log says why."))
-        finally:
-            self._under_way -= 1
         return web.Response(body=_ACCEPTED, content_type="application/json")
 
     async def _take(self, request: web.Request) -> None:
