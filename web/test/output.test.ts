@@ -39,7 +39,7 @@ test('a proxy without a server is waited out once there was output', async () =>
   expect([found, asked]).toEqual([['on', 'off'], [undefined, '1:3', '1:3', '1:3']])
 })
 
-test('output without positions begins anew after a broken connection', async () => {
+test('output without positions begins again after a broken connection', async () => {
   const asked = serve('data: bG9zdAo=\n\n:\n\n', null, 'data: YWxsCg==\n\n' + END)
   let found: string[] = []
   const said: string[] = []

@@ -1,29 +1,41 @@
-"""Followed output as events, in the form of a pool's server but without positions."""
+"""Output of pods in pieces. Followed output becomes events, as of a pool's server but without positions."""
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
 
-import httpx
-
-
-class StartMark(bytes):
-    """A piece that isn't output: a later start in words, whose output follows."""
+END = b"event: end\ndata:\n\n"
 
 
-class LogEvents(httpx.SyncByteStream):
-    """An answer in pieces as events, with the later starts of pods."""
+@dataclass(frozen=True, slots=True)
+class StartMark:
+    """A later start in words, whose output follows."""
 
-    def __init__(self, pieces: httpx.SyncByteStream) -> None:
-        self._pieces = pieces
+    words: str
 
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            if isinstance(piece, StartMark):
-                yield b"begins: %s\ndata:\n\n" % piece
-            else:
-                yield b"data: %s\n\n" % b64encode(piece)
-        yield b"event: end\ndata:\n\n"
 
-    def close(self) -> None:
-        """Stop reading."""
-        self._pieces.close()
+LogPieces = AsyncGenerator[bytes | StartMark, None]
+
+
+def event_of(piece: bytes | StartMark) -> bytes:
+    """Return the event of a piece."""
+    if isinstance(piece, StartMark):
+        return f"begins: {piece.words}\ndata:\n\n".encode()
+    return b"data: %s\n\n" % b64encode(piece)
+
+
+async def log_events(pieces: LogPieces) -> AsyncGenerator[bytes, None]:
+    """Yield the events of output, and its end."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield event_of(piece)
+    yield END
+
+
+async def plain_text(pieces: LogPieces) -> AsyncGenerator[bytes, None]:
+    """Yield output without its marks."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if isinstance(piece, bytes):
+                yield piece

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.cli.cluster.errors import refused, wrong
-from weir.cli.cluster.log_events import StartMark
+from weir.cli.cluster.log_events import LogPieces, StartMark
 from weir.cli.cluster.pod_containers import PodContainers
 from weir.cli.cluster.workload_pods import LOOK_S_MAX, LOOK_S_MIN, PATIENCE_S, WorkloadPods, is_passing
 from weir.kubernetes.api.client import ApiClient, ApiSilent
@@ -23,6 +23,7 @@ from weir.kubernetes.translate.annotations import PREFIX
 ALL_PODS = "all"
 LINE_MOST = 1 << 16
 """Length from which a line is printed in parts."""
+_NUMBER = re.compile("[0-9]{1,9}")
 _NAMED_MAX = 8
 _PIECES_MAX = 256
 _TIME = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9:]+)$")
@@ -30,7 +31,7 @@ _START = f"{PREFIX}start"
 _NOT_STARTED = 400
 """HTTP status for the output of a container that isn't running yet."""
 
-Pieces = AsyncGenerator[bytes, None]
+ByteStream = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def log_request(params: Mapping[str, str], index: int | None) -> LogRequest:
         PoolError: a number isn't one.
     """
     tail = params.get("tail")
-    if tail is not None and not (tail.isascii() and tail.isdigit()):
+    if tail is not None and _NUMBER.fullmatch(tail) is None:
         raise wrong("tail: is no number; write how many of the last lines, 0 or more")
     return LogRequest(
         params.get("pod"), params.get("start"), None if tail is None else int(tail), "follow" in params, index
@@ -64,7 +65,7 @@ class PodLogs:
     def __init__(self, api: ApiClient, pods: WorkloadPods, followed_max: int) -> None:
         self._api, self._pods, self._followed_max = api, pods, followed_max
 
-    async def output(self, asked: LogRequest) -> Pieces:
+    async def output(self, asked: LogRequest) -> LogPieces:
         """Return the wanted output in pieces.
 
         Raises:
@@ -122,7 +123,7 @@ class PodLogs:
             404, f"start: {self._pods.key} has no start {start} whose pod is left; its output went with it."
         )
 
-    async def _text(self, pod: PodContainers, tail: int | None) -> Pieces:
+    async def _text(self, pod: PodContainers, tail: int | None) -> ByteStream:
         """Yield the output of a pod up to now."""
         if not pod.has_begun:
             return
@@ -137,7 +138,7 @@ class PodLogs:
             if error.status not in (_NOT_STARTED, 404):
                 raise
 
-    async def _text_of_all(self, pods: Sequence[PodContainers], asked: LogRequest) -> Pieces:
+    async def _text_of_all(self, pods: Sequence[PodContainers], asked: LogRequest) -> LogPieces:
         width = max((len(pod.metadata.name) for pod in pods), default=0)
         for pod in pods:
             if asked.start in (None, pod.metadata.annotations.get(_START)):
@@ -145,7 +146,7 @@ class PodLogs:
                     async for line in lines:
                         yield _named(pod, width, line)
 
-    async def _follow(self, place: str | None, asked: LogRequest, *, is_new: bool) -> Pieces:
+    async def _follow(self, place: str | None, asked: LogRequest, *, is_new: bool) -> LogPieces:
         """Yield the output of a place as it appears, from pod to pod, until the workload ends."""
         read: set[str] = set()
         tail, is_later = asked.tail, False
@@ -175,7 +176,7 @@ class PodLogs:
                 if asked.start is not None:
                     return
 
-    async def _follow_all(self, asked: LogRequest) -> Pieces:
+    async def _follow_all(self, asked: LogRequest) -> LogPieces:
         """Yield the lines of all pods as they appear, with those of later pods."""
         merged = _MergedPieces()
         merged.begin(self._look_for_pods(asked, merged))
@@ -211,10 +212,10 @@ class PodLogs:
     async def _carry(self, pod: PodContainers, width: int, tail: int | None, merged: "_MergedPieces") -> None:
         async with aclosing(self._follow_pod(pod, tail)) as lines:
             async for line in lines:
-                is_mark = isinstance(line, StartMark)
-                await merged.coming.put(line if is_mark else _named(pod, width, line))
+                named = line if isinstance(line, StartMark) else _named(pod, width, line)
+                await merged.coming.put(named)
 
-    async def _follow_pod(self, pod: PodContainers, tail: int | None) -> Pieces:
+    async def _follow_pod(self, pod: PodContainers, tail: int | None) -> LogPieces:
         """Yield the lines of a pod as they appear, over restarts of its container, until it ends."""
         last, pause_s, failing_s = b"", LOOK_S_MIN, None
         while True:
@@ -244,7 +245,7 @@ class PodLogs:
             pod = found
             if pod.restarts != restarts:
                 last, tail, pause_s = b"", None, LOOK_S_MIN
-                yield StartMark(f"restart {pod.restarts} of {pod.metadata.name}".encode())
+                yield StartMark(f"restart {pod.restarts} of {pod.metadata.name}")
             await asyncio.sleep(pause_s)
             pause_s = min(LOOK_S_MAX, 1.3 * pause_s)
 
@@ -276,7 +277,7 @@ class _MergedPieces:
     """Pieces that several tasks put into a queue, until None. An error of any of them ends it."""
 
     def __init__(self) -> None:
-        self.coming: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_PIECES_MAX)
+        self.coming: asyncio.Queue[bytes | StartMark | Exception | None] = asyncio.Queue(_PIECES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -294,7 +295,7 @@ class _MergedPieces:
         except Exception as error:  # noqa: BLE001 - it is raised where the pieces are read
             await self.coming.put(error)
 
-    async def all(self) -> Pieces:
+    async def all(self) -> LogPieces:
         """Yield the pieces; end all tasks with them."""
         try:
             while (piece := await self.coming.get()) is not None:
@@ -307,7 +308,7 @@ class _MergedPieces:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-async def lines_of(pieces: Pieces) -> Pieces:
+async def lines_of(pieces: ByteStream) -> ByteStream:
     """Yield whole lines with their ends, long ones in parts, and the remainder at the end."""
     rest = b""
     async with aclosing(pieces):
@@ -325,7 +326,7 @@ async def lines_of(pieces: Pieces) -> Pieces:
 def _mark(pod: PodContainers) -> StartMark:
     """Return the mark of a pod that replaces another one."""
     start = pod.metadata.annotations.get(_START)
-    return StartMark(f"{f'start {start} of ' if start else 'pod '}{pod.metadata.name}".encode())
+    return StartMark(f"{f'start {start} of ' if start else 'pod '}{pod.metadata.name}")
 
 
 def _named(pod: PodContainers, width: int, line: bytes) -> bytes:

@@ -7,7 +7,7 @@ out are refused with the tool that can.
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -24,6 +24,7 @@ from weir.kubernetes.api.errors import TooManyRequests
 from weir.model.array_indices import split_name
 
 if TYPE_CHECKING:
+    from weir.cli.cluster.log_events import LogPieces
     from weir.cli.cluster.submission_job import SubmissionJobs
 
 NAMESPACE = "WEIR_NAMESPACE"
@@ -175,7 +176,7 @@ class ClusterRequests:
 
     async def logs(
         self, name: str, params: dict[str, str], *, followed_max: int = FOLLOWED_MAX
-    ) -> AsyncGenerator[bytes, None]:
+    ) -> "LogPieces":
         """Return the output of a workload, or of an index of an array, in pieces.
 
         `followed_max`: limit of pods that are followed at the same time. It raises the errors of `answer`.

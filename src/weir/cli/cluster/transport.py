@@ -11,7 +11,7 @@ import httpx
 
 from weir.api.answers import Problem
 from weir.cli.cluster.errors import refused
-from weir.cli.cluster.log_events import LogEvents
+from weir.cli.cluster.log_events import log_events, plain_text
 from weir.cli.cluster.missing_rights import missing_right
 from weir.cli.cluster.person import may, user_of
 from weir.cli.cluster.requests import ClusterRequests, parts_of, sentence_of
@@ -77,13 +77,11 @@ class ClusterTransport(httpx.BaseTransport):
         try:
             if request.method == "GET" and parts[0] == "workloads" and parts[2:] == ["logs"]:
                 pieces = self._result(self._requests.logs(parts[1], params))
-                stream = _Pieces(self._loop, pieces, self._result)
-                if EVENTS in request.headers.get("Accept", ""):
-                    return httpx.Response(
-                        200, headers={"Content-Type": UNPLACED_EVENTS}, stream=LogEvents(stream)
-                    )
-                headers = {"Content-Type": "text/plain; charset=utf-8"}
-                return httpx.Response(200, headers=headers, stream=stream)
+                is_events = EVENTS in request.headers.get("Accept", "")
+                kind = UNPLACED_EVENTS if is_events else "text/plain; charset=utf-8"
+                sent = log_events(pieces) if is_events else plain_text(pieces)
+                stream = _Pieces(self._loop, sent, self._result)
+                return httpx.Response(200, headers={"Content-Type": kind}, stream=stream)
             answer = self._result(self._requests.answer(request.method, parts, params, request.read()))
         except Said as error:
             return httpx.Response(error.status, content=_problem(error).model_dump_json())

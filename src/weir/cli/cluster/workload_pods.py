@@ -1,6 +1,7 @@
 """The pods of a workload of a cluster, and whether it is over, as the API server says it."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ PATIENCE_S = 60.0
 _PASSING = (400, 429, 500, 502, 503, 504)
 """HTTP statuses that may go away: 400 is that of a container that isn't running yet."""
 _JOB_ENDS = ("Complete", "Failed")
+_PLACE = re.compile("[0-9]{1,9}")
 _INDEX = "batch.kubernetes.io/job-completion-index"
 T = TypeVar("T")
 _ONLY = ""
@@ -107,7 +109,7 @@ class WorkloadPods:
 
     def may_come(self, place: str) -> bool:
         """Return True if a pod may still be created at an empty place."""
-        return place.isdigit() and int(place) < self._size
+        return _PLACE.fullmatch(place) is not None and int(place) < self._size
 
     @property
     def _size(self) -> int:

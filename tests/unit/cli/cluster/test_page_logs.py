@@ -93,6 +93,42 @@ async def test_the_page_shows_the_last_lines_and_follows_until_the_workload_ends
         assert ("".join(said[:-1]), said[-1]) == ("one\ntwo\n", "end")
 
 
+async def test_the_mark_of_a_later_start_is_no_output(
+    fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = fake_cluster.add_job("train")
+    fake_cluster.add_pod("train-a", "train")
+    fake_cluster.logs = {
+        "train-a": [[(T % 1 + "one\n").encode()]],
+        "train-b": [[(T % 2 + "two\n").encode()]],
+    }
+
+    def next_scene(pod: str) -> None:
+        if pod == "train-a":
+            fake_cluster.add_pod("train-a", "train", phase="Failed")
+            fake_cluster.add_pod("train-b", "train", created="2026-01-01T01:00:00Z")
+        else:
+            fake_cluster.add_pod("train-b", "train", phase="Succeeded", created="2026-01-01T01:00:00Z")
+            job["status"] = COMPLETE
+
+    fake_cluster.after_log = next_scene
+    async with page_of(monkeypatch) as page:
+        text = await (await page.get(follow="true")).text()
+    assert "begins: pod train-b\n" in text
+    assert "".join(events(text)) == "one\ntwo\nend"
+
+
+async def test_words_in_place_of_numbers_are_refused(
+    fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cluster.add_job("train", parallelism=2, completions=2, completionMode="Indexed")
+    fake_cluster.add_pod("train-0", "train", index=0)
+    async with page_of(monkeypatch) as page:
+        for words in ({"tail": "9" * 5_000}, {"tail": "²"}, {"pod": "²"}, {"pod": "9" * 5_000}):
+            answer = await page.get(**words)
+            assert answer.status == 422, words
+
+
 async def test_a_refusal_is_a_problem_of_the_page(
     fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -12,6 +12,7 @@ from weir.cli.cluster.dashboard.request_problem import RequestProblem
 from weir.cli.cluster.dashboard.rights import person_of
 from weir.cli.cluster.dashboard.shared_states import SharedStates
 from weir.cli.cluster.dashboard.watch_capacity import WatchCapacity
+from weir.cli.cluster.log_events import LogPieces
 from weir.cli.cluster.requests import Answer, ClusterRequests, parts_of
 from weir.dashboard.person import DashboardPerson
 from weir.kubernetes.api.client import ApiClient
@@ -134,7 +135,7 @@ class ClusterView:
             print(f"weir: {method} {asked}", file=sys.stderr)
             raise RequestProblem(422, "The body of the request can't be read.") from None
 
-    async def logs(self, name: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+    async def logs(self, name: str, query: Mapping[str, str]) -> LogPieces:
         """Return the output of a workload in pieces. Raises the errors of `answer`."""
         return await self._requests.logs(await self._named(name), dict(query), followed_max=LOG_PODS_MAX)
 

@@ -4,26 +4,24 @@ The events have no positions. After a broken connection the page shows the last 
 """
 
 import asyncio
-from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 
 from aiohttp import web
 from structlog import get_logger
+
+from weir.cli.cluster.log_events import END, LogPieces, StartMark, event_of
 
 PAUSE_S = 2.0
 """Time without output after which a page gets a sign of life, and its session is checked."""
 BLOCK = 1 << 16
 _PIECES_MAX = 64
 _ALIVE = b":\n\n"
-_END = b"event: end\ndata:\n\n"
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _LOG = get_logger(__name__)
 
-Pieces = AsyncGenerator[bytes, None]
 
-
-async def send_log(request: web.Request, pieces: Pieces, holds: Callable[[], bool]) -> web.StreamResponse:
+async def send_log(request: web.Request, pieces: LogPieces, holds: Callable[[], bool]) -> web.StreamResponse:
     """Send the pieces of a log; `holds` says whether the session is still valid. Return the response.
 
     An error before the first piece is raised. After it, the connection breaks: the page asks again.
@@ -38,20 +36,19 @@ async def send_log(request: web.Request, pieces: Pieces, holds: Callable[[], boo
             while block is not None:
                 if not holds():
                     return _broken(request, answer)
-                await answer.write(_event(block) if followed else block)
+                if followed:
+                    await answer.write(event_of(block) if block else _ALIVE)
+                elif isinstance(block, bytes):
+                    await answer.write(block)
                 block = await anext(blocks, None)
             if followed:
-                await answer.write(_END)
+                await answer.write(END)
         except ConnectionError:  # the page was closed
             pass
         except Exception as error:  # noqa: BLE001 - the status was sent
             _LOG.warning("log_broken", path=request.path, why=repr(error))
             return _broken(request, answer)
     return answer
-
-
-def _event(block: bytes) -> bytes:
-    return b"data: %s\n\n" % b64encode(block) if block else _ALIVE
 
 
 def _broken(request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
@@ -61,9 +58,9 @@ def _broken(request: web.Request, answer: web.StreamResponse) -> web.StreamRespo
     return answer
 
 
-async def _blocks(pieces: Pieces) -> Pieces:
+async def _blocks(pieces: LogPieces) -> LogPieces:
     """Yield the output in blocks, and an empty one after a pause without output."""
-    coming: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_PIECES_MAX)
+    coming: asyncio.Queue[bytes | StartMark | Exception | None] = asyncio.Queue(_PIECES_MAX)
     reading = asyncio.create_task(_read(pieces, coming))
     try:
         while True:
@@ -81,6 +78,8 @@ async def _blocks(pieces: Pieces) -> Pieces:
                 item = coming.get_nowait()
             if block:
                 yield block
+            if isinstance(item, StartMark):
+                yield item
             if isinstance(item, Exception):
                 raise item
             if item is None:
@@ -90,7 +89,7 @@ async def _blocks(pieces: Pieces) -> Pieces:
         await asyncio.gather(reading, return_exceptions=True)
 
 
-async def _read(pieces: Pieces, coming: "asyncio.Queue[bytes | Exception | None]") -> None:
+async def _read(pieces: LogPieces, coming: "asyncio.Queue[bytes | StartMark | Exception | None]") -> None:
     """Put the pieces into a queue, and then None, or the error that ended them."""
     try:
         async with aclosing(pieces):
