@@ -25,6 +25,7 @@ class LegalOrder:
         self._most = way.most
         self._overrides = way.kind is PreemptionKind.OVERRIDE
         self._tried = 0  # number of victims that were reordered
+        self.refused = False  # True: no order of some set of victims is legal
         self.gave_up = False
 
     def may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:
@@ -61,7 +62,9 @@ class LegalOrder:
                 going = self._ordered(victims)
             if going is not None:
                 return going
-        return self._between(victims, taken) if taken else None
+        found = self._between(victims, taken) if taken else None
+        self.refused |= found is None
+        return found
 
     def _between(
         self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]]

@@ -7,7 +7,7 @@ spared, and a victim that fits elsewhere is moved instead of stopped.
 from collections.abc import Sequence
 
 from weir.engine.placement.pod_placer import NodePlacement
-from weir.engine.protection.preemption_rules import PreemptionKind
+from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules
 from weir.engine.protection.quota_protection import divergence_level
 from weir.engine.refusals.refusals import FailedSearch, SearchEnd
 from weir.engine.usage.quota_overlay import INFINITE
@@ -64,19 +64,21 @@ class VictimSearch:
                 taken = self._from(first)
                 if taken is not None:
                     break
-        if taken is None and self._kind is not PreemptionKind.CONSOLIDATE and self._candidates.have_budgets():
-            taken = self._thoroughly()
+        if taken is None and self._kind is not PreemptionKind.CONSOLIDATE:
+            has_budgets = self._candidates.have_budgets()
+            if has_budgets or self._candidates.order.refused:
+                taken = self._thoroughly(has_budgets)
         return taken or FailedSearch(self._end, self._is_final)
 
-    def _thoroughly(self) -> PreemptionPlan | None:
-        """Repeat the search with every permitted set of victims on each node, if budgets bind.
+    def _thoroughly(self, has_budgets: bool) -> PreemptionPlan | None:
+        """Repeat the search with every permitted set of victims on each node, if quotas or budgets bind.
 
-        The victims for the first pod of a gang may use up an allowance that only the next pod can't do
-        without. So a gang gets another attempt, which takes what uses up few allowances first.
+        The victims for the first pod of a gang may use up an allowance of a budget that only the next pod
+        can't do without. So a gang gets another attempt, which takes what uses up few allowances first.
         """
         self._candidates.victims = self._victims
         taken = self._from(None)
-        if taken is None and sum(self._candidate.lacks) > 1:
+        if taken is None and has_budgets and sum(self._candidate.lacks) > 1:
             self._candidates.victims, self._candidates.spares_budgets = self._victims, True
             taken = self._from(None)
             self._candidates.spares_budgets = False
@@ -89,7 +91,7 @@ class VictimSearch:
             if self._stop_first(first) and self._under_limits() and self._place_all():
                 self._settlement.spare(self._victims, self._placements)
                 plan = PreemptionPlan(self._kind, self._placements, runner_up=self._runner_up)
-                if self._overtakes():
+                if _overtakes(self._rules, self._victims):
                     self._end = max(self._end, SearchEnd.OVERTAKES)
                 elif self._settlement.settle(self._victims, plan):
                     trial.commit()
@@ -165,11 +167,11 @@ class VictimSearch:
             touched.update([pod.node for pod in victim.pods])
         self.nodes.changed(touched)
 
-    def _overtakes(self) -> bool:
-        """Return True if the workload would end above its victims in dominant share."""
-        path = self._rules.path
-        return any(
-            rule is EvictionRule.RECLAIM_SHARE and self._rules.overtakes(level, victim.job.path[level])
-            for victim, rule in self._victims
-            for level in (divergence_level(path, victim.job.path),)
-        )
+
+def _overtakes(rules: PreemptionRules, victims: ChosenVictims) -> bool:
+    """Return True if the requester would end above its victims in dominant share."""
+    return any(
+        rule is EvictionRule.RECLAIM_SHARE and rules.overtakes(level, victim.job.path[level])
+        for victim, rule in victims
+        for level in (divergence_level(rules.path, victim.job.path),)
+    )
