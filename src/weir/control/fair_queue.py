@@ -78,10 +78,14 @@ class FairQueue(Generic[T]):
 
 
 class Turns:
-    """Turns of namespaces over several rounds, each of which takes some of the entries."""
+    """Turns of namespaces over several rounds, each of which takes some of the entries.
+
+    A namespace that comes back has its turn after those that wait, however often it comes and goes.
+    """
 
     def __init__(self) -> None:
-        self._last: dict[Hashable, int] = {}  # number of the last turn of each namespace with entries
+        # Number of the last turn of each namespace with entries, or of the last one before they came
+        self._last: dict[Hashable, int] = {}
         self._count = 0
 
     def take(self, entries: Iterable[U], namespace: Callable[[U], Hashable]) -> Iterator[U]:
@@ -92,8 +96,8 @@ class Turns:
         lines: dict[Hashable, list[U]] = {}
         for entry in entries:
             lines.setdefault(namespace(entry), []).append(entry)
-        self._last = {name: self._last[name] for name in lines if name in self._last}
-        order = sorted(lines, key=lambda name: self._last.get(name, 0))
+        self._last = {name: self._last.get(name, self._count) for name in lines}
+        order = sorted(lines, key=self._last.__getitem__)
         waiting = deque((name, iter(lines[name])) for name in order)
         while waiting:
             name, line = waiting.popleft()

@@ -1,6 +1,6 @@
 """Turns of namespaces in a queue."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import islice
 
 from hypothesis import given
@@ -88,5 +88,17 @@ def test_each_namespace_has_its_turn_where_few_are_chosen_at_a_time() -> None:
         taken += chosen
     assert taken == ["a0", "b0", "c0", "d0", "e0", "a1", "b1", "c1", "d1", "e1"]
     waiting.append("f0")
-    assert [*islice(turns.take(waiting, lambda entry: entry[0]), 3)] == ["f0", "a2", "b2"]
+    assert [*islice(turns.take(waiting, lambda entry: entry[0]), 6)] == ["a2", "b2", "c2", "d2", "e2", "f0"]
     assert sorted(turns.take(waiting, lambda entry: entry[0])) == sorted(waiting)
+
+
+def test_namespaces_that_come_and_go_leave_turns_to_one_that_stays() -> None:
+    turns, served = Turns(), Counter[str]()
+    due = {name: 0 for name in ("constant/0", "constant/1", *(f"{at}/0" for at in range(6)))}
+    for now in range(60):
+        free = [name for name, at in due.items() if at <= now]
+        for name in islice(turns.take(free, lambda name: name.partition("/")[0]), 2):
+            served[name.partition("/")[0]] += 1
+            due.pop(name)  # at the end of those that are due
+            due[name] = now + 2
+    assert served["constant"] >= 60 * 2 // 7 - 1, "its share of the turns of seven namespaces"
