@@ -3,8 +3,9 @@
 Of the writes to one object the most urgent one goes first, among equals the one that came first; a binding
 that waits for devices goes last. An object whose next write has to wait is in no queue until then.
 
-Bindings and evictions go in the order of the plans. For all other writes the namespaces take turns, so that
-the flood of one doesn't delay the others. Objects of the cluster have a turn together.
+Namespaces take turns, so that the flood of one doesn't delay the others. Writes of one namespace keep their
+order. An eviction goes in the turn of the namespace that needs the capacity: a large reclaim doesn't delay the
+other pods of its victims' namespace. Objects of the cluster have a turn together.
 """
 
 import asyncio
@@ -14,7 +15,15 @@ from dataclasses import dataclass, field, replace
 from weir.control.fair_queue import FairQueue
 from weir.kubernetes.api.backoff import Backoff
 from weir.kubernetes.api.paths import namespace_of
-from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, Urgency, Write, merged
+from weir.kubernetes.writes.operations import (
+    Evict,
+    PatchStatus,
+    SuspendOwner,
+    UpsertWorkload,
+    Urgency,
+    Write,
+    merged,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +50,7 @@ class ObjectQueue:
     waiting: list[PendingWrite] = field(default_factory=list)
     under_way: PendingWrite | None = None  # the write in progress
     ready: Urgency | None = None  # urgency of the queue that it is in
+    turn: str = ""  # namespace in whose turn it is there
     timer: asyncio.TimerHandle | None = None
 
     def next(self) -> PendingWrite:
@@ -108,24 +118,26 @@ class KeyedQueue:
             self._move(object_queue, None)
             object_queue.timer = asyncio.get_running_loop().call_later(wait_s, self.schedule, object_queue)
         else:
-            self._move(object_queue, pending.write.urgency)
+            self._move(object_queue, pending.write.urgency, _turn_of(object_queue, pending.write))
 
-    def _move(self, object_queue: ObjectQueue, urgency: Urgency | None) -> None:
+    def _move(self, object_queue: ObjectQueue, urgency: Urgency | None, turn: str = "") -> None:
         """Put an object into the queue of an urgency, or into none; one that is there keeps its place."""
         before = object_queue.ready
         if before is urgency:
             return
         object_queue.ready = urgency
         if before is not None:
-            self._ready[before].remove(_turn_of(object_queue, before), object_queue)
+            self._ready[before].remove(object_queue.turn, object_queue)
         if urgency is not None:
-            self._ready[urgency].add(_turn_of(object_queue, urgency), object_queue)
+            object_queue.turn = turn
+            self._ready[urgency].add(turn, object_queue)
             self._wake()
 
 
-def _turn_of(object_queue: ObjectQueue, urgency: Urgency) -> str:
-    """Return the namespace in whose turn an object goes; bindings and evictions have one order for all."""
-    return "" if urgency is Urgency.PODS else object_queue.namespace
+def _turn_of(object_queue: ObjectQueue, write: Write) -> str:
+    """Return the namespace in whose turn a write to an object goes."""
+    needed_by = write.needed_by if isinstance(write, Evict | SuspendOwner) else ""
+    return needed_by.partition("/")[0] or object_queue.namespace
 
 
 def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | None:

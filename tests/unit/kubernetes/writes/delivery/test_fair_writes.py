@@ -23,6 +23,7 @@ from weir.kubernetes.writes.operations import (
     Bind,
     EmitEvent,
     EventSubject,
+    Evict,
     PatchObject,
     PatchStatus,
     Urgency,
@@ -55,20 +56,42 @@ async def test_a_status_waits_for_no_flood_of_another_namespace() -> None:
     assert place <= 4 + 1
 
 
-async def test_bindings_keep_their_order_and_go_before_the_turns_of_namespaces() -> None:
-    server = Server()
+async def came_after_the_first(writes: Iterable[Write]) -> list[str]:
+    """Return the requests of writes that wait together for a server that takes one at a time."""
+    server, later = Server(), list(writes)
     server.lets.clear()
     async with acting_on(server, Pace(in_flight=1)) as (writer, reported):
         writer.submit([status("a", "first")])
         await until(lambda: server.under_way == 1)
-        writer.submit([status("b", "one"), *(Bind(space, "p", "u", "node") for space in "cdba")])
-        writer.submit([Bind("b", "last", "u", "node")])
+        writer.submit(later)
         server.lets.set()
-        await until(lambda: len(reported) == 7)
-    assert [came.split()[1] for came in server.came[1:]] == [
-        *("c/pods/p/binding", "d/pods/p/binding", "b/pods/p/binding", "a/pods/p/binding"),
-        *("b/pods/last/binding", "b/pods/one/status"),
+        await until(lambda: len(reported) == 1 + len(later))
+    return [came.split()[1] for came in server.came[1:]]
+
+
+async def test_bindings_wait_for_no_flood_of_another_namespace_and_go_before_statuses() -> None:
+    flood = [Bind("flood", str(at), "u", "node") for at in range(FLOOD)]
+    others = [Bind("other", name, "u", "node") for name in ("one", "two")]
+    came = await came_after_the_first([status("b", "one"), *flood, *others])
+    assert came[:5] == [
+        *("flood/pods/0/binding", "other/pods/one/binding"),
+        *("flood/pods/1/binding", "other/pods/two/binding", "flood/pods/2/binding"),
     ]
+    assert [each for each in came if each.startswith("flood")] == [
+        f"flood/pods/{at}/binding" for at in range(FLOOD)
+    ]
+    assert came[-1] == "b/pods/one/status"
+
+
+async def test_evictions_go_in_the_turn_of_the_namespace_that_needs_the_capacity() -> None:
+    reclaim = [Evict("victim", str(at), "u", needed_by="owner/job-large") for at in range(FLOOD)]
+    own = [Evict("victim", "own", "u"), Bind("victim", "next", "u", "node")]
+    came = await came_after_the_first([*reclaim, *own, Bind("owner", "next", "u", "node")])
+    assert came[:4] == [
+        *("victim/pods/0/eviction", "victim/pods/own/eviction"),
+        *("victim/pods/1/eviction", "victim/pods/next/binding"),
+    ]
+    assert came[-1] == "owner/pods/next/binding"
 
 
 class Terms(AlwaysLeader):
