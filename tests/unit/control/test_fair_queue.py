@@ -94,7 +94,7 @@ def test_each_namespace_has_its_turn_where_few_are_chosen_at_a_time() -> None:
 
 def test_namespaces_that_come_and_go_leave_turns_to_one_that_stays() -> None:
     turns, served = Turns(), Counter[str]()
-    due = {name: 0 for name in ("constant/0", "constant/1", *(f"{at}/0" for at in range(6)))}
+    due = dict.fromkeys(("constant/0", "constant/1", *(f"{at}/0" for at in range(6))), 0)
     for now in range(60):
         free = [name for name, at in due.items() if at <= now]
         for name in islice(turns.take(free, lambda name: name.partition("/")[0]), 2):

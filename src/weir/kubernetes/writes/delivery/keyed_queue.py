@@ -4,8 +4,8 @@ Of the writes to one object the most urgent one goes first, among equals the one
 that waits for devices goes last. An object whose next write has to wait is in no queue until then.
 
 Namespaces take turns, so that the flood of one doesn't delay the others. Writes of one namespace keep their
-order. An eviction goes in the turn of the namespace that needs the capacity: a large reclaim doesn't delay the
-other pods of its victims' namespace. Objects of the cluster have a turn together.
+order. An eviction goes in the turn of the namespace that needs the capacity: a large reclaim delays no other
+pods of its victims' namespace. Objects of the cluster have a turn together.
 """
 
 import asyncio
