@@ -4,6 +4,8 @@ Answers hold plain numbers: seconds since the epoch, devices as floats, memory i
 `weir.api.submissions`, because a list doesn't need that expensive import.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from weir.api.access import MemberPage, MemberRow, Role, ScopeRole, TokenMade, TokenPage, TokenRow
@@ -34,6 +36,7 @@ __all__ = [
     "DashboardLink",
     "DeviceRow",
     "EnteredProcess",
+    "EventFilter",
     "EventPage",
     "EventRow",
     "EvictionRow",
@@ -95,6 +98,17 @@ class EventRow(Answer):
     pod: str | None = None
     sentence: str
     numbers: dict[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Filter of a cluster's events since a time; empty values select all. `workload`: namespace and name."""
+
+    namespace: str = ""
+    workload: str = ""
+    projects: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    since_s: float = 0.0
 
 
 class DependencyRow(Answer):

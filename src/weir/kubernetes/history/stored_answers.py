@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from structlog import get_logger
 
-from weir.api.answers import EventRow, QueueRow, UsageReport
+from weir.api.answers import EventFilter, EventRow, QueueRow, UsageReport
 from weir.api.history import HistoryReport
 from weir.control.clock import in_utc
 from weir.kubernetes.history.options import HistoryOptions
@@ -21,12 +21,11 @@ from weir.kubernetes.history.series_text import joined
 from weir.kubernetes.query.usage.past_workloads import UsageHistoryEntry
 from weir.kubernetes.query.usage.recent_series import Series
 from weir.kubernetes.query.usage.reports import ReportRequest, history_report, usage_report
-from weir.kubernetes.query.workloads.event_index import EventQuery
 from weir.kubernetes.query.workloads.index import LIVE, WorkloadIndexEntry, WorkloadQuery
 from weir.kubernetes.query.workloads.stored_history import Listed, StoredRow
 from weir.service.blocking_calls import BlockingCalls
 from weir.store.cluster.reader import ClusterHistoryReader
-from weir.store.cluster.records import ClusterEventFilter, ClusterWorkloadFilter, StoredHistoryEntry
+from weir.store.cluster.records import ClusterWorkloadFilter, StoredHistoryEntry
 from weir.store.errors import StoreFailed
 from weir.store.reports.scope import ReportScope
 
@@ -117,13 +116,10 @@ class StoredAnswers:
         return await self._ask(read)
 
     async def events(
-        self, query: EventQuery, start: int, limit: int
+        self, query: EventFilter, start: int, limit: int
     ) -> tuple[int, Sequence[EventRow]] | None:
         """Return the number of selected events, and a page of them, newest first."""
-        wanted = ClusterEventFilter(
-            query.namespace, query.workload, query.projects, query.kinds, query.since_s
-        )
-        page = await self._ask(lambda reader: reader.events(wanted, start, limit))
+        page = await self._ask(lambda reader: reader.events(query, start, limit))
         return None if page is None else (page.total, page.items)
 
     async def report(

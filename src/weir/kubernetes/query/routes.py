@@ -21,6 +21,7 @@ from structlog import get_logger
 from weir import __version__
 from weir.api.answers import (
     SUGGESTIONS_WAIT_S_MAX,
+    EventFilter,
     EventPage,
     NodeRow,
     WorkloadDetail,
@@ -47,7 +48,7 @@ from weir.kubernetes.query.usage.reports import (
     usage_report,
 )
 from weir.kubernetes.query.workloads.activity_states import ActivityStates
-from weir.kubernetes.query.workloads.event_index import EventIndex, EventQuery, matching_events
+from weir.kubernetes.query.workloads.event_index import EventIndex, matching_events
 from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
 from weir.kubernetes.query.workloads.namespace_ages import NamespaceAges
 from weir.kubernetes.query.workloads.rows import max_runtime_s, memory_isolation, reported_fields
@@ -195,7 +196,7 @@ class QueryRoutes:
             return await self._stored_workload(request, workload)
         thing, row = workload.object, self._row(workload)
         namespace, since_s = await self._within(request)
-        query = EventQuery(namespace, workload.key, since_s=since_s)
+        query = EventFilter(namespace, workload.key, since_s=since_s)
         detail = WorkloadDetail(
             **row.model_dump(),
             pod_rows=self._answers.pods(workload),
@@ -209,7 +210,7 @@ class QueryRoutes:
     async def _stored_workload(self, request: web.Request, workload: StoredRow) -> Answer:
         assert self._history is not None
         namespace, since_s = await self._within(request)
-        about = EventQuery(namespace, workload.row.name, since_s=since_s)
+        about = EventFilter(namespace, workload.row.name, since_s=since_s)
         found = await self._history.events(about, 0, _EVENTS_SHOWN)
         return _detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
 
@@ -251,7 +252,7 @@ class QueryRoutes:
     async def _list_events(self, request: web.Request) -> Answer:
         namespace, since_s = await self._within(request)
         projects, kinds = (comma_words(request.query.get(name)) for name in ("project", "kind"))
-        query = EventQuery(namespace, request.query.get("workload", ""), projects, kinds, since_s)
+        query = EventFilter(namespace, request.query.get("workload", ""), projects, kinds, since_s)
         start, limit = page_bounds(request.query)
         stored = None if self._history is None else await self._history.events(query, start, limit)
         if stored is None:

@@ -5,16 +5,10 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, func, or_, select
 
-from weir.api.answers import EventRow, UsageReport
+from weir.api.answers import EventFilter, EventRow, UsageReport
 from weir.api.history import HistoryReport
 from weir.api.workload_list import WorkloadRow
-from weir.store.cluster.records import (
-    GAP,
-    PENDING,
-    ClusterEventFilter,
-    ClusterWorkloadFilter,
-    StoredHistoryEntry,
-)
+from weir.store.cluster.records import GAP, PENDING, ClusterWorkloadFilter, StoredHistoryEntry
 from weir.store.cluster.tables import EVENT_COLUMNS, cluster_events, cluster_series, cluster_workloads
 from weir.store.database.codec import mapping_of
 from weir.store.database.database import ReadableDatabase
@@ -105,7 +99,7 @@ class ClusterHistoryReader:
 
     # Events
 
-    def events(self, wanted: ClusterEventFilter, start: int, limit: int) -> RecordPage[EventRow]:
+    def events(self, wanted: EventFilter, start: int, limit: int) -> RecordPage[EventRow]:
         """Return events from `start` on, newest first. Changes of reasons are left out unless selected."""
         where = _among(
             (_events.namespace, (wanted.namespace,)),

@@ -60,17 +60,6 @@ class ClusterWorkloadFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterEventFilter:
-    """Filter of events since a time; an empty value selects all. `workload`: its namespace and its name."""
-
-    namespace: str = ""
-    workload: str = ""
-    projects: Sequence[str] = ()
-    kinds: Sequence[str] = ()
-    since_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class StoredHistoryEntry:
     """A stored workload: its row, and further values that were stated."""
 

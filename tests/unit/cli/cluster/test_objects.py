@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from tests.slurm.pods import expanded
 
-from weir.api.answers import WorkloadDetail, WorkloadRow
+from weir.api.answers import EventFilter, WorkloadDetail, WorkloadRow
 from weir.api.submissions import Submission
 from weir.cli.cluster.installation import InstallationView
 from weir.cli.cluster.job import job_of
@@ -19,7 +19,7 @@ from weir.client.errors import Refused
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
-from weir.kubernetes.query.workloads.event_index import EventIndex, EventQuery, matching_events
+from weir.kubernetes.query.workloads.event_index import EventIndex, matching_events
 from weir.kubernetes.query.workloads.index import (
     WorkloadIndex,
     WorkloadIndexEntry,
@@ -210,15 +210,15 @@ def test_events_name_their_workloads() -> None:
     found = [event("Workload", "job-a"), event("Pod", "a-0-xyz"), event("Pod", "b-1")]
     events.deliver([ObjectSet(each.metadata.uid, each) for each in found])
     workloads.deliver([ObjectSet("ns/job-a", workload())])
-    rows = matching_events(events.all(), EventQuery(), 0, 100)[1]
+    rows = matching_events(events.all(), EventFilter(), 0, 100)[1]
     reported = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
     assert {(row.workload, row.pod) for row in rows} == reported
     assert {row.kind for row in rows} == {"waiting"}
-    of_workload = EventQuery("ns", "ns/job-a", ["speech", "vision"])
+    of_workload = EventFilter("ns", "ns/job-a", ["speech", "vision"])
     assert {row.pod for row in matching_events(events.all(), of_workload, 0, 100)[1]} == {"a-0-xyz", None}
-    for other in (EventQuery("other"), EventQuery(projects=["speech"]), EventQuery(kinds=["evicted"])):
+    for other in (EventFilter("other"), EventFilter(projects=["speech"]), EventFilter(kinds=["evicted"])):
         assert not matching_events(events.all(), other, 0, 100)[1]
-    assert len(matching_events(events.all(), EventQuery(kinds=["evicted", "waiting"]), 0, 100)[1]) == 3
+    assert len(matching_events(events.all(), EventFilter(kinds=["evicted", "waiting"]), 0, 100)[1]) == 3
 
 
 def test_events_are_kept_for_six_hours_and_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_events_are_kept_for_six_hours_and_up_to_a_number(monkeypatch: pytest.Mo
 
     happen("a", "b", "c", "d")
     events.deliver([ObjectRemoved("d", "d")])
-    assert [row.sentence for row in matching_events(events.all(), EventQuery(), 0, 100)[1]].count("a") == 0
+    assert [row.sentence for row in matching_events(events.all(), EventFilter(), 0, 100)[1]].count("a") == 0
     assert len(events) == 3, "what the API server has forgotten stays"
     now[0] += 6 * 3600 + 1
     events.deliver([ObjectRemoved("c", "c")])

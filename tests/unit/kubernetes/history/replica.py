@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from weir.api.answers import EventFilter
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import WorkloadObject
@@ -19,7 +20,7 @@ from weir.kubernetes.query.workloads.event_index import EventIndex
 from weir.kubernetes.query.workloads.index import WorkloadIndex
 from weir.kubernetes.query.workloads.rows import EventView, RegardingView
 from weir.store.cluster.reader import ClusterHistoryReader
-from weir.store.cluster.records import ClusterEventFilter, ClusterWorkloadFilter
+from weir.store.cluster.records import ClusterWorkloadFilter
 
 CLUSTER = "c1"
 CLOCK_S = 1_769_860_800.0
@@ -102,7 +103,7 @@ def stored(reader: ClusterHistoryReader) -> dict[str, str]:
 
 
 def kinds(reader: ClusterHistoryReader) -> list[str]:
-    filters = (ClusterEventFilter(), ClusterEventFilter(kinds=["pending"]))
+    filters = (EventFilter(), EventFilter(kinds=["pending"]))
     return sorted(each.sentence for some in filters for each in reader.events(some, 0, 100).items)
 
 

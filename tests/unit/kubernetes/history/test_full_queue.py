@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
+from weir.api.answers import EventFilter
 from weir.kubernetes.history import stored_answers
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.stored_answers import StoredAnswers
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
-from weir.kubernetes.query.workloads.event_index import EventQuery
 
 
 async def test_a_question_that_finds_no_place_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,10 +23,10 @@ async def test_a_question_that_finds_no_place_says_why(monkeypatch: pytest.Monke
         raise ValueError("There is no database.")
 
     answers = StoredAnswers(HistoryOptions(url), lambda: "c1")
-    first = asyncio.ensure_future(answers.events(EventQuery(), 0, 9))
+    first = asyncio.ensure_future(answers.events(EventFilter(), 0, 9))
     await asyncio.to_thread(asked.wait)
     assert answers.note is None
-    assert await answers.events(EventQuery(), 0, 9) is None
+    assert await answers.events(EventFilter(), 0, 9) is None
     assert "queries wait for it already" in str(answers.note)
     refusal = QueryRefused(404, "There is no workload a in ns.").noted(answers.note)
     assert (refusal.status, refusal.sentence.startswith("There is no workload a in ns. The history's")) == (

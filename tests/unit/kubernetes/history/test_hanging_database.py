@@ -10,12 +10,12 @@ import pytest
 from tests.postgres_server import Postgres, private_postgres, programs
 from tests.unit.kubernetes.history.replica import Replica, kinds, stamp, until
 
+from weir.api.answers import EventFilter
 from weir.kubernetes.history import stored_answers
 from weir.kubernetes.history import writer as writer_module
 from weir.kubernetes.history.options import HistoryOptions
 from weir.kubernetes.history.retention import retention_of
 from weir.kubernetes.history.stored_answers import StoredAnswers
-from weir.kubernetes.query.workloads.event_index import EventQuery
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.database import database
 
@@ -54,7 +54,7 @@ def test_a_server_that_hangs_is_trouble_until_it_answers_again(
     postgres: Postgres, loop: asyncio.AbstractEventLoop
 ) -> None:
     def is_answered() -> bool:
-        return loop.run_until_complete(answers.events(EventQuery(), 0, 9)) is not None
+        return loop.run_until_complete(answers.events(EventFilter(), 0, 9)) is not None
 
     replica = Replica(lambda: postgres.url)
     replica.set("a", "Running")
@@ -88,15 +88,15 @@ def test_a_server_that_hangs_is_trouble_until_it_answers_again(
 
 ENDING = """
 import asyncio, threading
+from weir.api.answers import EventFilter
 from weir.kubernetes.history import stored_answers
 from weir.kubernetes.history.options import HistoryOptions
-from weir.kubernetes.query.workloads.event_index import EventQuery
 
 stored_answers.ANSWER_S = 0.1
 
 async def ask():
     answers = stored_answers.StoredAnswers(HistoryOptions(threading.Event().wait), lambda: "c1")
-    assert await answers.events(EventQuery(), 0, 9) is None
+    assert await answers.events(EventFilter(), 0, 9) is None
     answers.close()
 
 asyncio.run(ask())

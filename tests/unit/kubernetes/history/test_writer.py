@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from weir.api.answers import EventFilter
 from weir.kubernetes.history import records as records_module
 from weir.kubernetes.history import unstored as unstored_module
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.retention import retention_of
 from weir.store.cluster.reader import ClusterHistoryReader
-from weir.store.cluster.records import ClusterEventFilter
 from weir.store.cluster.writer import ClusterHistory
 from weir.store.records import UsageSamples
 
@@ -166,7 +166,7 @@ def test_event_that_states_a_time_to_come_is_of_now(
     writer.close()
     assert kinds(reader) == ["later", "now"]
     now_s = time.time()
-    for each in reader.events(ClusterEventFilter(), 0, 9).items:
+    for each in reader.events(EventFilter(), 0, 9).items:
         assert each.at_s <= now_s
         assert each.id <= (int(now_s * 1000) + 1) << 11
 
@@ -180,7 +180,7 @@ def test_event_that_precedes_its_workload_is_stored_with_it(
     until(lambda: bool(writer.written_s))
     replica.set("late", "Running")
     until(lambda: kinds(reader) == ["start"])
-    (event,) = reader.events(ClusterEventFilter(), 0, 9).items
+    (event,) = reader.events(EventFilter(), 0, 9).items
     assert (event.workload, event.project) == ("ns/late", "vision")
 
 

@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from weir.api.answers import EventRow
+from weir.api.answers import EventFilter, EventRow
 from weir.api.history import HistoryReport
 from weir.api.workload_list import WorkloadRow
 from weir.store.cluster.reader import ClusterHistoryReader
-from weir.store.cluster.records import (
-    ClusterEvent,
-    ClusterEventFilter,
-    ClusterHistoryEntry,
-    ClusterWorkloadFilter,
-)
+from weir.store.cluster.records import ClusterEvent, ClusterHistoryEntry, ClusterWorkloadFilter
 from weir.store.cluster.writer import VANISHED, ClusterHistory
 from weir.store.database.dialects import address_of, encrypted
 from weir.store.errors import StoreFailed
@@ -105,8 +100,8 @@ def test_what_is_written_twice_is_there_once(
     again.close()
     count, (found,) = reader.workloads(ClusterWorkloadFilter(), 0, 10)
     assert (count, found.row.status, found.row.first_started_s) == (1, "succeeded", NOW_S + 11)
-    assert [each.sentence for each in reader.events(ClusterEventFilter(), 0, 10).items] == ["e2", "e1"]
-    page = reader.events(ClusterEventFilter(kinds=["pending"]), 0, 10)
+    assert [each.sentence for each in reader.events(EventFilter(), 0, 10).items] == ["e2", "e1"]
+    page = reader.events(EventFilter(kinds=["pending"]), 0, 10)
     assert [(each.sentence, each.numbers["why"]) for each in page.items] == [
         ("0 of 1 nodes fit", "insufficient_capacity")
     ]
@@ -157,9 +152,7 @@ def test_namespaces_see_their_own_part(history: ClusterHistory, reader: ClusterH
     ]
     history.sample(UsageSamples(NOW_S, NOW_S + 3600, uses))
     assert names(reader, namespace="other") == ["other/o"]
-    assert [e.sentence for e in reader.events(ClusterEventFilter(namespace="other"), 0, 9).items] == [
-        "theirs"
-    ]
+    assert [e.sentence for e in reader.events(EventFilter(namespace="other"), 0, 9).items] == ["theirs"]
     (row,) = reader.usage(NOW_S, NOW_S + 3600, "project", NOW_S + 4000, ReportScope("ns")).rows
     assert (row.key, round(row.allocated_gpu_s, 6), row.ended) == ("vision", 3600.0, 2)
     whole = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000)
@@ -295,7 +288,7 @@ def test_a_workload_that_runs_again_after_its_end_is_counted_once(
 def test_old_records_are_deleted(history: ClusterHistory, reader: ClusterHistoryReader) -> None:
     history.write([ended(1)], [event("old"), event("new", at_s=NOW_S + 200 * DAY)])
     assert history.tidy(NOW_S + 200 * DAY) == 1
-    assert [each.sentence for each in reader.events(ClusterEventFilter(), 0, 9).items] == ["new"]
+    assert [each.sentence for each in reader.events(EventFilter(), 0, 9).items] == ["new"]
     assert names(reader) == ["ns/train"]
     history.tidy(NOW_S + 400 * DAY)
     assert names(reader) == []
@@ -346,17 +339,17 @@ def test_texts_that_postgresql_refuses_keep_nothing_from_being_stored(
     history.write([nul, ended(2, reason={**REASON, "sentence": "\0"})], [hidden, event("plain")])
     history.write([ended(1, name="nul", reason={**REASON, "sentence": "c\0"})], [hidden])
     assert names(reader) == ["ns/train", "ns/nul"]
-    sentences = [each.sentence for each in reader.events(ClusterEventFilter(), 0, 9).items]
+    sentences = [each.sentence for each in reader.events(EventFilter(), 0, 9).items]
     assert "plain" in sentences
     assert sentences.count("e\N{REPLACEMENT CHARACTER}") == 1
-    pending = reader.events(ClusterEventFilter(kinds=["pending"]), 0, 9).items
+    pending = reader.events(EventFilter(kinds=["pending"]), 0, 9).items
     assert [each.sentence for each in pending] == ["a\N{REPLACEMENT CHARACTER}b"]
     for word in ("text", "named", "namespace"):
         assert names(reader, **{word: "\0"}) == []
     for word in ("projects", "users", "types", "statuses"):
         assert names(reader, **{word: ["\0"]}) == []
     for wanted in ({"namespace": "\0x"}, {"workload": "\0x"}, {"projects": ["\0x"]}, {"kinds": ["\0x"]}):
-        reader.events(ClusterEventFilter(**wanted), 0, 9)
+        reader.events(EventFilter(**wanted), 0, 9)
 
 
 def test_database_of_another_cluster_or_of_a_pool_is_refused(
@@ -373,7 +366,7 @@ def test_database_of_another_cluster_or_of_a_pool_is_refused(
 
     refused("another cluster", lambda: ClusterHistory(url, "c2", Retention()))
     other = ClusterHistoryReader(url, "c2", Retention())
-    refused("another cluster", lambda: other.events(ClusterEventFilter(), 0, 1))
+    refused("another cluster", lambda: other.events(EventFilter(), 0, 1))
     other.close()
     refused("is not its home", lambda: Store(url, tmp_path / "home"))
     Store(f"sqlite:///{tmp_path}/pool.db", tmp_path / "pool").close()
@@ -383,7 +376,7 @@ def test_database_of_another_cluster_or_of_a_pool_is_refused(
 def test_reader_of_a_new_database_says_so(url: str) -> None:
     reader = ClusterHistoryReader(url, "c1", Retention())
     with pytest.raises(StoreFailed, match="first leader has not opened"):
-        reader.events(ClusterEventFilter(), 0, 1)
+        reader.events(EventFilter(), 0, 1)
     reader.close()
 
 

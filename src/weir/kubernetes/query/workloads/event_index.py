@@ -7,10 +7,9 @@ the namespace with the most Events loses its oldest: those of one tenant can't d
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from heapq import nlargest
 
-from weir.api.answers import EventRow
+from weir.api.answers import EventFilter, EventRow
 from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import Metadata
@@ -35,17 +34,6 @@ REASON_MAX, NOTE_MAX, NAME_MAX = 128, 1024, 253
 
 IndexedEvent = tuple[EventView, str | None, str | None]
 """An event, the workload that it is about, and its project."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventQuery:
-    """Filter of a list of events since a time. `workload` is a key, of a namespace and a name."""
-
-    namespace: str = ""
-    workload: str = ""
-    projects: Sequence[str] = ()
-    kinds: Sequence[str] = ()
-    since_s: float = 0.0
 
 
 class EventIndex:
@@ -154,7 +142,7 @@ def _bounded(event: EventView) -> EventView:
 
 
 def matching_events(
-    events: Sequence[IndexedEvent], query: EventQuery, start: int, limit: int
+    events: Sequence[IndexedEvent], query: EventFilter, start: int, limit: int
 ) -> tuple[int, list[EventRow]]:
     """Return the number of selected events, and a page of them, newest first.
 

@@ -4,16 +4,11 @@ from typing import Any
 
 import msgspec
 
+from weir.api.answers import EventFilter
 from weir.kubernetes.api.changes import ObjectRemoved, ObjectSet
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.query.workloads import event_index as module
-from weir.kubernetes.query.workloads.event_index import (
-    NAME_MAX,
-    NOTE_MAX,
-    EventIndex,
-    EventQuery,
-    matching_events,
-)
+from weir.kubernetes.query.workloads.event_index import NAME_MAX, NOTE_MAX, EventIndex, matching_events
 from weir.kubernetes.query.workloads.index import WorkloadIndex
 from weir.kubernetes.query.workloads.rows import EventView
 
@@ -42,7 +37,7 @@ def test_long_texts_are_kept_in_part() -> None:
     metadata = {"name": "a", "namespace": "ns", "uid": "u", "annotations": {"a": long}, "labels": {"a": long}}
     events.deliver([event("a", note=long, reason=long, regarding=regarding, metadata=metadata)])
     assert len(msgspec.json.encode([each[0] for each in events.all()])) < 4_000
-    (row,) = matching_events(events.all(), EventQuery("ns"), 0, 100)[1]
+    (row,) = matching_events(events.all(), EventFilter("ns"), 0, 100)[1]
     assert (len(row.sentence), len(row.pod or "")) == (NOTE_MAX, NAME_MAX)
 
 
@@ -52,8 +47,8 @@ def test_events_are_of_their_namespace_and_as_many_as_are_kept(monkeypatch: Any)
     for at in range(8):
         events.deliver([event(f"e{at}", "a" if at % 2 else "b")])
     assert len(events) == 5
-    assert {row.workload for row in matching_events(events.all(), EventQuery("a"), 0, 100)[1]} == {"a/job-a"}
-    assert [row.sentence for row in matching_events(events.all(), EventQuery("c"), 0, 100)[1]] == []
+    assert {row.workload for row in matching_events(events.all(), EventFilter("a"), 0, 100)[1]} == {"a/job-a"}
+    assert [row.sentence for row in matching_events(events.all(), EventFilter("c"), 0, 100)[1]] == []
 
 
 def test_a_flood_of_one_namespace_displaces_no_event_of_another(monkeypatch: Any) -> None:
@@ -87,7 +82,7 @@ def test_event_of_a_pod_is_attributed_to_its_workload_after_that_was_deleted() -
     workloads.deliver([ObjectRemoved("ns/job-train", "u")])
     regarding = {"kind": "Pod", "namespace": "ns", "name": "train-x7k2p"}
     events.deliver([event("late", regarding=regarding)])
-    (row,) = matching_events(events.all(), EventQuery(workload="ns/job-train"), 0, 100)[1]
+    (row,) = matching_events(events.all(), EventFilter(workload="ns/job-train"), 0, 100)[1]
     assert (row.project, row.pod) == ("vision", "train-x7k2p")
     assert workloads.get("ns", "train") is None
 
@@ -96,7 +91,7 @@ def test_numbers_of_events_are_in_the_order_of_time_and_exact_in_a_browser() -> 
     events = index()
     times = [f"2026-01-01T00:00:{second:02}.{part:03}000Z" for second in range(3) for part in (0, 1, 999)]
     events.deliver([event(f"e{at}", eventTime=written) for at, written in enumerate(times)])
-    numbers = [row.id for row in matching_events(events.all(), EventQuery(), 0, 100)[1]]
+    numbers = [row.id for row in matching_events(events.all(), EventFilter(), 0, 100)[1]]
     assert numbers == sorted(set(numbers), reverse=True)
     assert all(number == int(float(number)) < 2**53 for number in numbers)
 
@@ -105,11 +100,11 @@ def test_a_page_has_the_newest_events_and_the_number_of_all() -> None:
     events = index()
     stamps = [f"2025-12-31T23:59:{at // 5:02}.000000Z" for at in range(50)]  # five Events each second
     events.deliver([event(f"e{at}", eventTime=stamp) for at, stamp in enumerate(stamps)])
-    total, whole = matching_events(events.all(), EventQuery(), 0, 100)
+    total, whole = matching_events(events.all(), EventFilter(), 0, 100)
     assert total == len(whole) == 50
     assert [row.id for row in whole] == sorted((row.id for row in whole), reverse=True)
-    pages = [matching_events(events.all(), EventQuery(), start, 20) for start in (0, 20, 40, 60)]
+    pages = [matching_events(events.all(), EventFilter(), start, 20) for start in (0, 20, 40, 60)]
     assert [count for count, _ in pages] == [50] * 4
     assert [row for _, page in pages for row in page] == whole
-    since = EventQuery(since_s=whole[9].at_s)
+    since = EventFilter(since_s=whole[9].at_s)
     assert matching_events(events.all(), since, 0, 100) == (10, whole[:10])
