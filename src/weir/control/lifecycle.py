@@ -39,10 +39,9 @@ from weir.control.port import (
     WorkloadFinished,
 )
 from weir.control.time_limits import (
-    LimitResult,
-    LimitWarning,
-    check_limits,
     has_time_limits,
+    limit_end,
+    limit_warning,
     next_check_s,
 )
 from weir.control.timers import TimerKind
@@ -357,19 +356,15 @@ class WorkloadLifecycle:
 
     def _look(self, job: Job, life: LifecycleState) -> None:
         """Check a workload against the time rules."""
-        if job.started_s is not None and life.ending is None:
-            self._apply_limit(
-                job,
-                life,
-                check_limits(job, self._transitions.limits(job), life.watch, self.now_s),
-                self.now_s,
+        if job.started_s is None or life.ending is not None:
+            return
+        limits, now_s = self._transitions.limits(job), self.now_s
+        if (cause := limit_end(job, limits, now_s)) is not None:
+            self._transitions.end(job, life, cause, now_s)
+        elif (coming := limit_warning(job, limits, life.watch, now_s)) is not None:
+            self._transitions.note(
+                job, f"{coming.rule.value}_warning", coming.sentence, coming.numbers, now_s
             )
-
-    def _apply_limit(self, job: Job, life: LifecycleState, result: LimitResult | None, at_s: float) -> None:
-        if isinstance(result, LimitWarning):
-            self._transitions.note(job, f"{result.rule.value}_warning", result.sentence, result.numbers, at_s)
-        elif result is not None:
-            self._transitions.end(job, life, result, at_s)
 
     def set_aside(self, name: str, why: str, now_s: float, until_s: float) -> None:
         """Suspend a workload that breaks decisions, until a time. Its running pods continue."""

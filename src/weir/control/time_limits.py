@@ -7,8 +7,7 @@ Run time and lifetime count from when the workload started, which every backend 
 ladder of its own (`idle_ladder`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from weir.control.port import LifecycleCause, LifecycleRule
@@ -28,18 +27,6 @@ class TimeLimits(NamedTuple):
     lifetime_warning_s: float
     grace_s: float
     retries: int
-
-
-@dataclass(frozen=True, slots=True)
-class LimitWarning:
-    """Warning to people that a workload will be ended, so that they can react."""
-
-    rule: LifecycleRule
-    sentence: str
-    numbers: Mapping[str, object] = field(default_factory=dict)
-
-
-LimitResult = LimitWarning | LifecycleCause
 
 
 def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> TimeLimits:
@@ -110,22 +97,27 @@ def next_check_s(job: Job, limits: TimeLimits, watch: LimitTracker) -> float | N
     return min(out_s, lived_s)
 
 
-def check_limits(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float) -> LimitResult | None:
-    """Return the warning or end that run time and lifetime demand now; None without one."""
+def limit_end(job: Job, limits: TimeLimits, now_s: float) -> LifecycleCause | None:
+    """Return the cause for which run time or lifetime end a workload now; None without one."""
     at, name, started_s = limit_times(job, limits), job.name, job.started_s
     assert started_s is not None
     if at.out_s is not None and now_s >= at.out_s:
         assert limits.max_runtime_s is not None
         return _ran_out(name, limits.max_runtime_s, job.ran_s + now_s - started_s)
-    if at.closes_s is None or at.warns_s is None:
+    if at.closes_s is not None and now_s >= at.closes_s:
+        assert limits.lifetime_s is not None
+        return _lived(name, limits.lifetime_s, now_s - started_s)
+    return None
+
+
+def limit_warning(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float) -> LifecycleCause | None:
+    """Return the coming end to warn people of now, once; None without one."""
+    at = limit_times(job, limits)
+    if watch.lifetime_warned or at.closes_s is None or at.warns_s is None or now_s < at.warns_s:
         return None
     assert limits.lifetime_s is not None
-    if now_s >= at.closes_s:
-        return _lived(name, limits.lifetime_s, now_s - started_s)
-    if now_s >= at.warns_s and not watch.lifetime_warned:
-        watch.lifetime_warned = True
-        return _will_have_lived(name, limits.lifetime_s, at.closes_s - now_s)
-    return None
+    watch.lifetime_warned = True
+    return _will_have_lived(job.name, limits.lifetime_s, at.closes_s - now_s)
 
 
 def _ran_out(name: str, most_s: float, ran_s: float) -> LifecycleCause:
@@ -138,8 +130,8 @@ def _lived(name: str, most_s: float, lived_s: float) -> LifecycleCause:
     return LifecycleCause(LifecycleRule.LIFETIME, sentence, {"lifetime_s": most_s, "lived_s": lived_s})
 
 
-def _will_have_lived(name: str, most_s: float, left_s: float) -> LimitWarning:
+def _will_have_lived(name: str, most_s: float, left_s: float) -> LifecycleCause:
     sentence = (
         f"{name} ends in {span(left_s)}: a build session may be open for {span(most_s)}. Save your work."
     )
-    return LimitWarning(LifecycleRule.LIFETIME, sentence, {"lifetime_s": most_s, "left_s": left_s})
+    return LifecycleCause(LifecycleRule.LIFETIME, sentence, {"lifetime_s": most_s, "left_s": left_s})
