@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from weir.api.workload_list import WorkloadRow
-from weir.control.journal import WorkloadRecord
+from weir.control.journal import TrialPlan, WorkloadRecord
 from weir.model.array_indices import ArrayIndices
 
 Item = TypeVar("Item")
@@ -147,17 +147,13 @@ class TrialRecord:
     `state` is that of the workload, `live` or an end; None if the workload was deleted since.
     """
 
-    sweep: int
-    number: int
+    plan: TrialPlan
     uid: int
     name: str
-    params: Mapping[str, object]
-    state_of_sampler: Mapping[str, object]
-    target: int
-    parked: bool
-    state: str | None
-    wall_s: float
-    devices: float
+    parked: bool = False
+    state: str | None = "live"
+    wall_s: float = 0.0
+    devices: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

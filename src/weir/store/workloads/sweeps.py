@@ -150,10 +150,10 @@ class SweepTable:
         found = select(sweeps).where(sweeps.c.id.in_(ids)).order_by(sweeps.c.id)
         return [_sweep(row) for row in self._database.rows(found)]
 
-    def trials(self, sweep: int) -> list[TrialRecord]:
+    def trials(self, sweep: SweepRecord) -> list[TrialRecord]:
         """Return the trials of a sweep by number."""
-        found = _TRIALS.where(_trials.sweep == sweep)
-        return [_trial(row) for row in self._database.rows(found)]
+        found = _TRIALS.where(_trials.sweep == sweep.id)
+        return [_trial(row, sweep) for row in self._database.rows(found)]
 
     def results(self, sweep: int) -> list[RungResult]:
         """Return the results of a sweep in the order in which they were recorded."""
@@ -190,14 +190,14 @@ class SweepTable:
         """
 
         def work(connection: Connection) -> WorkloadRecord | None:
-            here = (_results.sweep == trial.sweep, _results.rung == rung)
+            here = (_results.sweep == trial.plan.sweep, _results.rung == rung)
             count = select(func.count()).select_from(sweep_results).where(*here)
             row = connection.execute(
                 WORKLOAD_RECORDS.where(workloads.c.uid == trial.uid, workloads.c.state == LIVE)
             ).one_or_none()
             if row is None or connection.execute(count).scalar_one() != among:
                 return None
-            mine = (*here, _results.number == trial.number)
+            mine = (*here, _results.number == trial.plan.number)
             connection.execute(update(sweep_results).where(*mine).values(promoted_among=among))
             connection.execute(
                 update(sweep_trials).where(_trials.uid == trial.uid).values(target=rung + 1, parked=False)
@@ -279,12 +279,16 @@ def _sweep(row: Row[Any]) -> SweepRecord:
     return record_of(SweepRecord, row, spec=mapping_of(row.spec), owner=mapping_of(row.owner))
 
 
-def _trial(row: Row[Any]) -> TrialRecord:
-    return record_of(
-        TrialRecord,
+def _trial(row: Row[Any], sweep: SweepRecord) -> TrialRecord:
+    rungs = sweep.spec.get("rungs")
+    plan = record_of(
+        TrialPlan,
         row,
+        sweep_name=sweep.name,
         params=mapping_of(row.params),
         state_of_sampler=mapping_of(row.state_of_sampler),
-        wall_s=row.wall_s or 0.0,
-        devices=row.devices or 0.0,
+        rungs=tuple(rungs) if isinstance(rungs, list) else (),
+        metric=str(sweep.spec.get("metric", "loss")),
     )
+    wall_s, devices = row.wall_s or 0.0, row.devices or 0.0
+    return TrialRecord(plan, row.uid, row.name, row.parked, row.state, wall_s, devices)

@@ -139,7 +139,7 @@ async def delete_sweep(
     if record.ended_s is None:
         raise RequestRefused(409, f"Sweep {name} isn't over: stop it first with `weir sweep stop {name}`.")
     still = RequestRefused(409, f"Trials of sweep {name} are still being stopped: try again in a moment.")
-    trials = await asyncio.to_thread(pool.store.sweeps.trials, record.id)
+    trials = await asyncio.to_thread(pool.store.sweeps.trials, record)
     if name in pool.sweeps.live or any(trial.state == "live" for trial in trials):
         raise still
     saved = await asyncio.to_thread(_with_checkpoints, pool, [trial.uid for trial in trials])

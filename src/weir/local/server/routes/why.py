@@ -96,8 +96,10 @@ async def why(
 def _known_suggestion(pool: PoolService, name: str, answer: WhyAnswer) -> Suggestion | None:
     """Return the only change that lets a workload go on, if it is known without a trial."""
     if (trial := pool.trials.parked(name)) is not None:
-        sentence = f"It goes on if sweep {trial.sweep_name} promotes it."
-        return Suggestion(sentence=sentence, how=f"weir sweep show {trial.sweep_name}")
+        sweep = trial.plan.sweep_name
+        return Suggestion(
+            sentence=f"It goes on if sweep {sweep} promotes it.", how=f"weir sweep show {sweep}"
+        )
     if answer.array is None or answer.reason is None or pool.view.arrays.waiting_index(name):
         return None
     conditions = _RESUMED.get(answer.reason.why)

@@ -176,9 +176,9 @@ class SweepController:
         """Return a sweep as it is written down."""
         table = self._state.store.sweeps
         results = await asyncio.to_thread(table.results, record.id)
-        trials = await asyncio.to_thread(table.trials, record.id)
         text = json.dumps(dict(record.spec))
         spec = read_as(SweepSubmission, text, f"Sweep {record.name}", self._state.priority_classes)
+        trials = await asyncio.to_thread(table.trials, record)
         return LiveSweep(record, spec, [(each, self._status_of(each)) for each in trials], results)
 
     def _status_of(self, trial: TrialRecord) -> Any:
@@ -275,21 +275,7 @@ class SweepController:
         launch = TrialLaunch(plan, variables)
         asked = ReadSubmission(submission, raw, 0, trial=launch)
         record, _ = await self._pool.submitter.submit(asked, owner)
-        sweep.add(
-            TrialRecord(
-                sweep=plan.sweep,
-                number=number,
-                uid=record.launch.uid,
-                name=record.workload.name,
-                params=suggested.params,
-                state_of_sampler=suggested.state,
-                target=0,
-                parked=False,
-                state="live",
-                wall_s=0.0,
-                devices=record.devices,
-            )
-        )
+        sweep.add(TrialRecord(plan, record.launch.uid, record.workload.name, devices=record.devices))
         sweep.failures, sweep.trouble = 0, ""
 
     async def _promote(self, sweep: LiveSweep, promotion: Promotion) -> bool:
@@ -305,15 +291,11 @@ class SweepController:
         if record is None:
             return False
         sweep.promoted(trial, promotion.reached)
-        name = trial.record.name
-        self.recorder.add(
-            WatchedTrial(
-                *(sweep.record.id, sweep.record.name, promotion.trial, trial.record.uid, name),
-                *(tuple(rungs), sweep.spec.metric, promotion.rung + 1, promotion.rung + 1),
-            )
-        )
+        name, reached = trial.record.name, promotion.rung + 1
+        plan = replace(trial.record.plan, target=reached)
+        self.recorder.add(WatchedTrial(plan, trial.record.uid, name, passed=reached))
         sentence = (
-            f"{name} is promoted from rung {rungs[promotion.rung]} to rung {rungs[promotion.rung + 1]} "
+            f"{name} is promoted from rung {rungs[promotion.rung]} to rung {rungs[reached]} "
             f"of sweep {sweep.record.name}, as one of the best of {promotion.reached} trials."
         )
         self._event(sweep, "promoted", sentence, trial)
@@ -343,10 +325,10 @@ class SweepController:
         """Stop the trials of a sweep that is over; forget it once none is left."""
         name = sweep.record.name
         left = [*sweep.active, *sweep.parked]
-        new = [trial for trial in left if trial.record.number not in sweep.stopped]
+        new = [trial for trial in left if trial.record.plan.number not in sweep.stopped]
         for first in range(0, len(new), STOPPED_TOGETHER):
             some = new[first : first + STOPPED_TOGETHER]
-            sweep.stopped.update(trial.record.number for trial in some)
+            sweep.stopped.update(trial.record.plan.number for trial in some)
             await asyncio.gather(*(self._stop(sweep, trial) for trial in some))
         if not left:
             self.live.pop(name, None)

@@ -66,17 +66,17 @@ class LiveSweep:
         self._halving = Halving(len(spec.rungs), spec.eta)
         self.prospects: dict[int, int] = {}  # last reported prospects of running trials, by number
         for trial, status in trials:
-            self.trials.append(LiveTrial(trial, trial.target, trial.parked, status, status == "pending"))
+            self.trials.append(LiveTrial(trial, trial.plan.target, trial.parked, status, status == "pending"))
         for result in results:
             self._add_result(result)
         for each in self.trials:
-            if each.target > self._halving.rung_of(each.record.number):
-                self._halving.leave(each.record.number)
+            if each.target > self._halving.rung_of(each.record.plan.number):
+                self._halving.leave(each.record.plan.number)
             self._update(each)
 
     def add(self, record: TrialRecord) -> None:
         """Add a new trial."""
-        self.trials.append(LiveTrial(record, record.target, parked=False, status="pending"))
+        self.trials.append(LiveTrial(record, record.plan.target, parked=False, status="pending"))
         self._update(self.trials[-1])
 
     def take_result(self, result: RungResult) -> None:
@@ -102,7 +102,7 @@ class LiveSweep:
 
     def _update(self, trial: LiveTrial) -> None:
         """Bring the state of a changed trial up to date."""
-        number = trial.record.number
+        number = trial.record.plan.number
         rung = self._halving.rung_of(number)
         if trial.is_over:
             self._halving.leave(number)
@@ -116,7 +116,7 @@ class LiveSweep:
         """Record that a trial was promoted from its rung, which `among` trials had reached."""
         trial.results[trial.target] = replace(trial.results[trial.target], promoted_among=among)
         trial.target, trial.parked = trial.target + 1, False
-        self._halving.leave(trial.record.number)
+        self._halving.leave(trial.record.plan.number)
         self._update(trial)
 
     def promotion(self) -> Promotion | None:
@@ -179,14 +179,14 @@ class LiveSweep:
                 {rungs[rung]: self.spec.loss(result.value) for rung, result in each.results.items()},
                 is_complete=len(each.results) == len(rungs),
                 is_over=each.is_over,
-                state=each.record.state_of_sampler,
+                state=each.record.plan.state_of_sampler,
             )
             for each in self.trials
         ]
 
     def changed_prospects(self) -> list[tuple[LiveTrial, int]]:
         """Return running trials with their prospects where these changed: 0 for the one to stop first."""
-        running = [each.record.number for each in self.active if each.status == "running"]
+        running = [each.record.plan.number for each in self.active if each.status == "running"]
         prospects = self._halving.prospects(running)
         changed = [
             (self.trials[number], prospect)
@@ -210,4 +210,4 @@ class LiveSweep:
 
 def params_of(record: TrialRecord) -> Values:
     """Return the parameters of a trial as they were written down."""
-    return {name: value for name, value in record.params.items() if isinstance(value, float | int | str)}
+    return {name: value for name, value in record.plan.params.items() if isinstance(value, float | int | str)}

@@ -90,7 +90,7 @@ def gpu_hours(trial: LiveTrial, state: PoolState) -> float:
 def _trial(trial: LiveTrial, rungs: Sequence[int], state: PoolState) -> TrialRow:
     row = state.view.row_of(trial.record.uid)
     return TrialRow(
-        number=trial.record.number,
+        number=trial.record.plan.number,
         name=trial.record.name,
         uid=trial.record.uid,
         state=_state(trial, row),

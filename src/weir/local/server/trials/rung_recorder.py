@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from weir.control.journal import WorkloadRecord
+from weir.control.journal import TrialPlan, WorkloadRecord
 from weir.control.port import CancelRequested, Fact, LifecycleRule, PodExit, PodExited
 from weir.local.records.pod_records import REPORTED, RUNG, SAVED, JobMessage
 from weir.local.server.http.problem_details import RequestRefused
@@ -25,19 +25,14 @@ from weir.store.records import RungResult
 
 @dataclass(slots=True)
 class WatchedTrial:
-    """A trial that isn't over. `rungs` are steps, `target` and `passed` count them.
+    """A trial that isn't over. `passed` is the number of rungs that it has reached.
 
     `reached_*` and `saved_*`: when it last reached a rung and saved its state, in this run and at which step.
     """
 
-    sweep: int
-    sweep_name: str
-    number: int
+    plan: TrialPlan
     uid: int
     name: str
-    rungs: tuple[int, ...]
-    metric: str
-    target: int
     passed: int = 0
     parked: bool = False
     reached_s: float | None = None
@@ -48,12 +43,12 @@ class WatchedTrial:
     def reach(self, message: JobMessage) -> list[RungResult]:
         """Return the results of the rungs that a trial has reached with a message."""
         results: list[RungResult] = []
-        step = message.step
+        step, plan = message.step, self.plan
         if step is None:
             return results
-        while self.passed < len(self.rungs) and self.rungs[self.passed] <= step:
-            value = message.values.get(self.metric)
-            results.append(RungResult(self.sweep, self.number, self.passed, step, value, message.at_s))
+        while self.passed < len(plan.rungs) and plan.rungs[self.passed] <= step:
+            value = message.values.get(plan.metric)
+            results.append(RungResult(plan.sweep, plan.number, self.passed, step, value, message.at_s))
             self.passed += 1
             self.reached_s, self.reached_step = message.at_s, step
         return results
@@ -65,7 +60,7 @@ class WatchedTrial:
 
     def is_due(self, *, leaves: bool) -> bool:
         """Return True if it has to be parked now."""
-        if self.parked or self.passed <= self.target or self.passed == len(self.rungs):
+        if self.parked or self.passed <= self.plan.target or self.passed == len(self.plan.rungs):
             return False
         if leaves or self.reached_s is None:
             return leaves
@@ -74,13 +69,12 @@ class WatchedTrial:
     @property
     def reason(self) -> str:
         """Return the reason of its suspension at the rung that it has reached."""
-        return parked_reason(self.sweep_name, self.rungs[self.passed - 1])
+        return parked_reason(self.plan.sweep_name, self.plan.rungs[self.passed - 1])
 
     def overran(self, message: JobMessage) -> bool:
         """Return True if it trains on past the last rung."""
-        return (
-            message.step is not None and self.passed == len(self.rungs) and message.step > self.reached_step
-        )
+        is_last = self.passed == len(self.plan.rungs)
+        return is_last and message.step is not None and message.step > self.reached_step
 
 
 class RungRecorder:
@@ -110,11 +104,8 @@ class RungRecorder:
 
     def watch(self, record: WorkloadRecord) -> None:
         """Watch a workload that was just written down, if it is a trial: before the backend can start it."""
-        plan = record.trial
-        if plan is not None:
-            name, uid = record.workload.name, record.launch.uid
-            who = (plan.sweep, plan.sweep_name, plan.number, uid, name)
-            self.add(WatchedTrial(*who, plan.rungs, plan.metric, plan.target))
+        if record.trial is not None:
+            self.add(WatchedTrial(record.trial, record.launch.uid, record.workload.name))
 
     def parked(self, name: str) -> WatchedTrial | None:
         """Return the trial of this name if it is parked."""
@@ -129,7 +120,7 @@ class RungRecorder:
             RequestRefused: it is parked.
         """
         if (found := self.parked(name)) is not None:
-            sweep = found.sweep_name
+            sweep = found.plan.sweep_name
             raise RequestRefused(
                 409,
                 f"{name} is {found.reason}: it goes on once its sweep promotes it. "
@@ -202,8 +193,8 @@ class RungRecorder:
         return [*_parked_exits(facts, leaving), *told]
 
     def _stop(self, trial: WatchedTrial) -> Fact:
-        last = trial.rungs[-1]
-        sentence = f"{trial.name} trained on past {last}, the last rung of sweep {trial.sweep_name}."
+        plan = trial.plan
+        sentence = f"{trial.name} trained on past {plan.rungs[-1]}, the last rung of sweep {plan.sweep_name}."
         return CancelRequested(
             trial.name, self._pool.clock(), sentence=sentence, rule=LifecycleRule.WITHDRAWN
         )
@@ -228,24 +219,11 @@ def _live_trials(pool: PoolState) -> Iterable[WatchedTrial]:
         results: dict[int, list[RungResult]] = {}
         for result in table.results(sweep.id):
             results.setdefault(result.number, []).append(result)
-        rungs, metric = sweep.spec["rungs"], sweep.spec.get("metric", "loss")
-        assert isinstance(rungs, list)
-        for trial in table.trials(sweep.id):
+        for trial in table.trials(sweep):
             if trial.state != "live":
                 continue
-            last = results.get(trial.number, [None])[-1]
-            watched = WatchedTrial(
-                sweep.id,
-                sweep.name,
-                trial.number,
-                trial.uid,
-                trial.name,
-                tuple(rungs),
-                str(metric),
-                trial.target,
-                passed=len(results.get(trial.number, ())),
-                parked=trial.parked,
-            )
-            if last is not None:
-                watched.reached_s, watched.reached_step = last.at_s, last.step
+            reached = results.get(trial.plan.number, [])
+            watched = WatchedTrial(trial.plan, trial.uid, trial.name, len(reached), trial.parked)
+            if reached:
+                watched.reached_s, watched.reached_step = reached[-1].at_s, reached[-1].step
             yield watched

@@ -6,20 +6,23 @@ from typing import Any
 
 import pytest
 
+from weir.control.journal import TrialPlan
 from weir.local.records.pod_records import RUNG, JobMessage
 from weir.local.server.trials.rung_recorder import RungRecorder, WatchedTrial
+from weir.store.records import TrialRecord
 
 
 def watched(uid: int, *, target: int = 0, parked: bool = False) -> WatchedTrial:
-    return WatchedTrial(*(1, "s", uid, uid, f"s-{uid}", (1, 3), "loss", target), passed=target, parked=parked)
+    plan = TrialPlan(1, "s", uid, {}, {}, (1, 3), "loss", target)
+    return WatchedTrial(plan, uid, f"s-{uid}", passed=target, parked=parked)
 
 
 def recorder_that_reads(meanwhile: Callable[[RungRecorder], None]) -> RungRecorder:
     """Return a recorder of one parked trial, during whose reading of the store something happens."""
-    sweep = SimpleNamespace(id=1, name="s", spec={"rungs": [1, 3], "metric": "loss"})
-    trial = SimpleNamespace(number=0, uid=0, name="s-0", state="live", target=0, parked=True)
+    sweep = SimpleNamespace(id=1)
+    trial = TrialRecord(watched(0).plan, 0, "s-0", parked=True)
 
-    def trials(sweep: int) -> list[Any]:
+    def trials(_: object) -> list[TrialRecord]:
         meanwhile(recorder)
         return [trial]
 
