@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from weir.control.port import PodExit
 from weir.local import cgroups
 from weir.local.files import job_files
 from weir.local.files.job_files import UnreadableFile
@@ -87,8 +86,8 @@ def _declare_lost(directory: str, now_s: float) -> StartOutcome:
             raise
         why = f"can't be written ({failure.strerror})"
         return _lost(UnreadableFile(pod_files.EXIT, why), now_s)
-    return StartOutcome(PodExit.LOST, now_s)
+    return StartOutcome(now_s, lost=True)
 
 
 def _lost(record: UnreadableFile, now_s: float) -> StartOutcome:
-    return StartOutcome(PodExit.LOST, now_s, error=f"Its records can't be used: {record.sentence}")
+    return StartOutcome(now_s, lost=True, error=f"Its records can't be used: {record.sentence}")

@@ -78,17 +78,17 @@ class ExitRecord(NamedTuple):
     """End of a start, as its supervisor or the pool wrote it."""
 
     at_s: float
-    code: int | None
-    signal: int | None
-    stopped: bool
-    lost: bool
-    out_of_memory: bool
-    memory_limit: int
-    memory_peak: int
-    started_s: float | None
-    cpu_s: float
-    max_rss: int
-    error: str | None
+    code: int | None = None
+    signal: int | None = None
+    stopped: bool = False
+    lost: bool = False  # True: its supervisor was killed, or never started
+    out_of_memory: bool = False
+    memory_limit: int = 0  # bytes; 0: no limit below the machine's memory
+    memory_peak: int = 0  # bytes; 0 if the kernel doesn't report it
+    started_s: float | None = None
+    cpu_s: float = 0.0
+    max_rss: int = 0
+    error: str | None = None
 
 
 class RunningRecord(NamedTuple):

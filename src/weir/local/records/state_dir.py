@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from weir.control.port import PodExit, PodExited
@@ -31,21 +30,19 @@ class StateDirInUse(RuntimeError):
     """Another pool runs in this home."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartOutcome:
-    """Outcome of a start. `lost`: its supervisor was killed, or never started."""
+class StartOutcome(ExitRecord):
+    """Outcome of a start, for control and for people."""
 
-    how: PodExit
-    at_s: float
-    code: int | None = None
-    signal: int | None = None
-    started_s: float | None = None
-    cpu_s: float = 0.0
-    max_rss: int = 0
-    out_of_memory: bool = False
-    memory_limit: int = 0  # bytes; 0: no limit below the machine's memory
-    memory_peak: int = 0  # bytes; 0 if the kernel doesn't report it
-    error: str | None = None
+    __slots__ = ()
+
+    @property
+    def how(self) -> PodExit:
+        """Return the kind of the exit."""
+        if self.lost:
+            return PodExit.LOST
+        if self.stopped:
+            return PodExit.STOPPED
+        return PodExit.DONE if self.code == 0 else PodExit.FAILED
 
     @property
     def exit_code(self) -> int | None:
@@ -207,29 +204,7 @@ def ended(directory: str) -> StartOutcome | None:
         OSError: the machine is short of something.
     """
     record = pod_records.parse_exit(pod_files.read(directory, pod_files.EXIT))
-    return _ended(record) if isinstance(record, ExitRecord) else None
-
-
-def _ended(record: ExitRecord) -> StartOutcome:
-    if record.lost:
-        how = PodExit.LOST
-    elif record.stopped:
-        how = PodExit.STOPPED
-    else:
-        how = PodExit.DONE if record.code == 0 else PodExit.FAILED
-    return StartOutcome(
-        how,
-        record.at_s,
-        record.code,
-        record.signal,
-        record.started_s,
-        record.cpu_s,
-        record.max_rss,
-        record.out_of_memory,
-        record.memory_limit,
-        record.memory_peak,
-        record.error,
-    )
+    return StartOutcome(*record) if isinstance(record, ExitRecord) else None
 
 
 def _more_memory(limit: int) -> int:

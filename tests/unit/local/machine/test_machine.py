@@ -346,7 +346,7 @@ def test_memory_that_was_not_asked_for_is_not_limited(grouped: Rig) -> None:
 
 
 def test_a_job_that_the_kernel_ended_for_the_machine_may_be_tried_again() -> None:
-    ended = StartOutcome(PodExit.FAILED, 1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
+    ended = StartOutcome(1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
     assert not ended.final
     assert ended.sentence == "The kernel killed the pod: out of memory, peak 3Gi."
 
