@@ -1,8 +1,10 @@
 """Preview of a change of quotas: the next decision with and without it, on branches of the state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from weir.api.previews import QUOTA_EFFECTS_MAX, QuotaEffect, QuotaPreview
+from weir.api.workload_list import WorkloadRow
 from weir.engine.cycle import decide
 from weir.engine.plan import Plan
 from weir.model.queues import Queue
@@ -21,6 +23,29 @@ class PreviewedChange:
     stops: dict[str, str]
     starts: dict[str, str]
     warnings: list[str]
+
+    def answer(self, row_of: Callable[[str], WorkloadRow | None]) -> QuotaPreview:
+        """Return the change for people; `row_of` finds the row of a workload."""
+        return QuotaPreview(
+            stops=_effects(self.stops, row_of), starts=_effects(self.starts, row_of), warnings=self.warnings
+        )
+
+
+def _effects(sentences: Mapping[str, str], row_of: Callable[[str], WorkloadRow | None]) -> list[QuotaEffect]:
+    first = list(sentences.items())[:QUOTA_EFFECTS_MAX]
+    found = ((name, sentence, row_of(name)) for name, sentence in first)
+    return [
+        QuotaEffect(
+            workload=name,
+            uid=row.uid,
+            project=row.project,
+            user=row.user,
+            gpus=row.devices,
+            sentence=sentence,
+        )
+        for name, sentence, row in found
+        if row is not None
+    ]
 
 
 def preview_queues(state: DecisionState, queues: Sequence[Queue]) -> PreviewedChange:

@@ -1,6 +1,5 @@
 """Routes that try a changed department or project out, through the API server."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -8,7 +7,8 @@ import msgspec
 from aiohttp import web
 from structlog import get_logger
 
-from weir.api.previews import QUOTA_EFFECTS_MAX, QuotaEffect, QuotaPreview
+from weir.api.previews import QuotaPreview
+from weir.api.workload_list import WorkloadRow
 from weir.kubernetes.query.aggregation.access_review import AccessReviewer
 from weir.kubernetes.query.aggregation.discovery import API_VERSION, PREVIEWS, ROOT
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity
@@ -71,27 +71,11 @@ class PreviewRoutes:
             )
         spec = _spec_of(await bounded_body(request, BYTES_MAX))
         found = await self._answers.preview(kind, request.match_info["name"], spec)
-        return QuotaPreview(
-            stops=self._effects(found.stops), starts=self._effects(found.starts), warnings=found.warnings
-        )
+        return found.answer(self._row)
 
-    def _effects(self, sentences: Mapping[str, str]) -> list[QuotaEffect]:
-        found = []
-        for key, sentence in list(sentences.items())[:QUOTA_EFFECTS_MAX]:
-            workload = self._workloads.at(key)
-            if workload is not None:
-                row = workload.row()
-                found.append(
-                    QuotaEffect(
-                        workload=key,
-                        uid=row.uid,
-                        project=row.project,
-                        user=row.user,
-                        gpus=row.devices,
-                        sentence=sentence,
-                    )
-                )
-        return found
+    def _row(self, key: str) -> WorkloadRow | None:
+        workload = self._workloads.at(key)
+        return None if workload is None else workload.row()
 
 
 def _spec_of(body: bytes) -> dict[str, Any]:

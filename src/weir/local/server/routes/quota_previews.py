@@ -1,11 +1,10 @@
 """Previews of changed departments and projects: checked like the change, tried on a branch of the state."""
 
-from collections.abc import Mapping
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from weir.api.previews import QUOTA_EFFECTS_MAX, QuotaEffect, QuotaPreview
+from weir.api.previews import QuotaPreview
 from weir.local.server.access.authorization import Person
 from weir.local.server.changes.delegated_quotas import check_scope
 from weir.local.server.changes.queue_changes import checked_queue, following_departments
@@ -52,28 +51,7 @@ async def _preview(
     queues = parents_first([queue, *following_departments(queue, name, inventory)], inventory)
     async with pool.suggesting.turn(who):
         found = await pool.read_state(lambda ask: ask(partial(preview_queues, queues=queues)))
-    return QuotaPreview(
-        stops=_effects(pool, found.stops), starts=_effects(pool, found.starts), warnings=found.warnings
-    )
-
-
-def _effects(pool: PoolService, sentences: Mapping[str, str]) -> list[QuotaEffect]:
-    found = []
-    for name, sentence in list(sentences.items())[:QUOTA_EFFECTS_MAX]:
-        line = pool.view.workloads.get(name)
-        if line is not None:
-            spec = line.spec
-            found.append(
-                QuotaEffect(
-                    workload=name,
-                    uid=line.uid,
-                    project=spec.project,
-                    user=spec.user,
-                    gpus=line.devices,
-                    sentence=sentence,
-                )
-            )
-    return found
+    return found.answer(pool.view.row)
 
 
 def parents_first(changed: list[Queue], inventory: PoolInventory) -> list[Queue]:
