@@ -29,18 +29,6 @@ _NO_RATES = PodRates()
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceReading:
-    """Reading of one device. `use` is 0 to 1, None if unknown."""
-
-    index: int
-    use: float | None
-    memory_used: int | None
-    temperature_c: int | None = None
-    power_w: float | None = None
-    errors: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PodReading:
     """Reading of one start of a pod.
 
@@ -68,7 +56,7 @@ class MachineReading:
     """Readings of all devices and pods at one moment."""
 
     at_s: float
-    devices: tuple[DeviceReading, ...]
+    devices: tuple[DeviceActivity, ...]
     pods: tuple[PodReading, ...]
     virtual: bool
     foreign: tuple[ForeignProcess, ...] = ()  # for each device with foreign processes, one of them
@@ -135,17 +123,7 @@ class UtilizationSampler:
             self._use(pod, trees[pod.directory], doing, looks[pod.directory], holders) for pod in running
         )
         self._last = looks
-        devices = tuple(
-            DeviceReading(
-                activity.index,
-                activity.use,
-                activity.memory_used,
-                activity.temperature_c,
-                activity.power_w,
-                activity.errors,
-            )
-            for activity in doing
-        )
+        devices = tuple(doing)
         if self._machine.virtual:
             devices = tuple(_virtual(device.index, used) for device in self._machine.devices)
         own = {pid for tree in trees.values() for pid in tree.pids}
@@ -219,10 +197,10 @@ def _peak(activity: DeviceActivity, pids: tuple[int, ...], *, is_shared: bool) -
     return min(1.0, max(known)) if known else None
 
 
-def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceReading:
-    """Return the reading of a virtual device: the sum of the pods on it."""
+def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceActivity:
+    """Return the activity of a virtual device: the sum of the pods on it."""
     on_it = [use.use for use in used if index in use.pod.place.devices and use.use is not None]
-    return DeviceReading(index, min(1.0, sum(on_it)) if on_it else 0.0, None)
+    return DeviceActivity(index, min(1.0, sum(on_it)) if on_it else 0.0)
 
 
 def _trees(running: Sequence[RunningPod]) -> dict[str, _Tree]:

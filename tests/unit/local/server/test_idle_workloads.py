@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from weir.dashboard.live_frames import COLUMNS, workload_columns
+from weir.local.machine.devices import DeviceActivity
 from weir.local.pods.running_pods import RunningPod
 from weir.local.server.utilization import UtilizationTask
-from weir.local.usage.gpu_sampling import BY_NVML, DeviceReading, MachineReading, PodReading
+from weir.local.usage.gpu_sampling import BY_NVML, MachineReading, PodReading
 from weir.local.usage.pod_counters import PodRates
 from weir.model.policy import DurationByType, LifecyclePolicy, Policy
 
@@ -52,7 +53,7 @@ class Readings:
             pods.append(
                 PodReading(run, use, BY_NVML, 0, self.cores.get(name, 0.0), 0, 1, tuple(peaks), rates)
             )
-        devices = tuple(DeviceReading(index, 0.0, 0) for index in range(4))
+        devices = tuple(DeviceActivity(index, 0.0, 0) for index in range(4))
         return MachineReading(self.at_s, devices, tuple(pods), False)
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.local.server.in_process_server import Standing
 
 from weir.api.submissions import Submission
+from weir.local.machine.devices import DeviceActivity
 from weir.local.machine.machine import this_machine
 from weir.local.server import main
 from weir.local.server.access.authorization import Person
@@ -17,7 +18,6 @@ from weir.local.server.state.pool_inventory import pool_inventory
 from weir.local.server.submissions.submission_checks import check_submission
 from weir.local.server.utilization import UtilizationTask
 from weir.local.usage.foreign_usage import ForeignProcess
-from weir.local.usage.gpu_sampling import DeviceReading as SeenDevice
 from weir.local.usage.gpu_sampling import MachineReading
 from weir.model.nodes import Node
 from weir.model.queues import Queue
@@ -270,7 +270,7 @@ async def test_a_name_with_a_slash_is_named_as_the_cause(stands: Standing, path:
 
 async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> None:
     on = [ForeignProcess(index, 4242, "ada", "python") for index in range(3)]
-    devices = tuple(SeenDevice(index, 0.9, 1 << 30) for index in range(4))
+    devices = tuple(DeviceActivity(index, 0.9, 1 << 30) for index in range(4))
     samples = [MachineReading(1.0, devices, (), False, tuple(on)), MachineReading(2.0, devices, (), False)]
 
     class Looks:
@@ -294,7 +294,7 @@ async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> N
 
 
 async def test_a_gpu_with_a_fault_is_drained_until_an_administrator_undrains_it(stands: Standing) -> None:
-    devices = tuple(SeenDevice(index, 0.0, 0) for index in range(4))
+    devices = tuple(DeviceActivity(index, 0.0, 0) for index in range(4))
     fault = {0: "12 uncorrectable memory errors", 1: "it needs a reset"}
     samples = [MachineReading(at, devices, (), False, (), fault if at > 1 else {}) for at in (1.0, 2.0, 3.0)]
 
