@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TookTooLong
+from functools import partial
 from typing import Any
 
 from weir.api.answers import QueueRow
@@ -37,14 +38,20 @@ class HistoryService:
         queues: Callable[[], Mapping[str, QueueRow]],
         clock: Callable[[], float],
     ) -> None:
-        self._options = options
-        self._clock = clock
-        self._workloads = workloads
-        self._events = events
         self._usage = usage
-        self._series = series
-        self._queues = queues
         self._unstored = UnstoredChanges(workloads, events)
+        self._next_writer = partial(
+            HistoryWriter,
+            options,
+            unstored=self._unstored,
+            workloads=workloads,
+            events=events,
+            usage=usage,
+            series=series,
+            recent=self._recent,
+            queues=queues,
+            clock=clock,
+        )
         self._loop = asyncio.get_running_loop()
         self._cluster = ""
         self._writer: HistoryWriter | None = None
@@ -80,18 +87,7 @@ class HistoryService:
 
     def lead(self) -> None:
         """Begin to write."""
-        self._writer = HistoryWriter(
-            self._options,
-            self._cluster,
-            self._unstored,
-            self._workloads,
-            self._events,
-            self._usage,
-            self._series,
-            self._recent,
-            self._queues,
-            self._clock,
-        )
+        self._writer = self._next_writer(cluster=self._cluster)
         self._writer.sessions_seen = self.sessions_seen
         self._writer.start()
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from structlog import get_logger
@@ -44,15 +45,21 @@ class ClusterNotifications:
         account: str,
         managed: ManagedNamespaces = ALL,
     ) -> None:
-        self._api = api
-        self._leadership = leadership
         self.sends = settings is not None
-        self._settings = settings
         self._workloads = WorkloadIndex() if workloads is None else workloads
         self._clock = clock
-        self._account = account
-        self._managed = managed
         self._term: NotificationTerm | None = None
+        self._next_term = partial(
+            NotificationTerm,
+            api,
+            leadership,
+            settings,
+            self._workloads,
+            self._lately_removed,
+            clock,
+            account,
+            managed,
+        )
         self._rules: dict[str, set[str]] = defaultdict(set)  # their keys, by namespace
         self._removed: deque[tuple[float, WorkloadIndexEntry]] = deque(maxlen=REMOVED_MAX)
         path = path_of(API_VERSION, PLURAL)
@@ -104,16 +111,7 @@ class ClusterNotifications:
 
     def lead(self) -> None:
         """Begin to take in events and to send."""
-        self._term = NotificationTerm(
-            self._api,
-            self._leadership,
-            self._settings,
-            self._workloads,
-            self._lately_removed,
-            self._clock,
-            self._account,
-            self._managed,
-        )
+        self._term = self._next_term()
         self._term.start()
 
     async def stop(self) -> None:
