@@ -1,12 +1,13 @@
 """Home of an installed pool: the checks before root takes a directory over, and before root deletes it."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from weir.cli.install.host import Host, InstallFailed
 
-_STATE = ("weir.db", "pods")
-"""Names that show that a directory is a pool's home."""
+_DATABASE, _DIRECTORIES = "weir.db", frozenset({"checkpoints", "jobs", "pods"})
+"""Names that show that a directory is a pool's home. One directory shows nothing: a kubelet has `pods`, too."""
 _OF_A_DISK = "lost+found"
 
 
@@ -22,7 +23,7 @@ def check_new_home(home: Path, host: Host) -> None:
     names: set[str] = set()
     with suppress(FileNotFoundError, PermissionError):  # without rights, only a dry run goes on
         names = {each.name for each in place.iterdir()} - {_OF_A_DISK}
-    if names and names.isdisjoint(_STATE):
+    if names and not _is_home(names):
         other = f"--home: {home} contains files of others, such as {min(names)[:80]!r}"
         raise InstallFailed(f"{other}: name an empty directory, or a new one")
 
@@ -37,5 +38,10 @@ def check_removed_home(home: Path) -> None:
         return
     if home.is_symlink() or home.is_mount():
         raise InstallFailed(f"{home} is a link or a mount, and only you can delete it")
-    if not any((home / name).exists() for name in _STATE):
+    if not _is_home({each.name for each in home.iterdir()}):
         raise InstallFailed(f"{home} isn't the home of a pool: delete it yourself")
+
+
+def _is_home(names: Iterable[str]) -> bool:
+    """Return True if a directory with these names is the home of a pool."""
+    return _DIRECTORIES <= (found := {*names}) or _DATABASE in found

@@ -30,7 +30,16 @@ class TestNewHome:
         with pytest.raises(InstallFailed, match="is a link"):
             check_new_home(HOME, host)
 
-    @pytest.mark.parametrize("names", [None, (), ("lost+found",), ("pods", "weir.db", "notes")])
+    def test_state_of_a_kubelet_is_refused(self, host: FakeHost, place: Path) -> None:
+        for name in ("pods", "plugins", "pki"):
+            (place / name).mkdir(parents=True)
+        with pytest.raises(InstallFailed, match="contains files of others"):
+            check_new_home(HOME, host)
+
+    @pytest.mark.parametrize(
+        "names",
+        [None, (), ("lost+found",), ("pods", "weir.db", "notes"), ("checkpoints", "jobs", "notes", "pods")],
+    )
     def test_new_directory_new_disk_and_home_of_a_pool_are_taken(
         self, host: FakeHost, place: Path, names: tuple[str, ...] | None
     ) -> None:
@@ -52,12 +61,16 @@ class TestNewHome:
 
 
 class TestRemovedHome:
-    @pytest.mark.parametrize("found", ["link", "files"])
+    @pytest.mark.parametrize("found", ["link", "files", "kubelet"])
     def test_only_a_home_of_a_pool_is_deleted(self, tmp_path: Path, found: str) -> None:
         home = tmp_path / "home"
         if found == "link":
-            (tmp_path / "other" / "pods").mkdir(parents=True)
+            (tmp_path / "other").mkdir()
+            (tmp_path / "other" / "weir.db").touch()
             home.symlink_to(tmp_path / "other")
+        elif found == "kubelet":
+            (home / "pods").mkdir(parents=True)
+            (home / "pki").mkdir()
         else:
             home.mkdir()
             (home / "thesis").write_text("text")
