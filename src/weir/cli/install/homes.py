@@ -7,7 +7,7 @@ from pathlib import Path
 from weir.cli.install.host import Host, InstallFailed
 
 _DATABASE, _DIRECTORIES = "weir.db", frozenset({"checkpoints", "jobs", "pods"})
-"""Names that show that a directory is a pool's home. One directory shows nothing: a kubelet has `pods`, too."""
+"""Names that show that a directory is the home of a pool. `pods` alone shows nothing: a kubelet has it, too."""
 _OF_A_DISK = "lost+found"
 
 
@@ -44,4 +44,4 @@ def check_removed_home(home: Path) -> None:
 
 def _is_home(names: Iterable[str]) -> bool:
     """Return True if a directory with these names is the home of a pool."""
-    return _DIRECTORIES <= (found := {*names}) or _DATABASE in found
+    return (found := {*names}) >= _DIRECTORIES or _DATABASE in found

@@ -241,12 +241,11 @@ class QueryRoutes:
 
     async def _decision(self, request: web.Request) -> Answer:
         workload = self._found(request)
-        if not await self._access.may_list(request[_PERSON], "workloads"):
-            raise QueryRefused(
-                403,
-                "The details of a decision name workloads of all namespaces: they need the right to list "
-                f"workloads.{GROUP} in all of them.",
-            )
+        needs = (
+            "The details of a decision name workloads of all namespaces: they need the right to list "
+            f"workloads.{GROUP} in all of them."
+        )
+        await self._access.refuse_unless_lists(request[_PERSON], "workloads", needs)
         return await self._answers.decision(workload)
 
     async def _list_events(self, request: web.Request) -> Answer:

@@ -1,5 +1,6 @@
 """Rights of people beyond the path of their request: the API server decides, for some seconds at a time."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +10,12 @@ from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.subject_reviews import User, is_allowed
 from weir.kubernetes.query.aggregation.discovery import GROUP, VERSION
 from weir.kubernetes.query.aggregation.front_proxy import Identity
+from weir.kubernetes.query.aggregation.refusals import QueryRefused
 
 KEPT_S = 10.0
 ANSWERS_MAX = 1_000
-UNDER_WAY_MAX = 16
-"""Limit of concurrent access reviews; beyond it a right is denied for now."""
+UNDER_WAY_MAX, OF_ONE_MAX = 16, 4
+"""Access reviews under way, of all people and of one; beyond them a right is unknown for now."""
 
 
 class AccessReviewer:
@@ -23,23 +25,48 @@ class AccessReviewer:
         self._api = api
         self._now_s = now_s
         self._known: dict[tuple[Identity, str], tuple[float, bool]] = {}
-        self._under_way = 0
+        self._under_way: dict[tuple[Identity, str], asyncio.Task[bool | None]] = {}
 
     async def may_list(self, person: Identity, resource: str) -> bool:
-        """Return True if a person may list a resource of the API in all namespaces."""
+        """Return True if a person may list a resource in all namespaces; False if it is unknown for now."""
+        return bool(await self._decided(person, resource))
+
+    async def refuse_unless_lists(self, person: Identity, resource: str, refusal: str) -> None:
+        """Refuse a person who may not list a resource of the API in all namespaces.
+
+        Raises:
+            QueryRefused: with this sentence, or because the right is unknown for now.
+        """
+        decided = await self._decided(person, resource)
+        if decided is None:
+            raise QueryRefused(
+                503, f"The API server doesn't say now if you may list {resource}: try again in some seconds."
+            )
+        if not decided:
+            raise QueryRefused(403, refusal)
+
+    async def _decided(self, person: Identity, resource: str) -> bool | None:
+        """Return the decision of the API server; None if it is unknown for now."""
         key = person, resource
         known = self._known.get(key)
         if known is not None and self._now_s() - known[0] < KEPT_S:
             return known[1]
-        if self._under_way >= UNDER_WAY_MAX:
-            return False
-        self._under_way += 1
+        review = self._under_way.get(key)
+        if review is None:
+            of_one = sum(other.user == person.user for other, _ in self._under_way)
+            if of_one >= OF_ONE_MAX or len(self._under_way) >= UNDER_WAY_MAX:
+                return None
+            review = self._under_way[key] = asyncio.create_task(self._review(person, resource))
+        return await asyncio.shield(review)  # a request that ends must not cancel the others
+
+    async def _review(self, person: Identity, resource: str) -> bool | None:
+        key = person, resource
         try:
             allowed = await is_allowed(self._api, _user(person), _listing(resource))
         except ApiError:
-            return False  # unknown at the moment: not cached
+            return None  # not cached
         finally:
-            self._under_way -= 1
+            del self._under_way[key]
         if len(self._known) >= ANSWERS_MAX:
             self._known.clear()
         self._known[key] = self._now_s(), allowed

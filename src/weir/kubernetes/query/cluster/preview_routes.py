@@ -64,11 +64,8 @@ class PreviewRoutes:
         return web.Response(status=201, body=msgspec.json.encode(answer), content_type="application/json")
 
     async def _preview(self, kind: str, request: web.Request, person: Identity) -> QuotaPreview:
-        if not await self._access.may_list(person, "workloads"):
-            raise QueryRefused(
-                403,
-                "A preview names workloads of all namespaces: it needs the right to list workloads there.",
-            )
+        needs = "A preview names workloads of all namespaces: it needs the right to list workloads there."
+        await self._access.refuse_unless_lists(person, "workloads", needs)
         spec = _spec_of(await bounded_body(request, BYTES_MAX))
         found = await self._answers.preview(kind, request.match_info["name"], spec)
         return found.answer(self._row)
