@@ -5,18 +5,21 @@ from typing import Any
 
 import msgspec
 
-from weir.api.answers import QueuePage, QueueRow
+from weir.api.answers import NEW_QUEUE, QueueDetail, QueuePage, QueueRow
 from weir.cli.cluster.errors import refused, wrong
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queue_rows import queue_row
 from weir.kubernetes.api.client import ApiClient, Patch
-from weir.kubernetes.api.errors import NotFound
+from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION, camel
 from weir.scenario_io.specs import TimesEntry
 
 Choice = Callable[[Sequence[ListedQueue]], Awaitable[Sequence[ListedQueue]]]
 _KINDS = {"projects": "Project", "departments": "Department"}
+_CONFLICT = 409
+_TRIES = 5
+"""Attempts of a change whose object gets a new status meanwhile."""
 
 
 async def list_queues(api: ApiClient, kind: str, chosen: Choice | None = None) -> QueuePage:
@@ -41,39 +44,95 @@ def _row_or_warning(queue: ListedQueue, kind: str) -> QueueRow:
         return row.model_copy(update={"warnings": [f"{row.kind} {name} can't be read: {error}"]})
 
 
-async def access_queue(api: ApiClient, method: str, kind: str, name: str, body: bytes) -> QueueRow | None:
-    """Read, set or delete a project or department."""
+async def access_queue(
+    api: ApiClient, method: str, kind: str, name: str, body: bytes, version: str | None = None
+) -> QueueRow | None:
+    """Read, set or delete a project or department; with a version, set it only if it still has this one."""
     path = path_of(API_VERSION, kind, name=name)
     try:
         if method == "DELETE":
             await api.delete(path)
             return None
         if method == "PUT":
-            queue = await _put(api, kind, name, msgspec.json.decode(body))
+            queue = await _put_version(api, kind, name, msgspec.json.decode(body), version)
         else:
             queue = await api.get(path, ListedQueue)
     except NotFound:
         hint = f"`weir {kind[:-1]} list` shows which there are"
         raise refused(404, f"There is no {kind[:-1]} {name}; {hint}.") from None
     try:
-        return queue_row(queue, is_project=kind == "projects")
+        row = queue_row(queue, is_project=kind == "projects")
     except ValueError as error:
         raise wrong(f"{kind[:-1]} {name} can't be read: {error}") from None
+    return QueueDetail(**{**dict(row), "version": _version_of(queue)})
 
 
 async def tried_spec(api: ApiClient, kind: str, name: str, body: bytes) -> dict[str, Any]:
     """Return the spec that a queue would get, as the API server admits it; nothing changes."""
-    return (await _put(api, kind, name, msgspec.json.decode(body), query={"dryRun": "All"})).spec
+    before = await _found(api, kind, name)
+    words = msgspec.json.decode(body)
+    return (await _put(api, kind, name, words, before, query={"dryRun": "All"})).spec
+
+
+def _version_of(queue: ListedQueue) -> str:
+    """Return the version of a queue's spec, which a new status doesn't change."""
+    return f"{queue.metadata.uid}-{queue.metadata.generation}"
+
+
+async def _found(api: ApiClient, kind: str, name: str) -> ListedQueue | None:
+    """Return a queue, or None if there is none."""
+    try:
+        return await api.get(path_of(API_VERSION, kind, name=name), ListedQueue)
+    except NotFound:
+        return None
+
+
+async def _put_version(
+    api: ApiClient, kind: str, name: str, words: dict[str, Any], version: str | None
+) -> ListedQueue:
+    """Set a queue if it has the version that the person has read.
+
+    Raises:
+        Refused: another person has changed it, or it is there already.
+    """
+    for left in reversed(range(_TRIES)):
+        before = await _found(api, kind, name)
+        if not version:
+            return await _put(api, kind, name, words, before)
+        _check_version(kind[:-1], name, before, version)
+        try:
+            return await _put(api, kind, name, words, before, only_if_unchanged=True)
+        except ApiRefused as error:
+            if error.status != _CONFLICT or not left:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _check_version(noun: str, name: str, before: ListedQueue | None, version: str) -> None:
+    if version == (NEW_QUEUE if before is None else _version_of(before)):
+        return
+    if version == NEW_QUEUE:
+        sentence = f"There is a {noun} {name} already: write another name."
+    elif before is None:
+        sentence = f"The {noun} {name} was deleted meanwhile."
+    else:
+        sentence = f"The {noun} {name} was changed meanwhile: read it again, and repeat your change."
+    raise refused(_CONFLICT, sentence)
 
 
 async def _put(
-    api: ApiClient, kind: str, name: str, words: dict[str, Any], *, query: Mapping[str, str] | None = None
+    api: ApiClient,
+    kind: str,
+    name: str,
+    words: dict[str, Any],
+    before: ListedQueue | None,
+    *,
+    only_if_unchanged: bool = False,
+    query: Mapping[str, str] | None = None,
 ) -> ListedQueue:
     """Create a queue, or replace its spec except for its namespaces."""
-    path, spec = path_of(API_VERSION, kind, name=name), _spec(words)
-    try:
-        before = await api.get(path, ListedQueue)
-    except NotFound:
+    spec = _spec(words)
+    if before is None:
         body = {"apiVersion": API_VERSION, "kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
         return await api.post(path_of(API_VERSION, kind), body, ListedQueue, query=query)
     unchanged = {key: value for key, value in before.spec.items() if key == "namespaces" and key not in spec}
@@ -81,7 +140,10 @@ async def _put(
     for key, old in before.spec.items():
         if isinstance(old, dict) and isinstance(spec.get(key), dict):
             spec[key] = {**dict.fromkeys(old), **spec[key]}
-    changed = {"spec": {**removed, **spec}}
+    changed: dict[str, Any] = {"spec": {**removed, **spec}}
+    if only_if_unchanged:
+        changed["metadata"] = {"resourceVersion": before.metadata.resource_version}
+    path = path_of(API_VERSION, kind, name=name)
     return await api.patch(path, changed, Patch.MERGE, ListedQueue, query=query)
 
 

@@ -140,7 +140,7 @@ class ClusterRequests:
                     chosen = partial(usable_projects, self._api, only=self.queries.lookup.namespace)
                 return await list_queues(self._api, kind, chosen)
             case _, [name]:
-                return await access_queue(self._api, method, kind, name, body)
+                return await access_queue(self._api, method, kind, name, body, params.get("version"))
         raise not_here(instead_of([kind, *names]))
 
     async def _answer_workloads(  # noqa: PLR0911 - the same
