@@ -8,6 +8,13 @@ from typing import Any
 from .pages import WITHIN_MS, go, run_weir, running
 from .serving import ServingOnPort
 
+CUT = """() => [...document.querySelectorAll('input[placeholder]')].filter((field) => {
+  const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(field)
+  pen.font = style.font
+  const space = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)
+  return pen.measureText(field.placeholder).width > space
+}).map((field) => field.placeholder)"""
+"""Placeholders that don't fit their fields."""
 FIELD = "%Y-%m-%dT%H:%M"
 """Times as the browser's fields have them."""
 
@@ -52,6 +59,40 @@ def test_quota_is_previewed_and_saved(opened: Callable[..., Any], server: Servin
         server.ask("POST", f"/api/v1/workloads/{waits['uid']}/stop")
         server.until("asks", "stopped")
     server.put("projects", "language", quota={"gpu": 1})
+
+
+def test_two_administrators_lose_none_of_each_others_changes(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    server.put("projects", "language", quota={"gpu": 1})
+    page = opened(screen="quotas/language")
+    saves = page.get_by_role("button", name="Save")
+    previews = page.get_by_role("button", name="Preview the effect")
+    page.get_by_label("GPU quota").fill("2")
+    page.get_by_label("Weight of idle GPUs").fill("3")
+    previews.click()
+    page.get_by_text("Nothing has changed yet").wait_for()
+    server.put("projects", "language", quota={"gpu": 4}, limit={"gpu": 6})
+    saves.click()
+    notice = page.get_by_role("alert").filter(has_text="Another person has changed language")
+    notice.get_by_text("GPU quota: now 4, before 1").wait_for()
+    assert server.get("/api/v1/projects/language")["quota"] == {"gpu": 4}
+    fields = [page.get_by_label(name) for name in ("GPU quota", "GPU limit", "Weight of idle GPUs")]
+    assert [field.input_value() for field in fields] == ["2", "6", "3"]
+    previews.click()
+    saves.click()
+    page.get_by_text("Saved.").wait_for()
+    notice.wait_for(state="detached")
+    saved = server.get("/api/v1/projects/language")
+    assert (saved["quota"], saved["limit"], saved["weight"]) == ({"gpu": 2}, {"gpu": 6}, {"gpu": 3})
+    server.put("projects", "language", quota={"gpu": 1})
+
+
+def test_hints_in_the_fields_of_a_quota_are_shown_completely(opened: Callable[..., Any]) -> None:
+    for width in (1280, 400):
+        page = opened(screen="quotas/language", width=width)
+        page.get_by_label("Idle: stop after").wait_for()
+        assert page.evaluate(CUT) == []
 
 
 def test_node_is_drained_and_undrained_and_a_priority_is_changed(

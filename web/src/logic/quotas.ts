@@ -1,4 +1,5 @@
 /** A department or project as its form edits it, and as REST takes it. */
+import { get, Problem, send } from './api'
 import type { Queue } from './types'
 
 export interface QuotaFields {
@@ -32,7 +33,7 @@ export const fieldsOf = (queue: Queue): QuotaFields => ({
 const text = (value: number | null | undefined): string => (value === null || value === undefined ? '' : String(value))
 
 /** Fields of a queue that aren't settings of it. */
-const COMPUTED = new Set(['kind', 'parent', 'follows', 'allocated', 'share', 'running', 'pending', 'warnings'])
+const COMPUTED = new Set(['kind', 'parent', 'follows', 'allocated', 'share', 'running', 'pending', 'warnings', 'version'])
 
 /** Return the complete object: settings that the form doesn't show, also those it doesn't know, stay as they were. */
 export function entryOf(queue: Queue, fields: QuotaFields): Record<string, unknown> {
@@ -59,4 +60,73 @@ function withGpus(amounts: Record<string, number>, gpus: string): Record<string,
   delete rest['gpu']
   const value = gpus.trim()
   return value ? { ...rest, gpu: /^\d+(\.\d+)?$/.test(value) ? Number(value) : value } : rest
+}
+
+/** A queue by itself, with the version of its settings. */
+export interface QueueDetail extends Queue {
+  version: string
+}
+
+/** A setting that another person has changed meanwhile, where this person has changed it too. */
+export interface Clash {
+  word: string
+  was: string
+  now: string
+}
+
+/** Names of the fields in words, as the form shows them. */
+export const WORDS: Record<Exclude<keyof QuotaFields, 'idle'>, string> = {
+  gpus: 'GPU quota',
+  limit: 'GPU limit',
+  weight: 'Weight of idle GPUs',
+  priority: 'Priority among siblings',
+  max_priority: 'Highest priority of members',
+}
+
+type Flat = Record<string, string>
+const flat = ({ idle, ...rest }: QuotaFields): Flat => ({ ...rest, ...idle })
+const nested = (fields: Flat): QuotaFields => {
+  const { gpus, limit, weight, priority, max_priority } = fields as unknown as QuotaFields
+  return { gpus, limit, weight, priority, max_priority, idle: Object.fromEntries(IDLE_RULES.map((rule) => [rule, fields[rule]!])) as Record<IdleRule, string> }
+}
+
+/** Return the fields over newer settings: those that were typed stay, the others become newer. `clashes` are those that both changed. */
+export function rebased(typed: QuotaFields, before: QuotaFields, newer: QuotaFields): { fields: QuotaFields; clashes: Clash[] } {
+  const [mine, was, now] = [flat(typed), flat(before), flat(newer)]
+  const clashes: Clash[] = []
+  const fields: Flat = {}
+  for (const key in mine) {
+    const own = mine[key] !== was[key]
+    fields[key] = own ? mine[key]! : now[key]!
+    if (own && now[key] !== was[key] && now[key] !== mine[key]) clashes.push({ word: (WORDS as Flat)[key] ?? IDLE_WORDS[key as IdleRule], was: was[key]!, now: now[key]! })
+  }
+  return { fields: nested(fields), clashes }
+}
+
+const settings = (queue: Queue): string => JSON.stringify(entryOf(queue, fieldsOf(queue)))
+
+const TRIES = 3
+const CONFLICT = 409
+
+export type Saved = { saved: QueueDetail } | { newer: QueueDetail }
+
+export const pathOf = (queue: Queue): string => `/${queue.kind}s/${encodeURIComponent(queue.name)}`
+
+/**
+ * Save a queue if no other person has changed its settings since they were loaded; else return the newer ones, unsaved.
+ * A version that differs although no setting of this queue does, such as that of a sum of others, is taken over.
+ */
+export async function save(loaded: QueueDetail, fields: QuotaFields): Promise<Saved> {
+  for (let left = TRIES - 1, version = loaded.version; ; left--) {
+    try {
+      const query = version ? `?version=${encodeURIComponent(version)}` : ''
+      return { saved: await send<QueueDetail>('PUT', pathOf(loaded) + query, entryOf(loaded, fields)) }
+    } catch (problem) {
+      if (!(problem instanceof Problem) || problem.status !== CONFLICT) throw problem
+      const newer = await get<QueueDetail>(pathOf(loaded)).catch(() => Promise.reject(problem))
+      if (newer.version === version || !left) throw problem
+      if (settings(newer) !== settings(loaded)) return { newer }
+      version = newer.version
+    }
+  }
 }
