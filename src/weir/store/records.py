@@ -40,21 +40,6 @@ class ArrayRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayIndexRecord:
-    """An index of an array; one that wasn't queued yet has no number."""
-
-    index: int
-    status: str
-    uid: int | None = None
-    first_started_s: float | None = None
-    ended_s: float | None = None
-    ran_s: float = 0.0
-    exit_code: int | None = None
-    restarts: int = 0
-    sentence: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class WorkloadFilter:
     """Filter of workloads; None selects all. `live` and `ended`: those that aren't over, and those that are.
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
-from weir.api.workload_list import ArrayCounts
+from weir.api.workload_list import ArrayCounts, ArrayIndexRow, Explanation
 from weir.control.journal import NO_CONDITIONS, ArrayMember, ArrayPlan, WorkloadRecord
 from weir.model.array_indices import index_name, read_indices
 from weir.state.events import WorkloadOutcome
 from weir.store.database.codec import WORKLOAD, as_json, packed
 from weir.store.database.database import Database
 from weir.store.history.events import EventHistory
-from weir.store.records import ArrayIndexRecord, ArrayRecord, HistoryEvent, RecordPage
+from weir.store.records import ArrayRecord, HistoryEvent, RecordPage
 from weir.store.tables import ARRAY, ENDED, LIVE, array_skips, arrays, submissions, workloads
 from weir.store.workloads.journal import WORKLOAD_RECORDS, workload_record
 
@@ -200,14 +200,15 @@ class ArrayTable:
 
         return self._database.write(work).result()
 
-    def page(self, uid: int, after: int | None, limit: int) -> RecordPage[ArrayIndexRecord]:
+    def page(self, uid: int, after: int | None, limit: int) -> RecordPage[ArrayIndexRow]:
         """Return a page of an array's indices in ascending order; `after` is the last index before it."""
 
-        def read(connection: Connection) -> RecordPage[ArrayIndexRecord]:
+        def read(connection: Connection) -> RecordPage[ArrayIndexRow]:
             row = connection.execute(_OF_ARRAY.where(_columns.uid == uid)).one_or_none()
             if row is None:
                 return RecordPage((), 0, None)
-            indices = _array_record(row).indices
+            array = _array_record(row)
+            indices, name = array.indices, array.record.workload.name
             rest = [index for index in indices if after is None or index > after]
             shown = rest[:limit]
             queued: dict[int, Row[Any]] = {}
@@ -216,7 +217,7 @@ class ArrayTable:
                 query = select(*(_columns[name] for name in _INDEX_COLUMNS)).where(*_queued(uid), within)
                 queued = {each.array_index: each for each in connection.execute(query)}
             stopped = _skipped(connection, uid, shown) if row.state == ARRAY else {*shown}
-            items = [_index_record(index, queued.get(index), stopped) for index in shown]
+            items = [_index_row(name, index, queued.get(index), stopped) for index in shown]
             return RecordPage(items, len(indices), shown[-1] if len(rest) > limit else None)
 
         return self._database.read(read)
@@ -294,19 +295,23 @@ def _variables(template: ArrayRecord, index: int) -> Sequence[tuple[str, str]]:
     return [(f"WEIR_ARRAY_{name}", str(number)) for name, number in numbers.items()]
 
 
-def _index_record(index: int, row: Row[Any] | None, stopped: Collection[int]) -> ArrayIndexRecord:
+def _index_row(array: str, index: int, row: Row[Any] | None, stopped: Collection[int]) -> ArrayIndexRow:
+    name = index_name(array, index)
     if row is None:
-        if index in stopped:
-            return ArrayIndexRecord(index, "stopped", sentence=STOPPED_BEFORE)
-        return ArrayIndexRecord(index, "pending")
-    return ArrayIndexRecord(
-        index,
-        "pending" if row.state == LIVE else row.state,
-        row.uid,
-        row.first_started_s,
-        row.ended_s,
-        row.wall_s,
-        row.exit_code,
-        row.restarts,
-        row.sentence,
+        if index not in stopped:
+            return ArrayIndexRow(index=index, name=name, status="pending")
+        reason = Explanation(why="stopped", sentence=STOPPED_BEFORE)
+        return ArrayIndexRow(index=index, name=name, status="stopped", reason=reason)
+    status, sentence = "pending" if row.state == LIVE else row.state, row.sentence
+    return ArrayIndexRow(
+        index=index,
+        name=name,
+        status=status,
+        uid=row.uid,
+        first_started_s=row.first_started_s,
+        ended_s=row.ended_s,
+        ran_s=row.wall_s,
+        exit_code=row.exit_code,
+        restarts=row.restarts,
+        reason=Explanation(why=status, sentence=sentence) if sentence and status != "succeeded" else None,
     )

@@ -4,7 +4,6 @@ import asyncio
 
 from fastapi import APIRouter, Response
 
-from weir.api.answers import Explanation
 from weir.api.workload_list import ArrayIndexPage, ArrayIndexRow
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.pool import PoolService
@@ -18,9 +17,9 @@ from weir.local.server.routes.common import (
     position,
     problems,
 )
-from weir.model.array_indices import index_name
-from weir.store.records import ArrayIndexRecord
 
+_LIVE = ("status", "first_started_s", "ended_s", "ran_s", "exit_code", "restarts", "reason")
+"""Fields of an index that its live workload states."""
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 
 
@@ -36,33 +35,12 @@ async def indices(name: str, pool: ThePool, _who: Who, limit: Limit = 100, after
         array=pool.view.with_reason(array),
         total=page.total,
         next=None if page.after is None else str(page.after),
-        items=[_row(pool, array.name, each) for each in page.items],
+        items=[_row(pool, each) for each in page.items],
     )
     return json_response(pool.on_wall_clock(answer))
 
 
-def _row(pool: PoolService, array: str, record: ArrayIndexRecord) -> ArrayIndexRow:
+def _row(pool: PoolService, stored: ArrayIndexRow) -> ArrayIndexRow:
     """Return the row of an index, with its present status if it isn't over."""
-    name = index_name(array, record.index)
-    live = None if record.uid is None else pool.view.row_of(record.uid)
-    if live is not None:
-        values = {key: getattr(live, key) for key in ("status", "first_started_s", "ended_s", "ran_s")}
-        values |= {key: getattr(live, key) for key in ("exit_code", "restarts", "reason")}
-        return ArrayIndexRow.model_construct(index=record.index, name=name, uid=record.uid, **values)
-    reason = None
-    if record.sentence and record.status != "succeeded":
-        reason = Explanation(why=record.status, sentence=record.sentence)
-    return ArrayIndexRow.model_validate(
-        {
-            "index": record.index,
-            "name": name,
-            "status": record.status,
-            "uid": record.uid,
-            "first_started_s": record.first_started_s,
-            "ended_s": record.ended_s,
-            "ran_s": record.ran_s,
-            "exit_code": record.exit_code,
-            "restarts": record.restarts,
-            "reason": reason,
-        }
-    )
+    live = None if stored.uid is None else pool.view.row_of(stored.uid)
+    return stored if live is None else stored.model_copy(update={key: getattr(live, key) for key in _LIVE})
