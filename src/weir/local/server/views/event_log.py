@@ -14,7 +14,7 @@ from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.workload_view import WorkloadView
 from weir.model.reasons import EvictionCause, EvictionRule, as_clause
 from weir.model.resources import span
-from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped
+from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodStopped
 from weir.store.history.events import STOPPING
 from weir.store.records import HistoryEvent
 from weir.store.workloads.journal import TELL_OF_END
@@ -76,7 +76,7 @@ class EventLog:
             if isinstance(fact, PodExited) and fact.how in (PodExit.FAILED, PodExit.LOST):
                 line = self._view.workloads.get(fact.pod.workload)
                 if line is not None:
-                    pod = _pod_name(line, fact.pod)
+                    pod = line.pod_name(fact.pod)
                     ending = "failed" if fact.how is PodExit.FAILED else "was lost"
                     sentence = f"Pod {pod} {ending}: {as_clause(fact.sentence or 'for an unknown reason.')}"
                     self._add(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
@@ -247,10 +247,6 @@ class EventLog:
                 numbers=numbers,
             )
         )
-
-
-def _pod_name(line: WorkloadView, pod: PodKey) -> str:
-    return f"{pod.workload}/{line.spec.groups[pod.group].name}/{pod.index}"
 
 
 def _listed(items: Sequence[object]) -> str:
