@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { Problem } from '../src/logic/api'
 import { lines } from '../src/logic/lines'
-import { followed } from '../src/logic/output'
+import { followed, type StartMark } from '../src/logic/output'
 
 const event = (id: string, text: string, more = '') => `${more}id: ${id}\ndata: ${btoa(String.fromCharCode(...new TextEncoder().encode(text)))}\n\n`
 const END = 'event: end\ndata:\n\n'
@@ -25,25 +25,32 @@ afterEach(() => vi.unstubAllGlobals())
 test('output goes on behind the last event over a restart of the server', async () => {
   const asked = serve(event('1:5', 'first\nsec') + 'id: 1:9\ndata: bG9z', null, event('1:14', 'ond\nü') + END)
   const said: string[] = []
-  const found: string[] = []
-  for await (const line of lines(followed('/logs', new AbortController().signal, (why) => said.push(why), unused), true)) found.push(line)
+  const found: unknown[] = []
+  for await (const line of lines<StartMark>(followed('/logs', new AbortController().signal, (why) => said.push(why), unused), true)) found.push(line)
   expect(found).toEqual(['first', 'second', 'ü'])
   expect(asked).toEqual([undefined, '1:5', '1:5'])
   expect(said.map((why) => why !== '')).toEqual([false, true, true, false])
 })
 
+test('a later start is marked with its time between its lines and those before', async () => {
+  serve(event('1:1', 'first, cut off') + event('2:0', '', 'begins: start 2 of a/0; start 3 of a/1\nbegun: 1764400000.500; \n') + event('2:7', 'second\n') + END)
+  const found: unknown[] = []
+  for await (const line of lines<StartMark>(followed('/logs', new AbortController().signal, () => undefined, unused), true)) found.push(line)
+  expect(found).toEqual(['first, cut off', { words: 'start 2 of a/0', at_s: 1764400000.5 }, { words: 'start 3 of a/1', at_s: null }, 'second'])
+})
+
 test('a proxy without a server is waited out once there was output', async () => {
   const asked = serve(event('1:3', 'on\n'), new Response('', { status: 502 }), new Response('', { status: 429 }), event('1:6', 'off') + END)
-  const found: string[] = []
-  for await (const line of lines(followed('/logs', new AbortController().signal, () => undefined, unused), true)) found.push(line)
+  const found: unknown[] = []
+  for await (const line of lines<StartMark>(followed('/logs', new AbortController().signal, () => undefined, unused), true)) found.push(line)
   expect([found, asked]).toEqual([['on', 'off'], [undefined, '1:3', '1:3', '1:3']])
 })
 
 test('output without positions begins again after a broken connection', async () => {
   const asked = serve('data: bG9zdAo=\n\n:\n\n', null, 'data: YWxsCg==\n\n' + END)
-  let found: string[] = []
+  let found: unknown[] = []
   const said: string[] = []
-  for await (const line of lines(followed('/logs', new AbortController().signal, (why) => said.push(why), () => (found = [])), true)) found.push(line)
+  for await (const line of lines<StartMark>(followed('/logs', new AbortController().signal, (why) => said.push(why), () => (found = [])), true)) found.push(line)
   expect([found, asked]).toEqual([['all'], [undefined, undefined, undefined]])
   expect(said.at(-1)).toBe('')
 })

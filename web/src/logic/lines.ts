@@ -12,11 +12,21 @@ export async function* pieces(body: ReadableStream<Uint8Array>): AsyncGenerator<
   }
 }
 
-/** Whole lines of bytes that come in pieces; with `rest` also what follows the last one. */
-export async function* lines(bytes: AsyncIterable<Uint8Array>, rest = false): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
+/** Whole lines of bytes that come in pieces; with `rest` also what follows the last one. A mark between pieces ends a line. */
+export function lines(bytes: AsyncIterable<Uint8Array>, rest?: boolean): AsyncGenerator<string>
+export function lines<Mark>(bytes: AsyncIterable<Uint8Array | Mark>, rest?: boolean): AsyncGenerator<string | Mark>
+export async function* lines(bytes: AsyncIterable<unknown>, rest = false): AsyncGenerator<unknown> {
+  let decoder = new TextDecoder()
   let line: string[] = []
   for await (const piece of bytes) {
+    if (!isBytes(piece)) {
+      const last = line.join('') + decoder.decode()
+      if (last) yield last
+      decoder = new TextDecoder()
+      line = []
+      yield piece
+      continue
+    }
     const parts = decoder.decode(piece, { stream: true }).split('\n')
     line.push(parts[0]!)
     for (let at = 1; at < parts.length; at++) {
@@ -27,3 +37,5 @@ export async function* lines(bytes: AsyncIterable<Uint8Array>, rest = false): As
   const last = line.join('') + decoder.decode()
   if (rest && last) yield last
 }
+
+const isBytes = (piece: unknown): piece is Uint8Array => piece instanceof Uint8Array

@@ -2,17 +2,30 @@
 import { Problem, request } from './api'
 import { lines, pieces } from './lines'
 
+/** A later start, whose output follows. */
+export interface StartMark {
+  words: string
+  /** Null if it isn't known. */
+  at_s: number | null
+}
+
+/** The starts that an event names, with their times. */
+function marksOf(fields: Record<string, string>): StartMark[] {
+  const times = (fields.begun ?? '').split('; ')
+  return (fields.begins ?? '').split('; ').flatMap((words, at) => (words ? [{ words, at_s: Number(times[at]) || null }] : []))
+}
+
 const RETRY_MS = [250, 500, 1000]
 
 /** Whether a status is for good: a server that starts, a full one and a proxy without one answer otherwise. */
 const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 429
 
 /**
- * Yield the output at a path until it is over. The server of a pool sends events with positions, and a broken response
+ * Yield the output at a path until it is over, and the marks of later starts. The server of a pool sends events with positions, and a broken response
  * is resumed behind the last one. That of a cluster sends none: `restart` hears that the output begins again.
  * `away` hears why there is none now, and an empty text when there is again.
  */
-export async function* followed(path: string, signal: AbortSignal, away: (why: string) => void, restart: () => void): AsyncGenerator<Uint8Array> {
+export async function* followed(path: string, signal: AbortSignal, away: (why: string) => void, restart: () => void): AsyncGenerator<Uint8Array | StartMark> {
   let position = ''
   let begun = false
   for (let tries = 0; ; tries++) {
@@ -30,6 +43,7 @@ export async function* followed(path: string, signal: AbortSignal, away: (why: s
         away('')
         tries = 0
         if (fields.id !== undefined) position = fields.id
+        yield* marksOf(fields)
         if (fields.data) yield Uint8Array.from(atob(fields.data), (each) => each.charCodeAt(0))
         fields = {}
       }

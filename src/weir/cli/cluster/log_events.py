@@ -10,9 +10,10 @@ END = b"event: end\ndata:\n\n"
 
 @dataclass(frozen=True, slots=True)
 class StartMark:
-    """A later start in words, whose output follows."""
+    """A later start in words, whose output follows, and its time if it is known."""
 
     words: str
+    at_s: float | None = None
 
 
 LogPieces = AsyncGenerator[bytes | StartMark, None]
@@ -21,7 +22,8 @@ LogPieces = AsyncGenerator[bytes | StartMark, None]
 def event_of(piece: bytes | StartMark) -> bytes:
     """Return the event of a piece."""
     if isinstance(piece, StartMark):
-        return f"begins: {piece.words}\ndata:\n\n".encode()
+        begun = "" if piece.at_s is None else f"{piece.at_s:.3f}"
+        return f"begins: {piece.words}\nbegun: {begun}\ndata:\n\n".encode()
     return b"data: %s\n\n" % b64encode(piece)
 
 

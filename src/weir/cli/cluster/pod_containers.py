@@ -4,6 +4,7 @@ from msgspec import field
 
 from weir.kubernetes.api.container_address import ContainerAddress
 from weir.kubernetes.api.container_states import ContainerRun, ContainerState
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.api.objects import ApiStruct, Metadata
 
 OF_JOB = "batch.kubernetes.io/job-name"
@@ -66,6 +67,12 @@ class PodContainers(ApiStruct):
     def has_begun(self) -> bool:
         """Return True if that container runs or has run."""
         return bool(self.restarts or self.state.running or self.state.terminated)
+
+    @property
+    def begun_s(self) -> float | None:
+        """The time of the last start of that container, if it is known."""
+        step = self.state.running or self.state.terminated
+        return None if step is None else at_s(step.started_at)
 
     @property
     def is_over(self) -> bool:

@@ -18,6 +18,7 @@ from weir.cli.cluster.pod_containers import PodContainers
 from weir.cli.cluster.workload_pods import LOOK_S_MAX, LOOK_S_MIN, PATIENCE_S, WorkloadPods, is_passing
 from weir.kubernetes.api.client import ApiClient, ApiSilent
 from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable, NotFound
+from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.translate.annotations import PREFIX
 
 ALL_PODS = "all"
@@ -245,7 +246,7 @@ class PodLogs:
             pod = found
             if pod.restarts != restarts:
                 last, tail, pause_s = b"", None, LOOK_S_MIN
-                yield StartMark(f"restart {pod.restarts} of {pod.metadata.name}")
+                yield StartMark(f"restart {pod.restarts} of {pod.metadata.name}", pod.begun_s)
             await asyncio.sleep(pause_s)
             pause_s = min(LOOK_S_MAX, 1.3 * pause_s)
 
@@ -326,7 +327,8 @@ async def lines_of(pieces: ByteStream) -> ByteStream:
 def _mark(pod: PodContainers) -> StartMark:
     """Return the mark of a pod that replaces another one."""
     start = pod.metadata.annotations.get(_START)
-    return StartMark(f"{f'start {start} of ' if start else 'pod '}{pod.metadata.name}")
+    words = f"{f'start {start} of ' if start else 'pod '}{pod.metadata.name}"
+    return StartMark(words, pod.begun_s or at_s(pod.metadata.creation_timestamp))
 
 
 def _named(pod: PodContainers, width: int, line: bytes) -> bytes:

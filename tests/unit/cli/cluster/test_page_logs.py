@@ -114,7 +114,7 @@ async def test_the_mark_of_a_later_start_is_no_output(
     fake_cluster.after_log = next_scene
     async with page_of(monkeypatch) as page:
         text = await (await page.get(follow="true")).text()
-    assert "begins: pod train-b\n" in text
+    assert "begins: pod train-b\nbegun: 1767229200.000\n" in text
     assert "".join(events(text)) == "one\ntwo\nend"
 
 

@@ -6,6 +6,7 @@ step.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -68,17 +69,19 @@ class LogStep(NamedTuple):
     blocks: list[bytes]
     more: bool  # True: the file has more text
     begun: int | None = None  # number of the later start whose output follows
+    begun_s: float | None = None  # its time, if it is known
 
 
 class LogPiece(NamedTuple):
     """Output, and the position behind it. A response that begins there has the rest.
 
-    `begins`: the later start whose output follows, in words.
+    `begins`: the later starts whose output follows, in words; `begun`: their times, "" if it isn't known.
     """
 
     text: bytes
     position: str
     begins: str = ""
+    begun: str = ""
 
 
 class PodLog:
@@ -96,6 +99,13 @@ class PodLog:
     def path(self, start: int) -> Path:
         """Return the output file of a start."""
         return Path(self._home.own(self._uid, start, *self._pod), pod_files.LOG)
+
+    def begun_s(self, start: int) -> float | None:
+        """Return the time of a start: that of its specification, which isn't written again."""
+        try:
+            return os.stat(f"{self._home.directory(self._uid, start, *self._pod)}/{pod_files.START}").st_mtime
+        except OSError:
+            return None
 
     def positions(self, written: str | None) -> Sequence[LogPosition]:
         """Return the position that a client sends; none if it sends none.
@@ -137,12 +147,17 @@ class PodLog:
             step = await in_log_thread(lambda: following.step(self.starts()))
             if step.blocks or is_first or step.begun:
                 begins = "" if step.begun is None else f"start {step.begun}"
-                yield LogPiece(b"".join(step.blocks), str(following.position), begins)
+                yield LogPiece(b"".join(step.blocks), str(following.position), begins, in_seconds(step))
             is_first = False
             if not step.more:
                 if over:
                     return
                 await asyncio.sleep(FOLLOW_S)
+
+
+def in_seconds(step: LogStep) -> str:
+    """Return the time of the start that a step found; "" if it found none, or its time isn't known."""
+    return "" if step.begun_s is None else f"{step.begun_s:.3f}"
 
 
 def starts_by_pod(home: StateDir, uid: int) -> dict[tuple[int, int], list[int]]:
@@ -193,5 +208,5 @@ class LogFollower:
         later = [number for number in begun if number > (self._at or 0)]
         if later and self._start is None:
             self._at, self._position, self._tail = later[0], 0, None
-            return LogStep([], more=True, begun=later[0])
+            return LogStep([], more=True, begun=later[0], begun_s=self._log.begun_s(later[0]))
         return LogStep([], more=False)

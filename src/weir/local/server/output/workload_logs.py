@@ -14,6 +14,7 @@ from weir.local.server.output.pod_logs import (
     LogStep,
     PodLog,
     in_log_thread,
+    in_seconds,
     starts_by_pod,
 )
 from weir.model.workloads import Workload
@@ -71,13 +72,14 @@ class WorkloadLog:
             over = is_over()
             steps = await in_log_thread(self._steps, followed)
             text = b"".join(each.lines_of(step) for each, step in zip(followed, steps, strict=True))
-            begins = "; ".join(
-                f"start {step.begun} of {each.name}"
+            begun = [
+                (f"start {step.begun} of {each.name}", in_seconds(step))
                 for each, step in zip(followed, steps, strict=True)
                 if step.begun is not None
-            )
-            if text or begins or is_first:
-                yield LogPiece(text, write_positions(each.position for each in followed), begins)
+            ]
+            if text or begun or is_first:
+                begins, times = ("; ".join(each) for each in zip(*begun, strict=True)) if begun else ("", "")
+                yield LogPiece(text, write_positions(each.position for each in followed), begins, times)
             is_first = False
             if not any(step.more for step in steps):
                 if over:
@@ -105,7 +107,7 @@ async def log_events(
     async for piece in pieces:
         if is_closing():  # an incomplete line must not look complete
             return
-        begins = f"begins: {piece.begins}\n".encode() if piece.begins else b""
+        begins = f"begins: {piece.begins}\nbegun: {piece.begun}\n".encode() if piece.begins else b""
         yield b"id: %d/%s\n%sdata: %s\n\n" % (uid, piece.position.encode(), begins, b64encode(piece.text))
     if not is_closing():
         yield b"event: end\ndata:\n\n"

@@ -347,7 +347,7 @@ async def logs(
     """Return the output of a pod; with `pod=all` of all pods, each line with the name of its pod.
 
     A follower that accepts events gets output in base64, and may resume it with `Last-Event-ID`. The field
-    `begins` names the later starts whose output follows.
+    `begins` names the later starts whose output follows, and `begun` has their times in seconds.
     """
     name = live_name(pool.view, name)
     line = pool.view.workloads.get(name)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ async def test_a_gang_is_followed_over_a_restart(
 async def test_followed_output_names_a_later_start_before_its_output(
     words: str, position: str, begins: str, text: bytes, stands: Standing
 ) -> None:
-    script = "printf 'run %s' $WEIR_RESTARTS; exit 1"
+    script, before_s = "printf 'run %s' $WEIR_RESTARTS; exit 1", time.time()
     uid = (await stands.submit("sh", "-c", script, name="job", retries=1))["uid"]
     await stands.until("job", "failed")
     headers = {"Accept": "text/event-stream", "Last-Event-ID": f"{uid}/{position}"}
@@ -82,6 +83,7 @@ async def test_followed_output_names_a_later_start_before_its_output(
     outputs = [b64decode(event.get("data", "")) for event in events]
     (mark,) = [at for at, event in enumerate(events) if "begins" in event]
     assert events[mark]["begins"] == begins
+    assert before_s - 1 < float(events[mark]["begun"]) < time.time() + 1
     assert b"".join(outputs) == text
     assert b"run 1" in b"".join(outputs[mark:])
     assert b"run 0" not in b"".join(outputs[mark + 1 :])
