@@ -59,7 +59,9 @@ class JobChanges:
             raise wrong(
                 "a Job runs all of its indices again: submit some of them alone, such as --array 3,17"
             )
-        _, namespace, job = await self._job(name, "create it again: kubectl get -o yaml and kubectl create")
+        workload, namespace, job = await self._job(
+            name, "create it again: kubectl get -o yaml and kubectl create"
+        )
         metadata = job["metadata"]
         conditions = (job.get("status") or {}).get("conditions") or ()
         if not any(
@@ -71,6 +73,8 @@ class JobChanges:
             raise not_here(f"{name} belongs to {owner['kind']} {owner['name']}, which makes its Jobs itself")
         if job["spec"].get("manualSelector"):
             raise not_here(f"{name} has a selector of its own (manualSelector): create it again with kubectl")
+        if project := workload.row.get("project") or _labelled_project(job):
+            await self._lookup.check_takes_work(project)
         has_addresses = service_of(job) is not None
         if has_addresses:
             job = without_address(job)
@@ -140,6 +144,14 @@ class JobChanges:
         except NotFound:
             raise refused(404, f"The Job of {workload.key} is gone: submit it again.") from None
         return workload, workload.namespace, job
+
+
+def _labelled_project(job: Object) -> str | None:
+    """Return the project that the labels of a Job or of its pods name."""
+    of_pods = job["spec"]["template"].get("metadata") or {}
+    labels = {**(of_pods.get("labels") or {}), **(job["metadata"].get("labels") or {})}
+    project: str | None = labels.get(PREFIX + "project")
+    return project
 
 
 def job_again(job: Object, name: str) -> Object:

@@ -135,9 +135,26 @@ class Lookup:
         """
         namespace = await self.namespace_of(project)
         if project in self._leaving:
-            right = "name another project, or create it again once it is gone"
-            raise wrong(f"project: {project} is being deleted and takes no new work; {right}")
+            raise _takes_no_work(project, "name another project")
         return namespace
+
+    async def check_takes_work(self, project: str) -> None:
+        """Check the project of a Job that exists: its namespace is known, and the webhook checks its rights.
+
+        Raises:
+            Refused: the project is being deleted.
+        """
+        from weir.cli.cluster import objects
+        from weir.kubernetes.crd.schemas import API_VERSION
+
+        try:
+            queue = await self._api.get(path_of(API_VERSION, "projects", name=project), objects.ListedQueue)
+        except ApiRefused as error:
+            if error.status not in (FORBIDDEN, 404):
+                raise
+            return
+        if queue.metadata.deletion_timestamp is not None:
+            raise _takes_no_work(project, "submit the work to another project")
 
     async def namespace_of(self, project: str) -> str:
         """Return the namespace of a submission: the given one, or the only one of its project."""
@@ -178,6 +195,11 @@ class Lookup:
             )
             raise wrong(f"namespace: project {project} has {len(namespaces)}: write --namespace, {choices}")
         return str(namespaces[0])
+
+
+def _takes_no_work(project: str, instead: str) -> PoolError:
+    right = f"{instead}, or create it again once it is gone"
+    return wrong(f"project: {project} is being deleted and takes no new work; {right}")
 
 
 def _found(row: dict[str, Any]) -> LookupResult:

@@ -33,3 +33,24 @@ def test_new_work_is_refused_with_what_to_do(
     )
     assert sentence in capsys.readouterr().err
     assert [method for method, path, _ in fake_cluster.written if "selfsubject" not in path] == []
+
+
+@pytest.mark.parametrize("of_pods", [False, True])
+def test_a_rerun_is_refused_with_what_to_do(
+    *, of_pods: bool, fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leaving = {"name": "vision", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    fake_cluster.objects[PROJECT] = {"metadata": leaving, "spec": {"namespaces": ["vision"]}}
+    job = fake_cluster.add_job("train")
+    job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    labels = {"labels": {"weir.dev/project": "vision"}}
+    if of_pods:
+        job["spec"]["template"]["metadata"] = labels
+    else:
+        job["metadata"] |= labels
+    assert main(["rerun", "vision/train"]) == 2
+    assert (
+        "vision is being deleted and takes no new work; submit the work to another project"
+        in capsys.readouterr().err
+    )
+    assert [method for method, path, _ in fake_cluster.written if "selfsubject" not in path] == []
