@@ -72,12 +72,18 @@ def _commands(lines: list[str], first: int, kind: str) -> list[Command]:
     return found
 
 
-def shape(output: str) -> re.Pattern[str]:
+def shape(output: str, *, is_complete: bool = False) -> re.Pattern[str]:
     """Return the pattern of an output: numbers, times, made-up names and spaces may differ.
 
-    `...` and a word that ends in `…` stand for any further words.
+    `...` and a word that ends in `…` stand for any further words, except in a suggested command.
+    `is_complete`: the output ends where the page does.
     """
-    return re.compile(r"\s+".join(_pattern(word) for word in output.split()), re.DOTALL)
+    words = [
+        re.escape(word) if word == "..." and line.strip().startswith("weir submit ") else _pattern(word)
+        for line in output.splitlines()
+        for word in line.split()
+    ]
+    return re.compile(r"\s+".join(words) + (r"\s*\Z" if is_complete else ""), re.DOTALL)
 
 
 def _pattern(word: str) -> str:
