@@ -7,7 +7,7 @@ from pathlib import Path
 from weir.cli.install.host import Host, InstallFailed
 
 _DATABASE, _DIRECTORIES = "weir.db", frozenset({"checkpoints", "jobs", "pods"})
-"""Names that show that a directory is the home of a pool. `pods` alone shows nothing: a kubelet has it, too."""
+"""Names that show that a directory is the home of a pool. A kubelet has `pods`, too."""
 _OF_A_DISK = "lost+found"
 
 

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -29,6 +28,7 @@ from weir.kubernetes.api.reflector import Reflector
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.sweep_objects import PLURAL
 from weir.kubernetes.sweeps.observed_jobs import ObservedJobs, TrialObject
+from weir.kubernetes.sweeps.sampler_thread import SamplerThread
 from weir.kubernetes.sweeps.sweep_pass import JOBS, SweepPass, SweepWaits
 from weir.kubernetes.sweeps.termination_results import TrialRunView
 from weir.kubernetes.sweeps.trial_costs import TrialCosts
@@ -68,8 +68,7 @@ class ClusterSweepController:
         self._failures: dict[str, int] = {}
         self._passes: dict[str, asyncio.Task[None]] = {}
         self._turns = Turns()
-        # A single one: samplers compute, and control and the event loop need the processor, too
-        self._samplers = ThreadPoolExecutor(1, thread_name_prefix="weir-samplers")
+        self._samplers = SamplerThread()
         self._wake = asyncio.Event()
         self._term: int | None = None
         selector, seen = SWEEP_LABEL, self._observed

@@ -1,9 +1,7 @@
 """Pass over a sweep: observe its Jobs, decide, write the decision, and create the Jobs."""
 
-import asyncio
 import json
 import time
-from concurrent.futures import Executor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +27,7 @@ from weir.kubernetes.crd.sweep_objects import (
 )
 from weir.kubernetes.sweeps.observed_jobs import ObservedJobs, TrialObject
 from weir.kubernetes.sweeps.progress import SweepProgress
+from weir.kubernetes.sweeps.sampler_thread import SamplerThread
 from weir.kubernetes.sweeps.termination_results import TrialRunView, new_results
 from weir.kubernetes.sweeps.trial_costs import TrialCosts
 from weir.kubernetes.sweeps.trial_jobs import job_name, read_sweep, trial_job
@@ -68,7 +67,7 @@ class SweepPass:
         observed: ObservedJobs,
         costs: TrialCosts,
         account: str,
-        samplers: Executor,
+        samplers: SamplerThread,
     ) -> None:
         self._api = api
         self._client = client
@@ -199,7 +198,7 @@ class SweepPass:
             if promotion is not None:
                 progress.promote(promotion)
             elif not progress.is_exhausted:
-                progress.trials.append(await self._suggested(plan, progress))
+                progress.trials.append(await self._suggested(sweep.metadata.namespace, plan, progress))
             else:
                 break
             pending, changed = pending + 1, True
@@ -222,12 +221,12 @@ class SweepPass:
         name = job_name(sweep.metadata.name, number, progress.trials[number].target)
         return f"{sweep.metadata.namespace}/{name}"
 
-    async def _suggested(self, plan: SweepSubmission, progress: SweepProgress) -> SweepTrial:
+    async def _suggested(self, namespace: str, plan: SweepSubmission, progress: SweepProgress) -> SweepTrial:
         """Return a new trial, whose parameters are chosen in the thread of samplers."""
         number = len(progress.trials)
         try:
-            found = await asyncio.get_running_loop().run_in_executor(
-                self._samplers,
+            found = await self._samplers.run(
+                namespace,
                 lambda: suggest(plan.sampler, plan.space(), plan.seed, number, progress.past()),
             )
         except SamplerUnavailable as error:

@@ -74,9 +74,9 @@ async def test_samplers_of_all_sweeps_have_one_thread(monkeypatch: pytest.Monkey
         threads.add(threading.current_thread().name)
         return Suggested({})
 
-    async def run(one: SweepPass, _namespace: str, _name: str) -> bool:
+    async def run(one: SweepPass, namespace: str, _name: str) -> bool:
         plan: Any = Plan()
-        await asyncio.gather(*(one._suggested(plan, plan) for _ in range(8)))
+        await asyncio.gather(*(one._suggested(namespace, plan, plan) for _ in range(8)))
         return False
 
     monkeypatch.setattr(sweep_pass, "suggest", suggest)
