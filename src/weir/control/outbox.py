@@ -1,7 +1,7 @@
 """Outbox of a step: events are reduced at once, effects are applied together at its end."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from weir.control.port import Effect
 from weir.engine.plan import Plan
@@ -20,6 +20,21 @@ class Observer(Protocol):
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
         """Handle a new plan before it is carried out."""
         ...
+
+
+class EventObserver:
+    """Observer that handles events by their class, and ignores plans: their effects appear as events."""
+
+    handlers: Mapping[type, Callable[[Any], None]]
+
+    def happened(self, event: Event) -> None:
+        """Handle an event that was just reduced."""
+        handle = self.handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """Ignore plans."""
 
 
 class Outbox:

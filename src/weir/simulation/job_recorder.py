@@ -2,11 +2,11 @@
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
+from weir.control.outbox import EventObserver
 from weir.engine.plan import Plan
 from weir.model.nodes import Node, Topology
 from weir.model.reasons import EvictionRule
@@ -16,7 +16,6 @@ from weir.simulation.job_trace import JobTrace
 from weir.simulation.simulated_cluster import gpus_of
 from weir.state.cluster import Cluster
 from weir.state.events import (
-    Event,
     NodeLost,
     NodeSet,
     PodAssigned,
@@ -46,7 +45,7 @@ class JobRecord:
     stops: int = 0
 
 
-class JobRecorder:
+class JobRecorder(EventObserver):
     """Records waits, runs and losses of each job from the events of control."""
 
     def __init__(self, job_traces: Sequence[JobTrace], topologies: Sequence[Topology] = ()) -> None:
@@ -67,7 +66,7 @@ class JobRecorder:
         self._durations_s = {job_trace.workload.name: job_trace.duration_s for job_trace in job_traces}
         self._cluster: Cluster | None = None
         self._now_s = self.first_s
-        self._does: Mapping[type, Callable[[Any], None]] = {
+        self.handlers = {
             NodeSet: self._node_set,
             NodeLost: self._node_lost,
             WorkloadSubmitted: self._submitted,
@@ -81,12 +80,6 @@ class JobRecorder:
         self._cluster = cluster
 
     # Calls of readers
-
-    def happened(self, event: Event) -> None:
-        """Handle an event that was just reduced."""
-        does = self._does.get(type(event))
-        if does is not None:
-            does(event)
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
         """Count the workloads that a plan stops, each once."""

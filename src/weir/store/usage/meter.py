@@ -6,9 +6,8 @@ utilization is measured, and each reading counts for the time since the one befo
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
 
-from weir.engine.plan import Plan
+from weir.control.outbox import EventObserver
 from weir.model.activity import Activity
 from weir.model.resources import GPU, UNLIMITED
 from weir.state.cluster import Cluster
@@ -36,7 +35,7 @@ from weir.store.usage.counters import (
 )
 
 
-class UsageMeter:
+class UsageMeter(EventObserver):
     """A reader of control: attach it to `Control(readers=...)`, and `take` from it every minute.
 
     Events come from the control thread; use and `take` may come from any. Over quota is what a project
@@ -57,7 +56,7 @@ class UsageMeter:
         self._devices: dict[tuple[str, int], DeviceCounter] = {}
         self._waiting: dict[Group, PendingTimer] = {}
         self._lock = Lock()
-        self._takes: dict[type, Callable[[Any], None]] = {
+        self.handlers = {
             WorkloadSubmitted: self._submitted,
             WorkloadSuspended: self._suspended,
             WorkloadEnded: self._ended,
@@ -77,13 +76,9 @@ class UsageMeter:
 
     def happened(self, event: Event) -> None:
         """Handle an event that was just reduced."""
-        take = self._takes.get(type(event))
-        if take is not None:
+        if type(event) in self.handlers:
             with self._lock:
-                take(event)
-
-    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """Ignore plans: they change nothing by themselves."""
+                super().happened(event)
 
     def used(
         self, workload: str, node: str, fraction: float, at_s: float, state: Activity | None = None

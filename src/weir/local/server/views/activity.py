@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from weir.control.activity import ActivityReading, ActivityWindow
 from weir.control.idle_lifecycle import IDLE_WARNING, PROTECTION_LOST
-from weir.engine.plan import Plan
+from weir.control.outbox import EventObserver
 from weir.local.server.views.interactions import Interactions
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.workload_view import WorkloadView
@@ -13,7 +13,7 @@ from weir.local.usage.gpu_sampling import MachineReading, PodReading
 from weir.model.activity import ActivitySample, DeviceUse
 from weir.model.policy import LifecyclePolicy
 from weir.model.workloads import Workload, WorkloadType
-from weir.state.events import Event, NoteAdded
+from weir.state.events import NoteAdded
 
 Run = tuple[int, int]
 """Number of a workload, and how often it was restarted."""
@@ -63,21 +63,19 @@ class WorkloadActivities:
         return found
 
 
-class ActivityView:
-    """Observer of control that keeps warnings, and takes readings in."""
+class ActivityView(EventObserver):
+    """Keeps warnings, and takes readings in."""
 
     def __init__(self, view: PoolView) -> None:
         self._view = view
+        self.handlers = {NoteAdded: self._on_note}
 
-    def happened(self, event: Event) -> None:
+    def _on_note(self, note: NoteAdded) -> None:
         """Keep the last warning that a workload is idle."""
-        if isinstance(event, NoteAdded) and event.kind in (IDLE_WARNING, PROTECTION_LOST):
-            line = self._view.touch(event.workload)
+        if note.kind in (IDLE_WARNING, PROTECTION_LOST):
+            line = self._view.touch(note.workload)
             if line is not None:
-                line.idle_warning = event.sentence
-
-    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """Ignore plans."""
+                line.idle_warning = note.sentence
 
     def add(self, readings: Mapping[str, ActivityReading], at_s: float) -> None:
         """Process the activity of workloads."""

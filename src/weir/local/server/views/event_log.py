@@ -4,17 +4,17 @@ Observes control, and the facts and effects between control and the backend. The
 when it connects isn't news. The pool service records submissions and acts of people, the journal ends.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from weir.api.answers import EventRow
+from weir.control.outbox import EventObserver
 from weir.control.port import Effect, Fact, LifecycleCause, LifecycleRule, PodExit, PodExited, StopPod
-from weir.engine.plan import Plan
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.workload_view import WorkloadView
 from weir.model.reasons import EvictionCause, EvictionRule, as_clause
 from weir.model.resources import span
-from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodStopped
+from weir.state.events import NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodStopped
 from weir.store.history.events import STOPPING
 from weir.store.records import HistoryEvent
 from weir.store.workloads.journal import TELL_OF_END
@@ -30,7 +30,7 @@ ENDING_MOST = 1024
 """Number of workloads whose reason to end is remembered, the latest ones."""
 
 
-class EventLog:
+class EventLog(EventObserver):
     """Events since the last step, as sentences."""
 
     def __init__(self, view: PoolView) -> None:
@@ -44,7 +44,7 @@ class EventLog:
         self._ending: dict[int, str] = {}  # rule that ends a workload, by its number
         self._connected_s = 0.0
         self._now_s = 0.0
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self.handlers = {
             PodAssigned: self._on_assigned,
             PodStopped: self._on_stopped,
             Nominated: self._on_nominated,
@@ -60,15 +60,6 @@ class EventLog:
     def step(self, now_s: float) -> None:
         """Begin a step at this time."""
         self._now_s = now_s
-
-    def happened(self, event: Event) -> None:
-        """Handle an event that was just reduced."""
-        tells = self._handlers.get(type(event))
-        if tells is not None:
-            tells(event)
-
-    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """Ignore plans: their effects appear as events."""
 
     def facts(self, facts: Iterable[Fact]) -> None:
         """Report failed and lost pods among the facts that control takes in next."""

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import Any
 
 from weir.api.answers import EvictionRow, Explanation, PodRow, Status, WorkloadRow
 from weir.control.journal import WorkloadRecord
+from weir.control.outbox import EventObserver
 from weir.control.port import (
     Effect,
     EndWorkload,
@@ -26,7 +26,6 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
-from weir.engine.plan import Plan
 from weir.local.pods.running_pods import RunningPod
 from weir.local.server.views.array_view import ArrayViews
 from weir.local.server.views.live_rows import LiveRows
@@ -43,7 +42,6 @@ from weir.model.reasons import EvictionCause, suspension_reason
 from weir.model.workloads import Workload
 from weir.state.events import (
     Checkpointed,
-    Event,
     PodAssigned,
     PodKey,
     PodStopped,
@@ -57,7 +55,7 @@ ENDED_MOST = 512
 """Number of recently ended workloads kept in memory."""
 
 
-class PoolView:
+class PoolView(EventObserver):
     """Rows of the pool. Any thread may call `add`; the control thread calls everything else."""
 
     def __init__(self, clock: Callable[[], float] = time.time, reported: Reported = NOTHING_REPORTED) -> None:
@@ -71,7 +69,7 @@ class PoolView:
         self.starting: set[PodKey] = set()  # started pods that aren't reported as running yet
         self._dirty: dict[str, None] = {}
         self._swapping = Lock()  # the control thread swaps lines, and other threads add some
-        self._does: dict[type, Callable[[Any], None]] = {
+        self.handlers = {
             PodAssigned: self._assigned,
             PodStopping: self._stopping,
             PodStopped: self._stopped,
@@ -192,15 +190,6 @@ class PoolView:
         return row
 
     # Calls of readers
-
-    def happened(self, event: Event) -> None:
-        """Handle an event that was just reduced."""
-        does = self._does.get(type(event))
-        if does is not None:
-            does(event)
-
-    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """Ignore plans: their effects appear as events."""
 
     # Facts and effects between control and the backend
 
