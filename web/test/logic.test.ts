@@ -10,7 +10,7 @@ import { memorySentence } from '../src/logic/isolation'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines, pieces } from '../src/logic/lines'
 import { drainBody, NO_WINDOW, partOf, seconds, windowBody } from '../src/logic/outages'
-import { borrowers, cellsOf, evictions, idleHoldings, idleWorkloads, isIdle, knowsActivity, queueHead, totals, tree } from '../src/logic/occupancy'
+import { borrowers, cellsOf, evictions, idleHoldings, idleWorkloads, isIdle, knowsActivity, pendingBy, queueHead, totals, tree } from '../src/logic/occupancy'
 import { Pool, ranFor } from '../src/logic/pool'
 import { entryOf, fieldsOf } from '../src/logic/quotas'
 import { both, gpusOf, historyCells, money } from '../src/logic/usage'
@@ -232,6 +232,15 @@ test('drains and windows: times of the browser, GPUs as numbers', () => {
   expect(windowBody({ ...form, gpus: ' 2,3 x' })).toMatchObject({ gpus: [2, 3, 'x'] })
   const outage = { name: 'w', node: 'n1', gpus: [2], from_s: 0, until_s: null, reason: '', user: 'mia', running: 'evict' as const }
   expect([partOf(outage), partOf({ ...outage, gpus: null }), partOf({ ...outage, gpus: [2, 3] })]).toEqual(['GPU 2', 'n1', 'GPUs 2, 3'])
+})
+
+test('pending is one count of the rows: an array counts once, and a department has its projects', () => {
+  const pool = new Pool()
+  const rows = [row(1, { status: 'pending' }), row(2, { status: 'pending', pods: 500, name: 'sweep' }), row(3, { pods: 500, running: 1 }), row(4, { status: 'pending', project: 'nlp' })]
+  const queues = [queue('research', { kind: 'department', pending: 999 }), queue('vision', { parent: 'research', pending: 501 }), queue('nlp', { parent: 'research' })]
+  pool.take({ kind: 'list', columns, rows: rows.map(values), ended: [], queues, nodes: [] }, 0)
+  expect(pendingBy(pool)).toEqual(new Map([['vision', 2], ['nlp', 1], ['research', 3]]))
+  expect(counts(pool.rows.values())['pending']).toBe(3)
 })
 
 test('quota form keeps what it does not show', () => {

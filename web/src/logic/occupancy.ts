@@ -101,6 +101,23 @@ export function queueHead(pool: Pool, most: number): Row[] {
     .slice(0, most)
 }
 
+/** In words, what counts as pending everywhere on the page: the rows of the list behind the number. */
+export const PENDING = 'Workloads of which nothing runs yet. An array counts once.'
+
+/** Pending workloads by project, and by the departments above it. */
+export function pendingBy(pool: Pool): Map<string, number> {
+  const found = new Map<string, number>()
+  for (const row of pool.rows.values()) if (row.status === 'pending') found.set(row.project, (found.get(row.project) ?? 0) + 1)
+  for (const [project, count] of [...found]) {
+    const seen = new Set([project])
+    for (let above = pool.queues.get(project)?.parent; above && !seen.has(above); above = pool.queues.get(above)?.parent) {
+      found.set(above, (found.get(above) ?? 0) + count)
+      seen.add(above)
+    }
+  }
+  return found
+}
+
 export interface IdleHolding {
   row: Row
   /** GPUs it holds that are used below the limit. */
