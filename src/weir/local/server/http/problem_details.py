@@ -21,6 +21,7 @@ from structlog import get_logger
 
 from weir.api.answers import Problem
 from weir.api.field_errors import ERRORS_MOST, FieldErrorList, field_name, read_model
+from weir.local.server.http.path_names import name_refusal
 from weir.local.server.http.server_limits import ServerLimits
 from weir.scenario_io.error_messages import parameter_error
 from weir.scenario_io.scalars import CLASSES_CONTEXT
@@ -247,8 +248,7 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = _SAID.get(error.status_code, str(error.detail))
     if error.status_code == _NOT_FOUND:
-        path = request.url.path
-        sentence = next((text for begin, text in _NO_SLASH.items() if path.startswith(begin)), sentence)
+        sentence = name_refusal(request.scope.get("raw_path") or b"") or sentence
     refused = RequestRefused(error.status_code, sentence)
     found = answer(refused)
     found.headers.update(error.headers or {})
@@ -256,12 +256,6 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 _NOT_FOUND = 404
-_NO_SLASH = {
-    "/api/v1/workloads/": "There is no such workload: no name has a slash. "
-    "An index of an array is NAME[2], in quotes.",
-    "/api/v1/projects/": "There is no such project or path: no name has a slash.",
-    "/api/v1/departments/": "There is no such department or path: no name has a slash.",
-}
 _SAID = {
     _NOT_FOUND: "Unknown path; /api/v1/openapi.json lists all paths.",
     405: "The path doesn't support this method; /api/v1/openapi.json lists its methods.",

@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weir.local.server.http.path_names import NAME_RULE
 from weir.local.server.http.problem_details import FieldErrors
 from weir.model.nodes import Node, Topology
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-_NAME_SAID = "write letters, digits, dots, dashes and underscores, at most 63, a letter or digit at both ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +47,4 @@ def pool_inventory(
 def check_name(name: str | None, fields: FieldErrors) -> None:
     """Report a name that can't be used here."""
     if name is not None and _NAME.fullmatch(name) is None:
-        fields.at(("name",), f"name: {name[:80]!r} can't be a name here; {_NAME_SAID}")
+        fields.at(("name",), f"name: {name[:80]!r} can't be a name here; {NAME_RULE}")

@@ -39,13 +39,24 @@ async def test_events_of_several_projects_and_kinds_are_found(stands: Standing) 
     assert await projects("project=vision&kind=ended,scheduled") == set()
 
 
-@pytest.mark.parametrize("kind", ["project", "department"])
-async def test_a_name_with_a_slash_is_no_unknown_path(stands: Standing, kind: str) -> None:
-    answer = await stands.admin.put(f"/api/v1/{kind}s/x%2Fy", json={"name": "x/y"})
-    assert (answer.status_code, answer.json()["detail"]) == (
-        404,
-        f"There is no such {kind} or path: no name has a slash.",
-    )
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("projects/..%2Fx", "a project"),
+        ("departments/..%2Fx", "a department"),
+        ("projects/default/templates/..%2Fx", "a template"),
+        ("projects/default/secrets/..%2Fx", "a secret"),
+        ("sweeps/..%2Fx", "a sweep"),
+        ("schedules/..%2Fx", "a schedule"),
+        ("nodes/..%2Fx/drain", "a node"),
+        ("workloads/..%2Fx/why", "a workload"),
+    ],
+)
+async def test_a_name_with_a_slash_is_refused_with_the_rule(stands: Standing, path: str, kind: str) -> None:
+    answer = await stands.admin.put(f"/api/v1/{path}", json={"name": "../x"})
+    assert answer.status_code == 404
+    wanted = f"'../x' can't be the name of {kind}; write letters, digits, dots, dashes and underscores, at most"
+    assert answer.json()["detail"].startswith(wanted)
 
 
 async def test_a_refusal_for_a_missing_token_says_where_it_belongs(stands: Standing) -> None:

@@ -265,7 +265,7 @@ async def test_a_member_reaches_no_other_project_by_uid(stands: Standing) -> Non
 async def test_a_name_with_a_slash_is_named_as_the_cause(stands: Standing, path: str, named: bool) -> None:
     answer = await stands.admin.get(f"/api/v1/{path}")
     assert answer.status_code == 404
-    assert ("no name has a slash" in answer.json()["detail"]) is named
+    assert ("can't be the name of a workload" in answer.json()["detail"]) is named
 
 
 async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> None:
