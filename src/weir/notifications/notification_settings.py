@@ -1,6 +1,5 @@
 """Settings of notifications in a file of the administrator: mail server, allowed webhooks and limits."""
 
-import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from weir.api.loopback import is_loopback
 from weir.model.resources import seconds
+from weir.notifications.ip_addresses import ip_address
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
@@ -103,24 +103,17 @@ class NotificationSettings(BaseModel):
 
 def _is_entry(entry: str) -> bool:
     if "://" not in entry:
-        return HOST.fullmatch(entry) is not None and not _is_ip(entry)
+        return HOST.fullmatch(entry) is not None and ip_address(entry) is None
     try:
         parts = urlsplit(entry)
         _ = parts.port
     except ValueError:
         return False
     host = parts.hostname or ""
+    is_address = ip_address(host) is not None
     is_bare = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None)
-    allowed = parts.scheme == "https" or (parts.scheme == "http" and _is_ip(host))
-    return is_bare and allowed and (_is_ip(host) or HOST.fullmatch(host) is not None)
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    allowed = parts.scheme == "https" or (parts.scheme == "http" and is_address)
+    return is_bare and allowed and (is_address or HOST.fullmatch(host) is not None)
 
 
 def read_password(path: Path) -> str:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
+from weir.notifications.ip_addresses import Address, ip_address
 from weir.service.blocking_calls import BlockingCalls
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 METADATA = frozenset(
     map(
@@ -92,7 +91,7 @@ def checked_target(url: str, allowed: Sequence[str]) -> WebhookTarget:
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     for entry in allowed:
         if _matches(entry, parts.scheme, host, port):
-            return WebhookTarget(parts.scheme, host, port, path, _ip(host) is not None)
+            return WebhookTarget(parts.scheme, host, port, path, ip_address(host) is not None)
     if not allowed:
         raise TargetRefused(
             "no webhooks are allowed; the administrator lists their hosts in the settings of notifications"
@@ -143,7 +142,7 @@ async def resolve(target: WebhookTarget, threads: BlockingCalls) -> list[Address
     Raises:
         TargetRefused: the name has no address, or one that isn't connected to.
     """
-    named = _ip(target.host)
+    named = ip_address(target.host)
     if named is not None:
         found = [named]
     else:
@@ -158,10 +157,3 @@ async def resolve(target: WebhookTarget, threads: BlockingCalls) -> list[Address
         if why is not None:
             raise TargetRefused(f"{target.host} is refused: {why}")
     return found
-
-
-def _ip(host: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
