@@ -30,7 +30,8 @@ MACHINE = Path("/run/weir")
 """Directory of the socket of the pool that is installed here; it is gone while the service is stopped."""
 INSTALLED = Path("/etc/weir/install.json")
 """Record of an installed pool, which everyone can read."""
-ASK_TO_START = "ask its administrator to start it (`systemctl start weir`); its jobs run on."
+SYSTEMD = Path("/run/systemd/system")
+"""Directory that exists if systemd runs this machine."""
 ELSEWHERE = (
     f"set {URL} and {TOKEN} to use your team's (its administrator makes a token with `weir token create`)"
 )
@@ -146,9 +147,19 @@ def is_beside_installed() -> bool:
     return not os.environ.get(HOME) and _is_there(INSTALLED)
 
 
+def ask_to_start() -> str:
+    """Return the request to start the installed pool, with the command of this machine."""
+    command = (
+        "`systemctl start weir`"
+        if SYSTEMD.is_dir()
+        else "without systemd, with the command that `sudo weir install` prints"
+    )
+    return f"ask its administrator to start it ({command}); its jobs run on."
+
+
 def _none_here(at: Path) -> Unreachable:
     if is_beside_installed():
-        return Unreachable(f"The pool of this machine is stopped: {ASK_TO_START}")
+        return Unreachable(f"The pool of this machine is stopped: {ask_to_start()}")
     return Unreachable(
         f"No pool runs in {at}: {ELSEWHERE}, or start one with `weir up`; "
         "`sudo weir install` installs one for everyone of this machine."

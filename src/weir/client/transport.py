@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 
 from weir.client.address import (
-    ASK_TO_START,
     MACHINE,
     SERVER_FILE,
     TOKEN,
     URL,
     Address,
+    ask_to_start,
     is_beside_installed,
     open_socket_path,
 )
@@ -105,7 +105,7 @@ def _silent_socket(address: Address) -> str:
             f"start it, or name its socket in {URL}."
         )
     if address.home == MACHINE:
-        return f"The pool of this machine doesn't answer at {MACHINE}: {ASK_TO_START}"
+        return f"The pool of this machine doesn't answer at {MACHINE}: {ask_to_start()}"
     own = f"The pool in {address.home} doesn't run any more: start it again with `weir up`; its jobs run on."
     if not is_beside_installed():
         return own

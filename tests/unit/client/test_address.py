@@ -32,6 +32,20 @@ def test_a_stopped_pool_of_the_machine_is_started_by_its_administrator(machine: 
         address.find()
 
 
+@pytest.mark.parametrize(
+    ("systemd", "command"), [(True, "systemctl start weir"), (False, "`sudo weir install` prints")]
+)
+def test_a_stopped_pool_is_started_with_the_command_of_its_machine(
+    *, systemd: bool, command: str, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(address, "SYSTEMD", machine / "systemd")
+    if systemd:
+        (machine / "systemd").mkdir()
+    (machine / "install.json").touch()
+    with pytest.raises(Unreachable, match=command):
+        address.find()
+
+
 def test_a_home_that_is_named_has_nothing_to_do_with_the_pool_of_the_machine(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

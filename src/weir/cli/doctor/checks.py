@@ -198,7 +198,8 @@ def socket(facts: ServiceFacts) -> Verdict:
     """Check that the socket of the machine belongs to the pool."""
     if not facts.owner:
         if facts.installed:
-            return "failure", "there is none: start the pool with `systemctl start weir`."
+            how = "`systemctl start weir`" if facts.systemd else "the command that `sudo weir install` prints"
+            return "failure", f"there is none: start the pool with {how}."
         return "ok", "no pool is installed; a personal pool has its socket in its home."
     if facts.expected_owner and facts.owner != facts.expected_owner:
         return "failure", (

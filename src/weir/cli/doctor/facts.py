@@ -72,6 +72,7 @@ class ServiceFacts:
     """
 
     installed: bool = False
+    systemd: bool = True
     enabled: bool | None = None
     version: str = ""
     own_version: str = ""

@@ -43,6 +43,7 @@ def service_facts(host: Host, settings: InstallSettings | None, systemd: int | N
     enabled = None if systemd is None else host.succeeds("systemctl", "is-enabled", "--quiet", UNIT)
     return ServiceFacts(
         installed=settings is not None,
+        systemd=systemd is not None,
         enabled=enabled,
         version=version,
         own_version=__version__,

@@ -102,6 +102,11 @@ CASES: list[tuple[Callable[[], Verdict], str, str]] = [
     (lambda: checks.disk_space(replace(HOME, free_bytes=2 << 30)), "warning", "2Gi"),
     (lambda: checks.disk_space(replace(HOME, free_files=10)), "warning", "10 more files"),
     (lambda: checks.socket(replace(SERVICE, owner="")), "failure", "systemctl start weir"),
+    (
+        lambda: checks.socket(replace(SERVICE, owner="", systemd=False)),
+        "failure",
+        "`sudo weir install` prints",
+    ),
     (lambda: checks.socket(replace(SERVICE, owner="", installed=False)), "ok", "no pool"),
     (lambda: checks.socket(replace(SERVICE, owner="eve")), "failure", "eve"),
     (lambda: checks.socket(replace(SERVICE, closed_socket=True)), "failure", "other users"),
