@@ -33,7 +33,7 @@ _DRIVER, _PLAIN = "postgresql+psycopg", ("postgresql", "postgres")
 _NEAR = ("localhost", "127.0.0.1", "::1")
 _KNOWN = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 _BROKEN = "The database can't be used: {}."
-_DISK_FULL = "The disk that holds the database is full: nothing was changed. Free some space and try again."
+_DISK_FULL = "The disk that holds the database is full. Free some space and try again."
 
 
 def address_of(url: str | None, home: Path | None) -> URL:

@@ -127,7 +127,7 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
                     store.workloads.submit(submitted(f"train-{done}"), {"filler": "x" * 2000}).result()
                     done += 1
 
-            with pytest.raises(StoreFailed, match=r"disk .* is full: nothing was changed") as refused:
+            with pytest.raises(StoreFailed, match=r"disk .* is full. Free some space") as refused:
                 submit_all()
             assert refused.value.is_full
             assert isinstance(refused.value, OSError)

@@ -1,5 +1,6 @@
 """Names in the path of a request, for the answer if no path matches: a slash in a name parts the path."""
 
+from itertools import pairwise
 from urllib.parse import unquote
 
 NAME_RULE = "write letters, digits, dots, dashes and underscores, at most 63, a letter or digit at both ends"
@@ -22,7 +23,7 @@ _INDEX = " An index of an array is NAME[2], in quotes."
 def name_refusal(path: bytes) -> str | None:
     """Return the refusal of the name with an encoded slash in a raw path; None if the path has none."""
     parts = path.decode("ascii", "replace").partition("?")[0].split("/")
-    for collection, part in zip(parts, parts[1:], strict=False):
+    for collection, part in pairwise(parts):
         name = unquote(part)
         if "/" in name and collection in _KINDS:
             said = f"{name[:_SHOWN_MAX]!r} can't be the name of {_KINDS[collection]}; {NAME_RULE}."

@@ -224,13 +224,12 @@ async def _refusal(_request: Request, error: Exception) -> Response:
     )
 
 
-async def _store_failed(_request: Request, error: Exception) -> Response:
+async def _store_failed(request: Request, error: Exception) -> Response:
+    """Answer a failure of the store. Only a request that could change something says that nothing changed."""
     sentence = str(error)
-    return answer(
-        RequestRefused(
-            503, sentence if "nothing was changed" in sentence.lower() else f"Nothing was changed: {sentence}"
-        )
-    )
+    if request.method not in _READS and "nothing was changed" not in sentence.lower():
+        sentence = f"Nothing was changed: {sentence}"
+    return answer(RequestRefused(503, sentence))
 
 
 async def _not_valid(_request: Request, error: Exception) -> Response:
@@ -255,6 +254,7 @@ async def _http(request: Request, error: Exception) -> Response:
     return found
 
 
+_READS = ("GET", "HEAD")
 _NOT_FOUND = 404
 _SAID = {
     _NOT_FOUND: "Unknown path; /api/v1/openapi.json lists all paths.",

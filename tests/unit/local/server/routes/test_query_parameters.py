@@ -55,7 +55,9 @@ async def test_events_of_several_projects_and_kinds_are_found(stands: Standing) 
 async def test_a_name_with_a_slash_is_refused_with_the_rule(stands: Standing, path: str, kind: str) -> None:
     answer = await stands.admin.put(f"/api/v1/{path}", json={"name": "../x"})
     assert answer.status_code == 404
-    wanted = f"'../x' can't be the name of {kind}; write letters, digits, dots, dashes and underscores, at most"
+    wanted = (
+        f"'../x' can't be the name of {kind}; write letters, digits, dots, dashes and underscores, at most"
+    )
     assert answer.json()["detail"].startswith(wanted)
 
 
