@@ -5,7 +5,7 @@ import { commandLine, commandOf, EMPTY, quoted, split, submission, yaml } from '
 import { csv } from '../src/logic/csv'
 import { counts, matches, parseFilter, resorted, sorted, toggled } from '../src/logic/filter'
 import { once } from '../src/logic/events'
-import { ago, amount, brief, byName, bytes, colourOf, domainOf, sentence, shortOf, span } from '../src/logic/format'
+import { ago, amount, brief, byName, bytes, colourOf, domainOf, named, sentence, shortOf, span } from '../src/logic/format'
 import { memorySentence } from '../src/logic/isolation'
 import { lifeline, spent } from '../src/logic/lifeline'
 import { lines, pieces } from '../src/logic/lines'
@@ -232,6 +232,12 @@ test('drains and windows: times of the browser, GPUs as numbers', () => {
   expect(windowBody({ ...form, gpus: ' 2,3 x' })).toMatchObject({ gpus: [2, 3, 'x'] })
   const outage = { name: 'w', node: 'n1', gpus: [2], from_s: 0, until_s: null, reason: '', user: 'mia', running: 'evict' as const }
   expect([partOf(outage), partOf({ ...outage, gpus: null }), partOf({ ...outage, gpus: [2, 3] })]).toEqual(['GPU 2', 'n1', 'GPUs 2, 3'])
+})
+
+test('a time among the numbers of a reason is shown as a time', () => {
+  const [word, time] = named('until_s', 1795939860.54)
+  expect([word, time.includes('2026'), time.includes(',939,')]).toEqual(['until', true, false])
+  expect(named('waited_s', 40)).toEqual(['waited s', '40'])
 })
 
 test('pending is one count of the rows: an array counts once, and a department has its projects', () => {

@@ -34,6 +34,14 @@ export function moment(at_s: number): string {
   })
 }
 
+const EPOCH_MIN_S = 1e9
+
+/** A number of a reason: a time is shown as one, and its name without its unit. */
+export function named(key: string, item: number): [string, string] {
+  if (key.endsWith('_s') && item >= EPOCH_MIN_S) return [words(key.slice(0, -2)), moment(item)]
+  return [words(key), number(item)]
+}
+
 /** A minute of the browser's zone, with the zone, and with the year for long periods. */
 export function day(at_s: number, year = false): string {
   return new Date(at_s * 1000).toLocaleString(undefined, { ...(year ? { year: 'numeric' as const } : {}), month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short' })
