@@ -19,6 +19,7 @@ import httpx
 
 from weir.control.clock import Clock
 from weir.model.notifications import NotificationRule, OutboxMessage
+from weir.notifications.ip_addresses import Address
 from weir.notifications.message_texts import mail_of, signature_headers, slack_body, webhook_body
 from weir.notifications.notification_settings import (
     MailSettings,
@@ -27,7 +28,6 @@ from weir.notifications.notification_settings import (
 )
 from weir.notifications.receiver_address import NoAddress, ReceiverAddress
 from weir.notifications.webhook_targets import (
-    Address,
     TargetRefused,
     WebhookTarget,
     checked_target,
