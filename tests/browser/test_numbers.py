@@ -45,7 +45,7 @@ def test_now_equals_rest(opened: Callable[..., Any], server: ServingOnPort) -> N
     def tiles() -> list[str]:
         status, gpus = server.get("/api/v1/status"), devices(server)
         free = sum(each["allocated"] == 0 for each in gpus)
-        idle = sum(map(is_idle, gpus))
+        idle = sum(each["allocated"] for each in filter(is_idle, gpus))
         return [
             f"{number(status['allocated'])} of {counted(len(gpus), 'GPU')} allocated",
             f"{number(status['running'])} running",

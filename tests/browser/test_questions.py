@@ -36,7 +36,7 @@ def test_now_shows_what_rest_says(opened: Callable[..., Any], server: ServingOnP
         page.get_by_text("What would let it start").wait_for()
         server.ask("POST", f"/api/v1/workloads/{waits['uid']}/stop")
     go(page, server, "now")
-    page.get_by_text("Nothing waits.").wait_for()
+    page.get_by_text("Nothing waits. Submit a workload", exact=True).wait_for()
 
 
 def test_member_sees_and_does_what_rest_allows_them(

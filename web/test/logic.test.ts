@@ -131,6 +131,9 @@ describe('occupancy', () => {
     expect(cells.map((cell) => cell.idle)).toEqual([true, false, false, false])
     expect(totals(cells)).toMatchObject({ gpus: 4, allocated: 2, idle: 1, block: 1, free: 1, foreign: 1 })
   })
+  test('of an idle GPU, the allocated part counts as idle', () => {
+    expect(totals(cellsOf(pool, node([device(0, { allocated: 0.5, use: 0.01 }), device(1, { allocated: 1, use: 0.01 })]), new Set()))).toMatchObject({ allocated: 1.5, idle: 1.5 })
+  })
   test('a GPU of an index belongs to the row of its array', () => {
     const cells = cellsOf(pool, node([device(0, { allocated: 1, workloads: ['w2[17]'] }), device(1, { allocated: 1, workloads: ['other[1]'] })]), new Set())
     expect(cells.map((cell) => cell.rows.map((row) => row.name))).toEqual([['w2'], []])

@@ -62,6 +62,7 @@ export function cellsOf(pool: Pool, node: PoolNode, borrowing: ReadonlySet<numbe
 export interface Totals {
   gpus: number
   allocated: number
+  /** The allocated part of the GPUs on which nothing moves. */
   idle: number
   /** The most whole GPUs that are free on one node, and on all. */
   block: number
@@ -75,7 +76,7 @@ export function totals(cells: Iterable<Cell>): Totals {
   for (const { device, node, hold, idle } of cells) {
     found.gpus++
     found.allocated += device.allocated
-    if (idle) found.idle++
+    if (idle) found.idle += device.allocated
     if (hold === 'foreign') found.foreign++
     if (hold === 'free' && !node.state.length) free.set(node.name, (free.get(node.name) ?? 0) + 1)
   }
