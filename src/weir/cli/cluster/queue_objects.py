@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from weir.api.answers import NEW_QUEUE, QueueDetail, QueuePage, QueueRow
+from weir.api.answers import QueueDetail, QueuePage, QueueRow
+from weir.api.queue_versions import version_refusal
 from weir.cli.cluster.errors import refused, wrong
 from weir.cli.cluster.objects import ListedQueue
 from weir.cli.cluster.queue_rows import queue_row
@@ -99,25 +100,15 @@ async def _put_version(
         before = await _found(api, kind, name)
         if not version:
             return await _put(api, kind, name, words, before)
-        _check_version(kind[:-1], name, before, version)
+        now = None if before is None else _version_of(before)
+        if (sentence := version_refusal(kind[:-1], name, now, version)) is not None:
+            raise refused(_CONFLICT, sentence)
         try:
             return await _put(api, kind, name, words, before, only_if_unchanged=True)
         except ApiRefused as error:
             if error.status != _CONFLICT or not left:
                 raise
     raise AssertionError("the last attempt returns or raises")
-
-
-def _check_version(noun: str, name: str, before: ListedQueue | None, version: str) -> None:
-    if version == (NEW_QUEUE if before is None else _version_of(before)):
-        return
-    if version == NEW_QUEUE:
-        sentence = f"There is a {noun} {name} already: write another name."
-    elif before is None:
-        sentence = f"The {noun} {name} was deleted meanwhile."
-    else:
-        sentence = f"The {noun} {name} was changed meanwhile: read it again, and repeat your change."
-    raise refused(_CONFLICT, sentence)
 
 
 async def _put(

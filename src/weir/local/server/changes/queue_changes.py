@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from weir.api.answers import NEW_QUEUE, QueueDeleted, QueueRow, TokenRow
+from weir.api.answers import QueueDeleted, QueueRow, TokenRow
+from weir.api.queue_versions import version_refusal
 from weir.local.server.access.authorization import Person
 from weir.local.server.changes.delegated_quotas import check_scope, check_within
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
@@ -125,16 +126,9 @@ def checked_queue(
 def _check_version(queue: Queue, before: Queue | None, version: str | None) -> None:
     """Refuse a change of settings that aren't those that the person has read."""
     noun = "project" if queue.is_project else "department"
-    now = NEW_QUEUE if before is None else queue_detail(bare_queue_row(before)).version
-    if version in (None, now):
-        return
-    if version == NEW_QUEUE:
-        sentence = f"There is a {noun} {queue.name} already: write another name."
-    elif before is None:
-        sentence = f"The {noun} {queue.name} was deleted meanwhile."
-    else:
-        sentence = f"The {noun} {queue.name} was changed meanwhile: read it again, and repeat your change."
-    raise RequestRefused(409, sentence)
+    now = None if before is None else queue_detail(bare_queue_row(before)).version
+    if (sentence := version_refusal(noun, queue.name, now, version)) is not None:
+        raise RequestRefused(409, sentence)
 
 
 def following_departments(queue: Queue | None, name: str, inventory: PoolInventory) -> list[Queue]:
