@@ -67,7 +67,8 @@ def _remove_leftovers() -> None:
 
 
 def _remove(name: str) -> None:
-    """Remove one account: also where a process of it is still ending."""
+    """Remove one account and end its processes: the next account may have its number."""
+    subprocess.run(["pkill", "-KILL", "-u", name], capture_output=True, check=False)
     subprocess.run(["userdel", "--force", "--remove", name], capture_output=True, check=False)
     shutil.rmtree(f"/home/{name}", ignore_errors=True)
     groups = [group.gr_name for group in grp.getgrall() if group.gr_name == name]
