@@ -132,7 +132,7 @@ class Cluster:
         for path in (*(_HOOKS if policies else ()), *_OWNERS):
             self._sweep(path, there)
         if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
-            self.until(self._no_pods, "the pods to be gone")
+            self.until(self._no_pods, self._why_pods)
             there = stored(self.plane.etcd) | {_plural(path): there[_plural(path)] for path in _HOOKS}
         for path in _OTHERS:
             self._sweep(path, there)
@@ -204,6 +204,12 @@ class Cluster:
         for namespace in {pod["metadata"]["namespace"] for pod in left}:
             self.api.delete(f"/api/v1/namespaces/{namespace}/pods", grace_s=0)
         return not left
+
+    def _why_pods(self) -> str:
+        """Return a sentence with the pods that are left and what keeps them."""
+        there = [pod["metadata"] for pod in self.pods()]
+        left = [f"{each['namespace']}/{each['name']} {each.get('finalizers', [])}" for each in there]
+        return f"the pods to be gone, with their finalizers: {', '.join(left)}"
 
     def _sweep(self, path: str, there: Stored) -> None:
         """Delete the objects of a kind that are there, by namespace."""

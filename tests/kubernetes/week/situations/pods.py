@@ -1,12 +1,15 @@
 """Bare pods, pods of other schedulers, shares, gates, volumes, and what people do to pods by hand."""
 
+from collections.abc import Callable
+
 from tests.kubernetes.week.environment import FREE, STATIC_CLASS, Environment
 from tests.kubernetes.week.objects import claim, job, pod, volume, with_claim
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.nodes import RUNS
 
 THIRD = "third"
-_TOO_MANY = 429
+_HOLD = "example.com/hold"
+_GONE, _CONFLICT, _TOO_MANY = 404, 409, 429
 KEPT_STEPS = 25
 
 
@@ -218,15 +221,34 @@ def finalizer(env: Environment) -> str:
     if found is None:
         return ""
     at = f"/api/v1/namespaces/{found.namespace}/pods/{found.name}"
-    kept = found.metadata.get("finalizers") or []
-    env.patch(at, {"metadata": {"finalizers": [*kept, "example.com/hold"]}})
+    if not _change_finalizers(env, at, found.uid, lambda there: [*there, _HOLD]):
+        return ""
     env.api.delete(at)
 
     def release() -> None:
-        there = env.api.maybe(at)
-        if there is not None and there["metadata"]["uid"] == found.uid:
-            left = [each for each in there["metadata"].get("finalizers") or [] if each != "example.com/hold"]
-            env.patch(at, {"metadata": {"finalizers": left or None}})
+        _change_finalizers(env, at, found.uid, lambda there: [each for each in there if each != _HOLD])
 
     env.after(5, "take the finalizer off", release)
     return str(found.full_name)
+
+
+def _change_finalizers(env: Environment, at: str, uid: str, change: Callable[[list[str]], list[str]]) -> bool:
+    """Change the finalizers of a pod as they are, and return False if it is gone.
+
+    The controller of jobs takes its own off meanwhile: writing a list that was read before would put it back, which
+    the API server refuses once the pod is being deleted.
+    """
+    while (there := env.api.maybe(at)) is not None and there["metadata"]["uid"] == uid:
+        metadata = there["metadata"]
+        left = change(metadata.get("finalizers") or [])
+        body = {"finalizers": left or None, "resourceVersion": metadata["resourceVersion"]}
+        try:
+            env.patch(at, {"metadata": body})
+        except ApiError as why:
+            if why.code == _GONE:
+                return False
+            if why.code != _CONFLICT:
+                raise
+        else:
+            return True
+    return False
