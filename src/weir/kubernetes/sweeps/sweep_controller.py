@@ -37,8 +37,8 @@ from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard, NotLeading
 
 PASS_S = 0.25
 """Passes over one sweep are no closer to one another."""
-LOOK_S = 5.0
-"""Without changes, all sweeps are looked at again after the time of a retry at most."""
+LOOK_S, STANDBY_S = 5.0, 1.0
+"""Longest waits for a change while this process leads, and while another one does."""
 RETRY_S, RETRY_S_MAX = 1.0, 30.0
 TOGETHER_MAX = 8
 """Sweeps that have a pass at the same time."""
@@ -84,21 +84,28 @@ class ClusterSweepController:
         """Go on with all sweeps while this process leads, for ever."""
         await asyncio.gather(*(each.synced.wait() for each in self.reflectors))
         while True:
+            now_s = time.monotonic()
+            wait_s = self._begin(now_s) if self._leadership.may_write() else STANDBY_S
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._wait_s())
+                await asyncio.wait_for(self._wake.wait(), wait_s)
             self._wake.clear()
-            if not self._leadership.may_write():
-                continue
-            if self._term != self._leadership.term:
-                self._term = self._leadership.term
-                self._due_s = dict.fromkeys(self._sweeps, 0.0)
-            for key in self._next():
-                del self._due_s[key]
-                self._passes[key] = asyncio.create_task(self._pass(key))
 
-    def _next(self) -> list[str]:
+    def _begin(self, now_s: float) -> float:
+        """Begin the passes that may begin now, and return the time until the next one is due.
+
+        Sweeps that are due and wait for a place aren't counted: the end of a pass wakes the controller.
+        """
+        if self._term != self._leadership.term:
+            self._term = self._leadership.term
+            self._due_s = dict.fromkeys(self._sweeps, 0.0)
+        for key in self._next(now_s):
+            del self._due_s[key]
+            self._passes[key] = asyncio.create_task(self._pass(key))
+        return min([LOOK_S, *(due_s - now_s for due_s in self._due_s.values() if due_s > now_s)])
+
+    def _next(self, now_s: float) -> list[str]:
         """Return the sweeps whose pass begins now: namespaces take turns, and have a limit each."""
-        now_s, under_way = time.monotonic(), Counter(map(_namespace, self._passes))
+        under_way = Counter(map(_namespace, self._passes))
         free: list[str] = []
         for key in [key for key, due_s in self._due_s.items() if due_s <= now_s and key not in self._passes]:
             if under_way[_namespace(key)] < TOGETHER_IN_ONE_MAX:
@@ -113,11 +120,6 @@ class ClusterSweepController:
             each.cancel()
         await asyncio.gather(*passes, return_exceptions=True)
 
-    def _wait_s(self) -> float:
-        now_s = time.monotonic()
-        due = [due_s for key, due_s in self._due_s.items() if key not in self._passes]
-        return min(LOOK_S, max(0.02, min(due, default=now_s + LOOK_S) - now_s))
-
     def _deliver(self, changes: Sequence[Change[ApiObject]]) -> None:
         for change in changes:
             if isinstance(change, ObjectSet):
@@ -127,6 +129,7 @@ class ClusterSweepController:
                 self._sweeps.discard(change.key)
                 self._costs.tell(change.key, {})
                 self._due_s.pop(change.key, None)
+                self._failures.pop(change.key, None)
 
     def _touch(self, key: str) -> None:
         """Look at a sweep soon."""

@@ -54,6 +54,49 @@ async def test_sweep_waits_for_no_others_of_another_namespace(monkeypatch: pytes
         await controller.close()
 
 
+class CountedLeadership:
+    """Leadership that counts how often it is asked."""
+
+    term = 1
+
+    def __init__(self, *, leads: bool) -> None:
+        self.asked = 0
+        self._leads = leads
+
+    def may_write(self) -> bool:
+        self.asked += 1
+        return self._leads
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_sweeps_that_may_not_begin_cost_nothing(monkeypatch: pytest.MonkeyPatch, leads: bool) -> None:
+    """The places are taken, or another process leads."""
+    begun: list[str] = []
+
+    async def run(_pass: SweepPass, _namespace: str, name: str) -> bool:
+        begun.append(name)
+        await asyncio.Event().wait()
+        return False
+
+    monkeypatch.setattr(SweepPass, "run", run)
+    costs = TrialCosts(lambda _: None, lambda: 0.0)
+    leadership = CountedLeadership(leads=leads)
+    controller = ClusterSweepController(cast(ApiClient, None), leadership, "weir:weir", costs)
+    for reflector in controller.reflectors:
+        reflector.synced.set()
+    for at in range(50):
+        metadata = Metadata(f"s{at}", namespace=f"n{at}")
+        controller._deliver([ObjectSet(f"n{at}/s{at}", ApiObject(metadata))])
+    running = asyncio.create_task(controller.run())
+    try:
+        await asyncio.sleep(1.5)
+        assert len(begun) == (TOGETHER_MAX if leads else 0)
+        assert leadership.asked <= 4
+    finally:
+        running.cancel()
+        await controller.close()
+
+
 class Plan:
     """A sweep as far as its sampler is asked."""
 
