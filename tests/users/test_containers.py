@@ -68,6 +68,23 @@ def test_image_that_is_missing_and_a_program_that_is_missing_say_so(
     assert "is no image" in answer["detail"]
 
 
+def test_container_needs_no_directory_of_its_user_but_the_store(
+    pool: SharedPool, unix_users: People, image: str
+) -> None:
+    user = unix_users[5]
+    closed = [Path(user.pw_dir, name) for name in (".config", ".cache")]
+    for path in closed:
+        path.mkdir()
+    try:
+        pool.submit(user, "closed-home", "echo", "it runs", image=image, gpus=0, retries=0)
+        row = pool.wait("closed-home", "failed", "succeeded")
+        assert row["status"] == "succeeded", (row["reason"], pool.log("closed-home"))
+        assert not [below for path in closed for below in path.iterdir()]
+    finally:
+        for path in closed:
+            path.rmdir()
+
+
 def test_exec_enters_the_container(pool: SharedPool, unix_users: People, image: str) -> None:
     user = unix_users[0]
     pool.submit(user, "entered", "sh", "-c", "echo ready; exec sleep 1000", image=image, gpus=0)

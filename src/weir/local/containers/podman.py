@@ -14,14 +14,17 @@ from weir.local.containers import images, leftovers
 from weir.local.containers.launch import PATH
 from weir.local.containers.user_namespace import RUN
 
-_CONF = """[containers]
+_CONF = f"""[containers]
 log_driver = "passthrough"
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "none"
 lock_type = "file"
 runtime = "crun"
+[network]
+network_config_dir = "{RUN}/networks"
 """
+"""Settings of Podman. At each start it makes a directory for networks, by default in `~/.config`."""
 INIT_PROGRAMS = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")
 """Programs that pass signals on: a first process without handlers never gets SIGTERM."""
 _QUEUES = "/dev/mqueue"
