@@ -68,6 +68,19 @@ def test_image_that_is_missing_and_a_program_that_is_missing_say_so(
     assert "is no image" in answer["detail"]
 
 
+def test_image_that_podman_refuses_gives_its_reason(
+    pool: SharedPool, unix_users: People, places: Path
+) -> None:
+    broken = places / "broken.tar"
+    broken.write_bytes(b"no archive" * 100)
+    broken.chmod(0o644)
+    image = f"docker-archive:{broken}"
+    pool.submit(unix_users[0], "refused", "true", image=image, gpus=0, retries=0)
+    sentence = pool.wait("refused", "failed")["reason"]["sentence"]
+    (error,) = [line for line in pool.log("refused").splitlines() if line.startswith("Error: ")]
+    assert f"{broken} can't be fetched: {error.removeprefix('Error: ')}" in sentence
+
+
 def test_container_needs_no_directory_of_its_user_but_the_store(
     pool: SharedPool, unix_users: People, image: str
 ) -> None:

@@ -7,10 +7,12 @@ program.
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import IO
 
 from weir.local.containers import announcement
 from weir.local.records.pod_records import FETCHES
@@ -20,6 +22,9 @@ STORE = ".local/share/weir/containers"
 ARCHIVES = ("docker-archive:", "oci-archive:", "oci:", "dir:")
 """Images as files of the machine."""
 _ID_MOST = 256
+_REASON_MOST, _LINE_BYTES_MOST = 250, 1 << 13
+_QUERY = re.compile(r"(?<=\?)[^\s\"']+")
+"""Query of a URL: registries sign downloads with it, and other people read the reason."""
 
 
 class ImageNotAvailable(Exception):
@@ -56,16 +61,39 @@ def _fetched(podman: Sequence[str], image: str) -> str:
     """Fetch an image; return its id."""
     print(f"weir: fetching the image {image}", file=sys.stderr, flush=True)
     announcement.announce(FETCHES)
-    done = subprocess.run(  # noqa: S603 - the name was checked, and stands behind --
-        [*podman, "pull", "--quiet", "--", image],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    made = done.stdout.decode(errors="replace").split()
-    if done.returncode or not made:
-        raise ImageNotAvailable(f"the image {image} can't be fetched; the job's output says why")
+    with (
+        open(os.memfd_create("id"), "w+b") as ids,
+        subprocess.Popen(  # noqa: S603 - the name was checked, and stands behind --
+            [*podman, "pull", "--quiet", "--", image],
+            stdin=subprocess.DEVNULL,
+            stdout=ids,
+            stderr=subprocess.PIPE,
+        ) as pull,
+    ):
+        assert pull.stderr is not None
+        reason = _pass_on(pull.stderr)
+        code = pull.wait()
+        ids.seek(0)
+        made = ids.read().decode(errors="replace").split()
+    if code or not made:
+        raise ImageNotAvailable(
+            f"the image {image} can't be fetched: {reason or f'podman exited with {code}'}"
+        )
     return made[-1][:_ID_MOST]
+
+
+def _pass_on(errors: IO[bytes]) -> str:
+    """Write Podman's errors into the job's output as they come; return the last one, shortened.
+
+    Podman names the cause at the end of a line, so the end is kept.
+    """
+    last = ""
+    while line := errors.readline(_LINE_BYTES_MOST):
+        with suppress(OSError):  # the disk may be full, which is then the reason too
+            os.write(2, line)
+        last = line.decode(errors="replace").strip() or last
+    reason = _QUERY.sub("...", last.removeprefix("Error: ").removeprefix("* "))
+    return reason if len(reason) <= _REASON_MOST else f"... {reason[-_REASON_MOST:]}"
 
 
 def _state_of(image: str) -> str:
