@@ -24,7 +24,20 @@ def unix_users() -> Iterator[list[pwd.struct_passwd]]:
         pytest.skip(reason)
     users = make_users(USERS)
     yield users
+    closed = [path for user in users for path in _closed_to(user)]
     remove_users(users)
+    assert not closed, f"tests made these as root, and so users' programs fail in other tests: {closed}"
+
+
+def _closed_to(user: pwd.struct_passwd) -> list[Path]:
+    """Return directories such as ~/.config and ~/.config/weir that don't belong to their user."""
+    home = Path(user.pw_dir)
+    return [
+        path
+        for pattern in (".*/", ".*/*/")
+        for path in home.glob(pattern)
+        if path.lstat().st_uid != user.pw_uid
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import pwd
 import subprocess
-from pathlib import Path
 
 from .shared_pool import SharedPool
 
@@ -39,6 +38,13 @@ def make_config(pool: SharedPool, user: pwd.struct_passwd) -> None:
     """Write the configuration of a user."""
     done = pool.weir(user, "ssh", "--print-config")
     assert done.returncode == 0, done.stderr
-    path = Path(user.pw_dir, ".config", "weir")
-    path.mkdir(parents=True, exist_ok=True)
-    (path / "ssh_config").write_text(done.stdout)
+    subprocess.run(
+        ["sh", "-c", "mkdir -p ~/.config/weir && cat > ~/.config/weir/ssh_config"],
+        input=done.stdout,
+        user=user.pw_uid,
+        group=user.pw_gid,
+        extra_groups=[],
+        env={"HOME": user.pw_dir, "PATH": "/usr/bin:/bin"},
+        text=True,
+        check=True,
+    )
