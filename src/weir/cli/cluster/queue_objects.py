@@ -151,7 +151,7 @@ def _spec(words: Mapping[str, Any]) -> dict[str, Any]:
 def _amounts(written: Mapping[str, Any]) -> dict[str, Any]:
     return {
         camel(name) if name in TimesEntry.model_fields else name: (
-            f"{value:g}" if isinstance(value, float) else value
+            f"{value:.15g}" if isinstance(value, float) else value
         )
         for name, value in written.items()
         if value is not None

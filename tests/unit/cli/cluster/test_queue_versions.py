@@ -38,6 +38,12 @@ def test_a_change_of_another_version_is_refused_and_changes_nothing(
         assert pool.set_project("vision", version=newer.version, quota={"gpu": 2}).quota == {"gpu": 2.0}
 
 
+def test_a_fraction_is_sent_as_it_is_meant(fake_cluster: FakeCluster, project: Object) -> None:
+    with connect() as pool:
+        pool.set_project("vision", quota={"gpu": 0.1 + 0.2, "cpu": 12345.678, "memory": 1 << 40})
+    assert project["spec"]["quota"] == {"gpu": "0.3", "cpu": "12345.678", "memory": 1 << 40}
+
+
 def test_a_new_status_meanwhile_is_no_other_version(fake_cluster: FakeCluster, project: Object) -> None:
     sent: list[str] = []
 
