@@ -2,6 +2,9 @@
 
 `gpu` is counted in thousandths of a device, `cpu` in thousandths of a core, `memory` in bytes,
 everything else in units. `gpu.MODEL` counts devices of one model, like `gpu`.
+
+`whole_units` refuses amounts that are finer than the unit, wherever they are written. Those of real pods and
+nodes are rounded up in `kubernetes.translate.quantities`, as Kubernetes does.
 """
 
 import math
@@ -30,6 +33,8 @@ UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""
 
 _PLAIN_DIGITS = 6
+_FLOAT_ERROR = Fraction(1, 10**6)
+"""Part of a unit by which arithmetic with floats, such as 0.1 + 0.2, may miss a whole number of units."""
 _SECONDS_MAX = 1000 * 366 * 86400.0
 
 _SUFFIXES: dict[str, int | Fraction] = {
@@ -99,20 +104,47 @@ def plain_amount(resource: str, value: float) -> float:
     return round(value / 1000, _PLAIN_DIGITS) if in_thousandths(resource) else value
 
 
-def amount(resource: str, written: str | int | float) -> int:
-    """Return the amount of `resource` in its unit, rounded up; "unlimited" gives UNLIMITED.
+def in_units(resource: str, exact: Fraction) -> Fraction:
+    """Return an amount in the unit of `resource`, without the error of arithmetic with floats."""
+    units = exact * (1000 if in_thousandths(resource) else 1)
+    whole = round(units)
+    return Fraction(whole) if abs(units - whole) <= _FLOAT_ERROR else units
+
+
+def whole_units(resource: str, units: Fraction, text: str | int | float) -> int:
+    """Return the units that `text` means. A part of a byte that a binary unit leaves (0.1Gi) is rounded up.
 
     Raises:
-        ValueError: it is no quantity, negative, or too large to count.
+        ValueError: the text is finer than the unit; the message says what to write.
+    """
+    thousandths = in_thousandths(resource)
+    if units.denominator == 1 or (not thousandths and str(text).rstrip().endswith("i")):
+        return math.ceil(units)
+    nearest = max(1, round(units))
+    if thousandths:
+        whole = "core" if resource == CPU else "device"
+        fault, right = f"finer than 0.001, the smallest share of a {whole}", written(resource, nearest)
+    elif resource == MEMORY:
+        fault, right = "not a whole number of bytes", f"{nearest}, or a unit, such as 1.5Gi"
+    else:
+        fault, right = "not a whole number", str(nearest)
+    raise ValueError(f"{_shown(text)} is {fault}: write {right}")
+
+
+def amount(resource: str, written: str | int | float) -> int:
+    """Return the amount of `resource` in its unit; "unlimited" gives UNLIMITED.
+
+    Raises:
+        ValueError: it is no quantity, negative, too large to count, or finer than the unit.
     """
     if written == "unlimited":
         return UNLIMITED
-    exact = quantity(written) * (1000 if in_thousandths(resource) else 1)
-    if exact < 0:
+    units = in_units(resource, quantity(written))
+    if units < 0:
         raise ValueError(f"{_shown(written)} is negative: write 0 or more")
-    if exact > UNLIMITED // 1024:
+    if units > UNLIMITED // 1024:
         raise ValueError(f"{_shown(written)} is more than can be counted: write less")
-    return -int(-exact // 1)
+    return whole_units(resource, units, written)
 
 
 def seconds(written: str | int | float) -> float:

@@ -13,7 +13,17 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    SkipValidation,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import InitErrorDetails
 
 from weir.model.array_indices import read_indices
 from weir.model.resources import (
@@ -23,8 +33,10 @@ from weir.model.resources import (
     MEMORY,
     PODS,
     amount,
+    in_units,
     quantity,
     seconds,
+    whole_units,
 )
 from weir.model.workloads import PRIORITY_CLASSES, WHOLE_MILLI
 
@@ -103,33 +115,30 @@ def _some(resource: str) -> Callable[[Any], int]:
     return read
 
 
-def _whole_units(written: Any) -> int:
-    exact = quantity(_no_word(written))
-    if exact.denominator != 1:
-        raise ValueError(f"{written!r} is not a whole number: write one such as 8")
-    return amount("", written)
-
-
 def _gpus(written: Any) -> int:
-    milli = quantity(_no_word(written)) * WHOLE_MILLI
+    milli = in_units(GPU, quantity(_no_word(written)))
     if milli < 0:
         raise ValueError(f"{reprlib.repr(written)} is negative: write 0 or more")
     if milli > WHOLE_MILLI and milli % WHOLE_MILLI:
         whole = math.floor(milli / WHOLE_MILLI)
         more = f"write {whole} or {whole + 1}, or a share below 1 of each of several devices"
         raise ValueError(f"{written!r} is neither whole devices nor a share of one: {more}")
-    if milli.denominator != 1:
-        near = max(1, round(milli)) / WHOLE_MILLI
-        raise ValueError(f"{written!r} is finer than a thousandth of a device: write {near}")
     if milli > DEVICES_MAX * WHOLE_MILLI:
         raise ValueError(f"{reprlib.repr(written)} is more than a node can have: write at most {DEVICES_MAX}")
-    return int(milli)
+    return whole_units(GPU, milli, written)
 
 
-def _bound(written: Any) -> Written:
-    amount(GPU, written)  # the finest unit, so that it can be counted whatever it is of
-    checked: Written = written
-    return checked
+def _bounds(written: dict[str, Written]) -> dict[str, Written]:
+    """Check each amount in the unit of its resource; it stays as it is written."""
+    wrong: list[InitErrorDetails] = []
+    for resource, each in written.items():
+        try:
+            amount(resource, each)
+        except ValueError as error:
+            wrong.append({"type": "value_error", "loc": (resource,), "input": each, "ctx": {"error": error}})
+    if wrong:
+        raise ValidationError.from_exception_data("amounts", wrong)
+    return written
 
 
 def _weight(written: Any) -> float:
@@ -156,7 +165,7 @@ def gpu_weight_milli(written: Any) -> int:
     if parts is not None and int(parts[2]):
         milli = Fraction(int(parts[1]), int(parts[2])) * WHOLE_MILLI
     else:
-        milli = quantity(_no_word(written)) * WHOLE_MILLI
+        milli = in_units(GPU, quantity(_no_word(written)))
     if not 1 <= milli <= GPU_WEIGHT_MAX * WHOLE_MILLI:
         raise ValueError(
             f"{reprlib.repr(written)} is no weight of a device: write a number such as 0.5, or a fraction "
@@ -238,14 +247,15 @@ Indices = Annotated[str, AfterValidator(_indices), WithJsonSchema(_INDICES)]
 GroupName = Annotated[str, AfterValidator(_group_name)]
 Label = Annotated[str, AfterValidator(_label)]
 Resource = Annotated[str, AfterValidator(_resource)]
+Bound = Annotated[Written, SkipValidation, WithJsonSchema(_BOUND)]
+Bounds = Annotated[dict[Resource, Bound], AfterValidator(_bounds)]
 Further = Annotated[str, AfterValidator(_further)]
 CpuMilli = Annotated[int, PlainValidator(_of(CPU)), WithJsonSchema(_QUANTITY)]
 Bytes = Annotated[int, PlainValidator(_of(MEMORY)), WithJsonSchema(_QUANTITY)]
 SomeBytes = Annotated[int, PlainValidator(_some(MEMORY)), WithJsonSchema(_QUANTITY)]
-Units = Annotated[int, PlainValidator(_whole_units), WithJsonSchema(_QUANTITY)]
+Units = Annotated[int, PlainValidator(_of("")), WithJsonSchema(_QUANTITY)]
 GpuWeight = Annotated[int, PlainValidator(gpu_weight_milli), WithJsonSchema(_QUANTITY)]
 GpusMilli = Annotated[int, PlainValidator(_gpus), WithJsonSchema(_QUANTITY)]
-Bound = Annotated[Written, PlainValidator(_bound), WithJsonSchema(_BOUND)]
 Weight = Annotated[float, PlainValidator(_weight), WithJsonSchema(_QUANTITY)]
 Offset = Annotated[float, PlainValidator(seconds), WithJsonSchema(_TIME)]
 Past = Annotated[float, PlainValidator(_past), WithJsonSchema(_TIME)]

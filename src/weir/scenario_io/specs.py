@@ -13,7 +13,7 @@ from weir.model.reasons import ReasonCode
 from weir.model.workloads import WHOLE_MILLI
 from weir.scenario_io.scalars import (
     PODS_MAX,
-    Bound,
+    Bounds,
     Bytes,
     CpuMilli,
     Device,
@@ -107,8 +107,8 @@ class QueueEntry(Entry):
     """Keys of both departments and projects."""
 
     name: Name
-    quota: dict[Resource, Bound] = {}
-    limit: dict[Resource, Bound] = {}
+    quota: Bounds = {}
+    limit: Bounds = {}
     weight: dict[Resource, Weight] = {}
     priority: Priority = 100
     created: Offset | None = None

@@ -27,6 +27,18 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("submit -p vision python train.py --lr 1", "goes after --: weir submit ... -- COMMAND."),
         ("submit -p vision", "no command is named: write it after --"),
         ("submit -p v --gpus 1.5 -- a", "--gpus: '1.5' is neither whole devices nor a share of one"),
+        (
+            "submit -p v --gpus 0.0001 -- a",
+            "--gpus: '0.0001' is finer than 0.001, the smallest share of a device; write 0.001.",
+        ),
+        (
+            "submit -p v --cpu 0.0001 -- a",
+            "--cpu: '0.0001' is finer than 0.001, the smallest share of a core; write 0.001.",
+        ),
+        (
+            "submit -p v --memory 1.5 -- a",
+            "--memory: '1.5' is not a whole number of bytes; write 2, or a unit, such as 1.5Gi.",
+        ),
         ("submit -p v --memory 5 -- a", "--memory: 5 means 5 bytes; write a unit, such as 5Gi."),
         ("submit -p v --gpu-memory 10 -- a", "--gpu-memory: 10 means 10 bytes; write a unit, such as 10Gi."),
         ("submit -p v --gpus two -- a", "--gpus: 'two' is not a quantity; write a number"),

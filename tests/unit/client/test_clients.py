@@ -76,6 +76,8 @@ def test_a_checked_submission_means_the_same_on_the_other_side(fake: Fake) -> No
     [
         ({"command": ["a"]}, "project is missing"),
         ({"project": "p", "command": ["a"], "gpus": 1.5}, "neither whole devices nor a share"),
+        ({"project": "p", "command": ["a"], "gpus": 0.0001}, "gpus: 0.0001 is finer .*; write 0.001"),
+        ({"project": "p", "command": ["a"], "cpu": "100u"}, "cpu: '100u' is finer .*; write 0.001"),
         ({"project": "p", "command": ["a"], "elastic": (4, 2)}, "write the smaller number first"),
         ({"project": "p", "command": ["a"], "elastic": (2, 4), "workers": 2}, "leave workers out"),
         ({"project": "p", "command": ["a"], "pods": [{}, {}], "gpus": 1}, "say it in pods"),

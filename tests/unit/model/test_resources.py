@@ -61,15 +61,41 @@ def test_what_is_no_quantity_says_what_to_write(text: object) -> None:
         ("gpu", 0.5, 500),
         ("gpu.H100", "2", 2000),
         ("cpu", "1m", 1),
-        ("cpu", "0.0001", 1),
+        ("cpu", "0.001", 1),
         ("memory", "1Gi", 1 << 30),
-        ("memory", "1500m", 2),
+        ("memory", "2000m", 2),
+        ("memory", "0.1Gi", 107_374_183),  # a binary unit has parts that are no whole bytes
+        ("ephemeral-storage", "1.3Mi", 1_363_149),
         ("pods", 110, 110),
         ("gpu", "unlimited", UNLIMITED),
     ],
 )
-def test_amounts_are_counted_in_their_unit_rounded_up(resource: str, text: str | float, counted: int) -> None:
+def test_amounts_are_counted_in_their_unit(resource: str, text: str | float, counted: int) -> None:
     assert amount(resource, text) == counted
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "sentence"),
+    [
+        ("gpu", "0.0001", "'0.0001' is finer than 0.001, the smallest share of a device: write 0.001"),
+        ("gpu.H100", 1.23456, "1.23456 is finer than 0.001, the smallest share of a device: write 1.235"),
+        ("cpu", "100u", "'100u' is finer than 0.001, the smallest share of a core: write 0.001"),
+        ("cpu", 0.00100001, "0.00100001 is finer than 0.001"),
+        ("memory", "1500m", "'1500m' is not a whole number of bytes: write 2, or a unit, such as 1.5Gi"),
+        ("memory", 0.5, "0.5 is not a whole number of bytes: write 1, or a unit"),
+        ("rdma/hca", "1.4", "'1.4' is not a whole number: write 1"),
+    ],
+)
+def test_amounts_finer_than_their_unit_are_refused(resource: str, text: str | float, sentence: str) -> None:
+    with pytest.raises(ValueError, match=": write ") as refused:
+        amount(resource, text)
+    assert str(refused.value).startswith(sentence)
+
+
+@given(st.lists(st.integers(0, 1000), max_size=50))
+def test_amounts_that_a_program_adds_up_are_those_that_it_means(shares_milli: list[int]) -> None:
+    assert amount("gpu", sum(milli / 1000 for milli in shares_milli)) == sum(shares_milli)
+    assert amount("gpu", repr(sum(milli / 1000 for milli in shares_milli))) == sum(shares_milli)
 
 
 @pytest.mark.parametrize("text", [-1, "-500m", "1e300", 10**40, "no limit"])

@@ -74,7 +74,11 @@ tik: 5s
             "gpus: 1.5",
             "gpus: 1.5 is neither whole devices nor a share of one; write 1 or 2, or a share below 1",
         ),
-        ("gpus: 0.3333", "gpus: 0.3333 is finer than a thousandth of a device; write 0.333"),
+        ("gpus: 0.3333", "gpus: 0.3333 is finer than 0.001, the smallest share of a device; write 0.333"),
+        ("cpu: 100u", "cpu: '100u' is finer than 0.001, the smallest share of a core; write 0.001"),
+        ("memory: 1.5", "memory: 1.5 is not a whole number of bytes; write 2, or a unit, such as 1.5Gi"),
+        ("gpu_memory: 0.5", "gpu_memory: 0.5 is not a whole number of bytes; write 1, or a unit, such as"),
+        ("resources: {nic: 1.5}", "resources.nic: 1.5 is not a whole number; write 2"),
         ("gpus: many", "gpus: 'many' is not a quantity; write a number or one such as 500m, 1.5 or 40Gi"),
         ("cpu: -500m", "cpu: '-500m' is negative; write 0 or more"),
         ("memory: .nan", "memory: is not a finite number; write"),
@@ -219,6 +223,28 @@ def test_a_workload_that_is_wrong(written: str, answer: str) -> None:
         f"{GROUND}  - name: w\n    project: vision\n    pods: [{{count: 3, min: 2}}]\n    {written}\n"
     )
     assert found == [f"{FIRST + 3}: {answer}"]
+
+
+def test_amounts_of_queues_that_are_finer_than_their_unit() -> None:
+    text = """\
+cluster: {nodes: [{name: a, gpus: 2}]}
+departments:
+  - {name: d, quota: {gpu.H100: 0.0001}}
+projects:
+  - name: p
+    quota: {gpu: 0.0001, memory: 1.5, cpu: many}
+    limit: {cpu: 100u}
+    person_limits: {gpus: 0.0001}
+"""
+    share = "is finer than 0.001, the smallest share of a"
+    assert reported(text) == [
+        f"3: quota.gpu.H100: 0.0001 {share} device; write 0.001",
+        f"6: quota.gpu: 0.0001 {share} device; write 0.001",
+        "6: quota.memory: 1.5 is not a whole number of bytes; write 2, or a unit, such as 1.5Gi",
+        "6: quota.cpu: 'many' is not a quantity; write a number or one such as 500m, 1.5 or 40Gi",
+        f"7: limit.cpu: '100u' {share} core; write 0.001",
+        f"8: person_limits.gpus: 0.0001 {share} device; write 0.001",
+    ]
 
 
 def test_started_before_it_was_submitted() -> None:

@@ -49,6 +49,26 @@ def test_the_least_that_can_be_written() -> None:
     assert scenario.expect == Expect()
 
 
+def test_sums_of_floats_are_the_amounts_that_they_mean() -> None:
+    scenario = read(
+        """
+cluster: {nodes: [{name: a, gpus: 2, gpu_weight: 0.7999999999999999}]}
+projects: [{name: p, quota: {gpu: 0.30000000000000004}, person_limits: {gpus: 0.30000000000000004}}]
+workloads: [{name: w, project: p, pods: [{gpus: 0.30000000000000004, cpu: 0.7999999999999999}]}]
+"""
+    )
+    (project,), (workload,) = scenario.queues, scenario.workloads
+    assert (project.quota, project.person_limits.gpus_milli) == ({"gpu": 300}, 300)
+    request = workload.groups[0].request
+    assert (request.share_milli, request.cpu_milli) == (300, 800)
+    assert scenario.nodes[0].gpu_weight_milli == 800
+
+
+def test_quotas_of_memory_may_be_as_large_as_clusters() -> None:
+    (project,) = read("cluster: {nodes: [{name: a}]}\nprojects: [{name: p, quota: {memory: 64Ti}}]").queues
+    assert project.quota["memory"] == 64 << 40
+
+
 def test_everything_that_can_be_written() -> None:
     scenario = read("""
 name: all of it

@@ -42,6 +42,7 @@ def test_alternative_adds_nodes_and_changes_quotas() -> None:
         "quota.=3",
         "quota.a=-1",
         "quota.a=x",
+        "quota.a=0.0001",
         "colour=red",
     ],
 )

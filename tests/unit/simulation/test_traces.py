@@ -79,10 +79,10 @@ def test_all_mistakes_of_a_trace_are_reported_at_once(tmp_path: Path) -> None:
         "one,a,0,10,1,,,\n"
         "one,nobody,-1,soon,1.5,3,work,rack\n"
         "two,a,0\n"
-        "three,a,,nan,0.5,,,preferred:row\n"
+        "three,a,,nan,0.0001,,,preferred:row\n"
     )
     answer = _refused(path)
-    assert [line.split(":")[0] for line in answer] == ["3"] * 8 + ["4"] + ["5"] * 3
+    assert [line.split(":")[0] for line in answer] == ["3"] * 8 + ["4"] + ["5"] * 4
     text = "\n".join(answer)
     for word in (
         "'nobody' isn't in the cluster file: it has a, b",
@@ -96,6 +96,7 @@ def test_all_mistakes_of_a_trace_are_reported_at_once(tmp_path: Path) -> None:
         "has 3 values, the header 8",
         "submitted is empty",
         "is not a finite time",
+        "gpus '0.0001' is finer than 0.001, the smallest share of a device: write 0.001",
         "level 'row' is in no topology",
     ):
         assert word in text, (word, text)

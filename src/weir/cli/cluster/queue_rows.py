@@ -1,13 +1,13 @@
 """Departments and projects of a cluster as rows of answers."""
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 from weir.api.answers import QueueRow
 from weir.cli.cluster.objects import ListedQueue
 from weir.kubernetes.crd.schemas import camel
-from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.resources import in_units, plain_amount, quantity, seconds
 from weir.scenario_io.specs import TimesEntry
 
 _TIMES = {camel(name): name for name in TimesEntry.model_fields}
@@ -43,10 +43,12 @@ def _texts(amounts: Any) -> dict[str, str]:
 
 
 def _amounts(written: Mapping[str, str]) -> dict[str, float]:
-    """Return amounts in the units of answers, without unlimited ones."""
-    counted = {name: amount(name, each) for name, each in written.items()}
+    """Return amounts in the units of answers, without unlimited ones.
+
+    An amount that Weir refuses because it is finer than its unit is rounded up, so that people can change it.
+    """
     return {
-        name: value / WHOLE_MILLI if in_thousandths(name) else float(value)
-        for name, value in counted.items()
-        if value < UNLIMITED
+        name: plain_amount(name, ceil(in_units(name, quantity(each))))
+        for name, each in written.items()
+        if each != "unlimited"
     }

@@ -1,13 +1,12 @@
 """Values of annotations, each read on its own: a ValueError has a valid form."""
 
-import math
 import reprlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from weir.kubernetes.api.paths import is_name
 from weir.kubernetes.translate.quantities import exact
-from weir.model.resources import seconds
+from weir.model.resources import GPU, MEMORY, in_units, seconds, whole_units
 from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
 
 DEVICES_MOST = 1024
@@ -56,7 +55,7 @@ def parse_type(text: str) -> WorkloadType:
 def parse_fraction(text: str) -> int:
     """Return a share of a device in thousandths."""
     try:
-        milli = exact(text) * WHOLE_MILLI
+        milli = in_units(GPU, exact(text))
     except ValueError:
         raise ValueError(f"{text!r} is no fraction of a device: write one such as 0.5") from None
     if milli > WHOLE_MILLI:
@@ -64,16 +63,13 @@ def parse_fraction(text: str) -> int:
         raise ValueError(f"{text!r} is more than one device: write a fraction up to 1, or {whole}")
     if milli <= 0:
         raise ValueError(f"{text!r} is not above 0: write a fraction such as 0.5")
-    if milli.denominator != 1:
-        near = max(1, round(milli)) / WHOLE_MILLI
-        raise ValueError(f"{text!r} is finer than a thousandth of a device: write {near}")
-    return int(milli)
+    return whole_units(GPU, milli, text)
 
 
 def parse_memory(text: str) -> int:
     """Return bytes of device memory."""
     try:
-        value = exact(text)
+        value = in_units(MEMORY, exact(text))
     except ValueError:
         raise ValueError(f"{text!r} is no amount of memory: write one such as 8Gi or 2000Mi") from None
     if value <= 0:
@@ -84,7 +80,7 @@ def parse_memory(text: str) -> int:
         )
     if value < _MIB:
         raise ValueError(f"{text!r} is less than a mebibyte: write the unit too, such as 2000Mi or 8Gi")
-    return math.ceil(value)
+    return whole_units(MEMORY, value, text)
 
 
 def parse_mebibytes(text: str) -> int:

@@ -186,6 +186,13 @@ def test_queues_are_rows() -> None:
     assert (above.quota, above.follows, above.parent, above.weight) == ({"gpu": 8.0}, True, "x", {"gpu": 0.5})
 
 
+def test_a_queue_with_amounts_that_weir_refuses_is_a_row_with_the_reason() -> None:
+    spec = {"quota": {"gpu": "0.0001"}, "limit": {"gpu": "0.30000000000000004", "memory": "0.1Gi"}}
+    row = queue_row(queue(spec, phase="Refused", message="quota.gpu: write 0.001"), is_project=True)
+    assert (row.quota, row.limit) == ({"gpu": 0.001}, {"gpu": 0.3, "memory": 107_374_183.0})
+    assert row.warnings == ["q: quota.gpu: write 0.001"]
+
+
 def test_a_queue_shows_what_its_status_tells_people() -> None:
     leaving = queue({}, phase="Leaving", message="It is being deleted.")
     assert queue_row(leaving, is_project=True).warnings == ["q: It is being deleted."]

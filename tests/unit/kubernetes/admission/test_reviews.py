@@ -200,6 +200,9 @@ def test_queues() -> None:
     there = QuotaTree(departments, {"p": QueueObject("p", {"department": "b"}, 3)})
     assert of("Project", "q", {"department": "b"}) == []
     assert of("Project", "q", {"department": "c"}) == ["there is no department c; write one of a, b"]
+    assert of("Project", "q", {"quota": {"gpu": "0.0001"}}) == [
+        "quota.gpu: '0.0001' is finer than 0.001, the smallest share of a device; write 0.001"
+    ]
     assert "a is the name of a department already" in of("Project", "a", {})[0]
     assert "p is the name of a project already" in of("Department", "p", {})[0]
     assert "circle" in of("Department", "a", {"parent": "b"}, "UPDATE")[0]

@@ -44,6 +44,19 @@ def test_what_cannot_be_read_is_left_out_in_the_words_of_the_object() -> None:
     assert "times.idleLimit: 'x' is not a duration; write" in answer
 
 
+def test_an_amount_finer_than_its_unit_is_a_mistake_and_a_sum_of_floats_is_not() -> None:
+    tree = tree_of(
+        [q("d", quota={"cpu": "100u"})],
+        [q("a", limit={"gpu": "0.0001"}), q("b", quota={"gpu": "0.30000000000000004"})],
+    )
+    assert [(queue.name, queue.quota) for queue in tree.queues] == [("b", {"gpu": 300})]
+    share = "is finer than 0.001, the smallest share of a"
+    assert tree.refused == {
+        ("Department", "d"): f"quota.cpu: '100u' {share} core; write 0.001",
+        ("Project", "a"): f"limit.gpu: '0.0001' {share} device; write 0.001",
+    }
+
+
 def test_a_name_belongs_to_the_older_of_two() -> None:
     tree = tree_of([q("a", 5)], [q("a", 4, namespaces=["x"])])
     assert [(queue.name, queue.is_project) for queue in tree.queues] == [("a", True)]

@@ -67,6 +67,12 @@ def test_parts_of_a_thousandth_are_rounded_once_for_the_whole_pod():
     assert request(containers=cpus("500u", "500u", "500u")).cpu_milli == 2
 
 
+def test_a_pod_may_ask_for_less_than_a_thousandth_as_kubernetes_lets_it():
+    container_ = container(requests={"cpu": "100u", "memory": "1500m"})
+    found = asked(containers=[container_])
+    assert (found.request.cpu_milli, found.request.memory, found.refusals) == (1, 2, ())
+
+
 def test_a_limit_stands_where_nothing_is_requested():
     found = request(
         containers=[container(requests={"cpu": "1"}, limits={"cpu": "2", NVIDIA: "2", "memory": "1Gi"})]

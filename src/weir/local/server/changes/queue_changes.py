@@ -13,7 +13,7 @@ from weir.local.server.state.pool_inventory import PoolInventory, check_name, po
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.submissions.project_secrets import ProjectSecrets
 from weir.model.queues import Queue
-from weir.model.resources import GPU, GPU_MODEL_PREFIX, UNLIMITED, amount
+from weir.model.resources import GPU, GPU_MODEL_PREFIX, UNLIMITED
 from weir.scenario_io.build import queues_of
 from weir.scenario_io.checks import check_queue
 from weir.scenario_io.error_messages import suggest
@@ -181,19 +181,10 @@ def _check_amounts(entry: QueueEntry, inventory: PoolInventory, fields: FieldErr
     known = sorted(inventory.resources())
     for key in ("quota", "limit", "weight"):
         stated: Mapping[str, Written] = getattr(entry, key)
-        for resource, value in stated.items():
+        for resource in stated:
             if resource not in known and not resource.startswith(GPU_MODEL_PREFIX):
                 text = f"{key}: nothing has a resource {resource}; {suggest(resource, known, fields)}"
                 fields.at((key, resource), text)
-            elif key != "weight":
-                _check_amount(key, resource, value, fields)
-
-
-def _check_amount(key: str, resource: str, value: Written, fields: FieldErrors) -> None:
-    try:
-        amount(resource, value)
-    except ValueError as error:
-        fields.at((key, resource), f"{key}.{resource}: {error}")
 
 
 def _check_parent(

@@ -82,6 +82,23 @@ async def test_what_would_be_no_tree_is_refused(stands: Standing) -> None:
         assert reply.json()["errors"], path
 
 
+async def test_amounts_finer_than_their_unit_are_refused_and_sums_of_floats_are_not(stands: Standing) -> None:
+    body = {"name": "x", "quota": {"gpu": 0.0001, "memory": "1500m"}, "limit": {"cpu": "100u"}}
+    for reply in (
+        await stands.admin.put("/api/v1/projects/x", json=body),
+        await stands.admin.post("/api/v1/projects/x/preview", json=body),
+    ):
+        assert reply.status_code == 422
+        assert {error["field"]: error["message"] for error in reply.json()["errors"]} == {
+            "quota.gpu": "quota.gpu: 0.0001 is finer than 0.001, the smallest share of a device; write 0.001",
+            "quota.memory": "quota.memory: '1500m' is not a whole number of bytes; write 2, or a unit, "
+            "such as 1.5Gi",
+            "limit.cpu": "limit.cpu: '100u' is finer than 0.001, the smallest share of a core; write 0.001",
+        }
+    made = await stands.project("x", 0.1 + 0.2, limit={"gpu": "0.30000000000000004"})
+    assert (made["quota"], made["limit"]) == ({"gpu": 0.3}, {"gpu": 0.3})
+
+
 async def test_what_holds_something_isnt_deleted(stands: Standing) -> None:
     await stands.project("vision", 2)
     await stands.submit(project="vision", name="runs")
