@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from weir.kubernetes.crd.schemas import API_VERSION, InvalidObject, department_of, project_of
 from weir.kubernetes.migrate.ledger import Fields, Ledger
-from weir.model.resources import MEMORY
+from weir.model.resources import GPU, MEMORY, in_units
 
 Kind = Literal["Department", "Project"]
 Spec = dict[str, Any]
@@ -93,7 +93,7 @@ def written_amount(resource: str, value: Fraction | float) -> int | str:
 
 def plain_number(value: Fraction | float) -> int | str:
     """Return a number rounded up to thousandths; one with a fraction as text, as the API server wants it."""
-    milli = math.ceil(as_written(value) * 1000)
+    milli = math.ceil(in_units(GPU, as_written(value)))
     return milli // 1000 if milli % 1000 == 0 else str(milli / 1000)
 
 

@@ -248,6 +248,11 @@ def test_fractions_of_gpus_are_those_that_were_written(gpus: float) -> None:
         assert [spec[key]["gpu"] for key in ("quota", "limit", "weight")] == [str(gpus)] * 3
 
 
+def test_sum_of_floats_is_the_amount_that_it_means() -> None:
+    (spec,) = by_name(kai.convert([queue("vision", resources={"gpu": {"quota": 0.1 + 0.2}})])).values()
+    assert spec["quota"]["gpu"] == "0.3"
+
+
 def test_runai_idle_limit_of_all_types_is_that_of_the_project() -> None:
     def rules(name: str, **seconds: int) -> dict[str, Any]:
         keys = {f"{of}JobMaxIdleDurationSeconds": value for of, value in seconds.items()}
