@@ -77,7 +77,8 @@ def drain(
         which = node if gpu is None else f"GPU {gpu} of {node}"
         action = running or ("evict" if gpu is None else "finish")
         timed = in_ is not None or (at_s is not None and at_s > time.time())
-        if action != "finish" and not timed and not yes and not _is_confirmed(pool, node, gpu, action):
+        asks = action != "finish" and not timed and not yes
+        if asks and not _is_confirmed(pool, node, () if gpu is None else (gpu,), action):
             return 1
         if gpu is None:
             pool.drain(node, reason=reason, running=action, at_s=at_s, after=in_)
@@ -100,11 +101,12 @@ def undrain(name: NodeName = None, /, *, gpu: Annotated[int | None, whole_number
     """
     with connect() as pool:
         node = _only_node(pool) if name is None else name
-        if gpu is None:
-            pool.undrain(node)
-        else:
-            pool.undrain_gpu(node, gpu)
+        row = pool.undrain(node) if gpu is None else pool.undrain_gpu(node, gpu)
     print(f"{node if gpu is None else f'GPU {gpu} of {node}'} is in service: workloads may start there.")
+    for device in row.devices if gpu is None else ():
+        if device.drained is not None:
+            undo = f"`weir undrain {node} --gpu {device.index}` lets workloads start on it"
+            print(f"GPU {device.index} is still drained: {undo}.")
     return 0
 
 
@@ -125,9 +127,13 @@ def _only_node(pool: "Pool") -> str:
     return names[0]
 
 
-def _is_confirmed(pool: "Pool", node: str, gpu: int | None, action: Running) -> bool:
-    """Return True if nothing would stop, or a person agrees. Print the workloads that would stop."""
-    rows = pool.node_workloads(node, gpu=gpu)
+def _is_confirmed(pool: "Pool", node: str, gpus: Sequence[int], action: Running) -> bool:
+    """Return True if nothing would stop, or a person agrees. Print the workloads that would stop.
+
+    They are those on the whole node, or on some of its GPUs.
+    """
+    found = [row for gpu in gpus or (None,) for row in pool.node_workloads(node, gpu=gpu)]
+    rows = list({row.uid: row for row in found}.values())
     for row in rows:
         print(f"{row.name} of {row.user} in {row.project} would stop: {resource(GPU, row.devices)}")
     if not rows:
@@ -195,6 +201,7 @@ def add(
     reason: Reason = "",
     running: Literal["evict", "finish"] = "evict",
     name: str | None = None,
+    yes: Switch = False,
 ) -> int:
     """Announce a maintenance window. Long work doesn't run into it, and the node comes back by itself.
 
@@ -210,10 +217,15 @@ def add(
         Work that still runs at the beginning goes back to its queues (evict), or runs on (finish).
     name
         Name of the window; by default maintenance-1 and so on.
+    yes
+        Don't ask before a window that begins now evicts work. Without a terminal to ask on, nothing changes.
     """
     with option_mistakes():
         begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
     with connect() as pool, named(**_OPTIONS):
+        asks = running == "evict" and not yes and begins_s <= time.time() < ends_s
+        if asks and not _is_confirmed(pool, _only_node(pool), gpu, running):
+            return 1
         row = pool.add_maintenance(
             begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
         )

@@ -123,10 +123,10 @@ def test_windows_are_listed_and_announced_in_local_time(
     told = capsys.readouterr().out
     assert "1970-01-12 14:46" in told
     assert "2,3" in told
-    words = ["--from", "1970-01-12T14:46:40", "--until", "1970-01-12T15:46:40", "--gpu", "2", "--gpu", "3"]
+    words = ["--from", "1970-01-12T14:47:40", "--until", "1970-01-12T15:46:40", "--gpu", "2", "--gpu", "3"]
     assert main(["maintenance", "add", *words, "--reason", "new disks"]) == 0
     body = {
-        "from_s": 1_003_600.0,
+        "from_s": 1_003_660.0,
         "until_s": 1_007_200.0,
         "reason": "new disks",
         "running": "evict",
@@ -134,6 +134,45 @@ def test_windows_are_listed_and_announced_in_local_time(
     }
     assert posted(pool) == [("/maintenance", body)]
     assert "`weir maintenance delete maintenance-1` withdraws it" in capsys.readouterr().out
+
+
+NOW = ["--from", "1970-01-12T14:00", "--until", "1970-01-12T16:00"]
+
+
+@pytest.mark.parametrize("gpus", [[], ["--gpu", "2", "--gpu", "3"]])
+def test_window_that_has_begun_asks_before_it_evicts(
+    gpus: list[str], pool: Fake, still: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["maintenance", "add", *NOW, *gpus]) == 1
+    told = capsys.readouterr().out
+    assert told.count("notebook of grace in speech would stop: 0.5 GPUs") == 1
+    assert "Nothing has changed. --yes evicts 1 workload; --running finish lets it end by itself." in told
+    looked_at = [asked.query.get("gpu") for asked in pool.asked if asked.path.endswith("/workloads")]
+    assert looked_at == (gpus[1::2] or [None])
+    assert posted(pool) == []
+
+
+@pytest.mark.parametrize("agreed", [["--yes"], ["--running", "finish"]])
+def test_window_that_has_begun_is_announced_if_nothing_is_evicted_unasked(
+    agreed: list[str], pool: Fake, still: float
+) -> None:
+    assert main(["maintenance", "add", *NOW, *agreed]) == 0
+    assert [path for path, _ in posted(pool)] == ["/maintenance"]
+
+
+def test_undrained_node_names_the_gpus_that_stay_drained(
+    pool: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    devices = [
+        {"index": index, "model": None, "memory": 1, "allocated": 0.0, "drained": drained}
+        for index, drained in enumerate([None, "drained by ada: hot"])
+    ]
+    pool.on("POST", "/nodes/gpu1/undrain", {**NODE, "devices": devices})
+    assert main(["undrain"]) == 0
+    assert capsys.readouterr().out == (
+        "gpu1 is in service: workloads may start there.\n"
+        "GPU 1 is still drained: `weir undrain gpu1 --gpu 1` lets workloads start on it.\n"
+    )
 
 
 def test_a_refused_window_is_explained_in_options(pool: Fake, capsys: pytest.CaptureFixture[str]) -> None:
