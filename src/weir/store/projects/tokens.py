@@ -85,7 +85,7 @@ class TokenTable:
         def work(connection: Connection) -> Row[Any]:
             which = tokens.c.id == id_
             if not connection.execute(update(tokens).where(which).values(values)).rowcount:
-                raise NoSuchToken(f"There is no token {id_}.")
+                raise NoSuchToken(f"There is no token {id_}; `weir token list` shows which there are.")
             return connection.execute(select(tokens).where(which)).one()
 
         with self.changing:
@@ -128,7 +128,7 @@ class TokenTable:
 
         def work(connection: Connection) -> None:
             if connection.execute(select(tokens.c.id).where(tokens.c.id == id_)).first() is None:
-                raise NoSuchToken(f"There is no token {id_}.")
+                raise NoSuchToken(f"There is no token {id_}; `weir token list` shows which there are.")
             connection.execute(delete(tokens).where(tokens.c.id == id_))
 
         with self.changing:

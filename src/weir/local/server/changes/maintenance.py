@@ -191,7 +191,7 @@ class Maintenance:
         if window.name == _DRAIN or window.name.startswith(f"{_DRAIN}-gpu-"):
             fields.at(("name",), "name: this name is for drains at a time; write another")
         elif self._present().get(window.name) is not None:
-            fields.at(("name",), f"name: there is a window {window.name}; write another, or remove that one")
+            fields.at(("name",), f"name: there is a window {window.name}; write another, or delete that one")
         if window.until_s is not None and window.until_s <= max(window.from_s, now_s):
             wrong = "is over" if window.until_s <= now_s else "ends before it begins"
             text = f"until_s: the window {wrong}; it is {in_utc(now_s)} now"

@@ -11,6 +11,7 @@ from weir.local.server.access.account_mode import INSTALL, OIDC_PREFIX, AccountM
 from weir.local.server.access.authorization import Action, Person, Role, require
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.queue_lookup import no_such_queue
 from weir.model.queues import Queue
 from weir.store.records import MembershipRecord, ScopeRole
 
@@ -139,14 +140,15 @@ class Memberships:
         require(person, Action.MANAGE_MEMBERS, scope)
         kind, name = parse_subject(text)
         if not await asyncio.to_thread(self._pool.store.delete_membership, scope, kind, name):
-            raise RequestRefused(404, f"{text} is no member of {scope} itself.")
+            noun = "project" if is_project else "department"
+            members = f"`weir {noun} members {scope}` shows its members"
+            raise RequestRefused(404, f"{text} is no member of {scope} itself; {members}.")
         self._add_event(f"{person.user} removes {text} from {scope}.", scope, person)
 
     def _check_scope(self, scope: str, is_project: bool) -> None:
         queue = self._pool.inventory.of.get(scope)
         if queue is None or queue.is_project != is_project:
-            noun = "project" if is_project else "department"
-            raise RequestRefused(404, f"There is no {noun} {scope[:80]}.")
+            raise no_such_queue("project" if is_project else "department", scope)
 
     async def _check_subject(self, kind: str, name: str) -> None:
         """Refuse a subject that this pool can't know."""

@@ -11,6 +11,7 @@ from weir.local.server.changes.delegated_quotas import check_scope, check_within
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.state.pool_inventory import PoolInventory, check_name, pool_inventory
 from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.queue_lookup import no_such_queue
 from weir.local.server.submissions.project_secrets import ProjectSecrets
 from weir.model.queues import Queue
 from weir.model.resources import GPU, GPU_MODEL_PREFIX, UNLIMITED
@@ -72,7 +73,7 @@ class QueueChanges:
             queue = inventory.of.get(name)
             check_scope(person, [None if queue is None else queue.parent])
             if queue is None or queue.is_project != is_project:
-                raise RequestRefused(404, f"There is no {noun} {name}.")
+                raise no_such_queue(noun, name)
             followed = following_departments(None, name, inventory)
             stored = [row for row in pool.store.tokens.all() if is_project and name in row.projects]
             queues = await asyncio.to_thread(pool.store.delete_queue, name, followed)

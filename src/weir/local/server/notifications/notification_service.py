@@ -24,6 +24,7 @@ from weir.local.server.access.authorization import Action, Person, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.notifications.receiver_addresses import ReceiverAddresses
 from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.queue_lookup import no_such_queue
 from weir.model.notifications import DeliveryState, Notification, NotificationRule, OutboxMessage
 from weir.notifications.message_texts import SECRET_PREFIX, subject, text_lines
 from weir.notifications.notification_settings import ADDRESS, NotificationSettings
@@ -73,7 +74,7 @@ class Notifications:
         """
         if asked.project is not None:
             if asked.project not in self._pool.inventory.projects:
-                raise RequestRefused(404, f"There is no project {asked.project[:80]}.")
+                raise no_such_queue("project", asked.project)
             require(person, Action.NOTIFY, asked.project)
         shown, address = self._checked(asked)
         rule = NotificationRule(

@@ -8,7 +8,7 @@ from weir.api.answers import NEW_QUEUE, QueueDeleted, QueueDetail, QueuePage
 from weir.api.priorities import PriorityPage, PriorityRow
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person, may
-from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
@@ -21,6 +21,7 @@ from weir.local.server.routes.common import (
     problems,
     takes,
 )
+from weir.local.server.state.queue_lookup import no_such_queue
 from weir.model.workloads import PREEMPTIBLE_BELOW
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 from weir.service.queue_rows import queue_detail
@@ -41,7 +42,7 @@ async def _page(
 async def _one(pool: PoolService, kind: str, name: str) -> Response:
     row = (await pool.queue_rows()).get(name)
     if row is None or row.kind != kind:
-        raise RequestRefused(404, f"There is no {kind} {name[:80]}.")
+        raise no_such_queue(kind, name)
     return json_response(queue_detail(row))
 
 

@@ -131,7 +131,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
     fields.refuse_if_any()
     before = next((row for row in pool.store.tokens.all() if row.id == id_), None)
     if before is None:
-        raise RequestRefused(404, f"There is no token {id_}; `weir token list` shows which there are.")
+        raise _no_such_token(id_)
     now_s = pool.clock()
     if asked.expires is not None:
         expires_s: float | None = now_s + asked.expires
@@ -160,6 +160,10 @@ async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - 
     """Revoke a token: it becomes invalid at once."""
     require(who, Action.ADMINISTER)
     if not 0 <= id <= ID_MOST:
-        raise RequestRefused(404, "There is no such token.")
+        raise _no_such_token(id)
     await asyncio.to_thread(pool.store.tokens.delete, id)
     return Response(status_code=204)
+
+
+def _no_such_token(id_: int) -> RequestRefused:
+    return RequestRefused(404, f"There is no token {id_}; `weir token list` shows which there are.")

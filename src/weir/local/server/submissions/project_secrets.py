@@ -17,6 +17,7 @@ from weir.local.files import secret_files
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import RequestRefused, field_refusal
 from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.queue_lookup import no_such_queue
 from weir.state.events import WorkloadSuspended
 from weir.store.errors import NoSuchWorkload, NotSuspended, WorkloadOver
 from weir.store.store import Store
@@ -87,7 +88,7 @@ class ProjectSecrets:
 
     def _check_project(self, project: str, person: Person) -> None:
         if project not in self._pool.inventory.projects:
-            raise RequestRefused(404, f"There is no project {project[:80]}.")
+            raise no_such_queue("project", project)
         require(person, Action.USE_SECRETS, project)
 
     async def _check_owner(self, project: str, name: str, person: Person) -> None:

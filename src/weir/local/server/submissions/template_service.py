@@ -12,6 +12,7 @@ from weir.api.templates import TemplateAsked, TemplateParameter, TemplateRow
 from weir.local.server.access.authorization import Action, Person, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
+from weir.local.server.state.queue_lookup import no_such_queue
 from weir.local.server.submissions.submitter import Submitter
 from weir.store.projects.templates import TemplateRecord
 
@@ -125,7 +126,7 @@ class Templates:
 
     def _check_right(self, project: str, person: Person, action: Action) -> None:
         if project not in self._pool.inventory.projects:
-            raise RequestRefused(404, f"There is no project {project[:80]}.")
+            raise no_such_queue("project", project)
         require(person, action, project)
 
 

@@ -114,7 +114,9 @@ async def test_a_token_taken_back_is_good_for_nothing(stands: Standing) -> None:
     gone = await stands.admin.delete(f"/api/v1/tokens/{listed['items'][0]['id']}")
     assert gone.status_code == 204
     assert (await mia.get("/api/v1/status")).status_code == 401
-    assert (await stands.admin.delete("/api/v1/tokens/12345")).status_code == 404
+    unknown = await stands.admin.delete("/api/v1/tokens/12345")
+    assert unknown.status_code == 404
+    assert unknown.json()["detail"] == "There is no token 12345; `weir token list` shows which there are."
 
 
 async def test_the_administrators_token_is_for_one_pair_of_eyes(stands: Standing) -> None:

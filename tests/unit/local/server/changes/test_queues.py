@@ -14,6 +14,25 @@ async def test_a_fresh_pool_has_a_project_with_all_of_the_machine(stands: Standi
     assert [(row["name"], row["quota"]) for row in page["items"]] == [("default", {"gpu": 4.0})]
 
 
+@pytest.mark.parametrize("kind", ["project", "department"])
+@pytest.mark.parametrize(
+    ("method", "path"), [("get", ""), ("delete", ""), ("get", "/members"), ("delete", "/members/ada")]
+)
+async def test_unknown_queue_is_refused_with_the_list_of_those_there_are(
+    method: str, path: str, kind: str, stands: Standing
+) -> None:
+    answer = await stands.admin.request(method, f"/api/v1/{kind}s/nope{path}")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == f"There is no {kind} nope; `weir {kind} list` shows which there are."
+
+
+@pytest.mark.parametrize("path", ["secrets", "templates"])
+async def test_unknown_project_of_secrets_and_templates_is_refused_alike(path: str, stands: Standing) -> None:
+    answer = await stands.admin.get(f"/api/v1/projects/nope/{path}")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "There is no project nope; `weir project list` shows which there are."
+
+
 async def test_what_is_set_is_what_is_answered(stands: Standing) -> None:
     await stands.admin.put("/api/v1/departments/lab", json={"name": "lab"})
     made = await stands.project(
