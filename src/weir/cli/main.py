@@ -112,13 +112,14 @@ def _carried_out(words: list[str]) -> int:
 
     from weir.cli.help.extras import how_to_install, missing_extra
     from weir.cli.help.formatter import Help
-    from weir.cli.help.other_actions import refuse_other_action
+    from weir.cli.help.other_actions import refuse_other_action, refuse_words_before_command
 
     app = App(name="weir", help_format="plaintext", help_formatter=Help(), version=__version__)
     for command in COMMANDS:
         app.command(command.target, name=command.name)
     try:
         refuse_other_action(app, words)
+        refuse_words_before_command(app, words)
         words = _with_name(app, words)
         done = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:

@@ -1,10 +1,12 @@
-"""Refusals of other tools' words, with the right command: `weir sweep remove`, where `delete` is meant.
+"""Refusals of wrong words in place of a name or of a command to run, with the right command.
 
-A group with a command of its own, such as `weir sweep`, would take them for a name or for what to run.
+Those are words of other tools and misspelled ones after a group with a command of its own, such as `weir
+sweep`, and words before the -- of a command that is to run.
 """
 
 import shlex
 from collections.abc import Sequence
+from difflib import get_close_matches
 from inspect import Parameter, signature
 
 from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensError
@@ -12,6 +14,8 @@ from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensErro
 from weir.cli.commands import COMMANDS, SAME_ACTIONS
 from weir.cli.help.other_tools import is_kind, job_of, right_command
 from weir.cli.options.mistakes import WrongOption
+
+_RUN_LATER = ("submit", "sweep", "schedule")
 
 
 def refuse_other_action(root: App, words: Sequence[str]) -> None:
@@ -41,11 +45,27 @@ def refuse_other_action(root: App, words: Sequence[str]) -> None:
         right = (*before, *same[:1], *(rest if takes_names else ()))
     elif word in _same("show") and "list" in actions:
         right = (*before, "list")
+    elif meant := _misspelled(word, rest, kinds, actions):
+        right = (*before, meant, *rest)
     elif "show" in actions and group.default_command is not None and not kinds and not rest:
         right = (*before, "show", word)
     else:
         return
     raise WrongOption(_no_command(shlex.join((*before, word)), shlex.join(("weir", *right))))
+
+
+def refuse_words_before_command(root: App, words: Sequence[str]) -> None:
+    """Refuse words before the -- of a command that is to run: they would become its first words.
+
+    Raises:
+        WrongOption: there are such words.
+    """
+    if words[0] not in _RUN_LATER or "--" not in words:
+        return
+    options = words[: words.index("--")]
+    _, bound, _ = root.parse_args(options, print_error=False, exit_on_error=False)
+    if found := bound.arguments.get("command"):
+        raise WrongOption(f"{shlex.join(found)} is before --: write the whole command after it")
 
 
 def _refuse(words: Sequence[str]) -> None:
@@ -85,6 +105,15 @@ def _meaning(group: App, kinds: Sequence[object], actions: Sequence[str]) -> lis
     if "list" in actions:
         return [*_same("add"), *_same("begin")]
     return [*_same("list"), *(_same("show") if kinds else ())]
+
+
+def _misspelled(
+    word: str, rest: Sequence[str], kinds: Sequence[object], actions: Sequence[str]
+) -> str | None:
+    """Return the action that a word nearly is, where it would become the first word of a command to run."""
+    if Parameter.VAR_POSITIONAL not in kinds or {"--", "--param"} & set(rest):
+        return None
+    return next(iter(get_close_matches(word, actions, 1)), None)
 
 
 def _positional(group: App) -> list[object]:

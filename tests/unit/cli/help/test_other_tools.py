@@ -59,6 +59,9 @@ from weir.cli.main import main
         ("nodes box", "weir nodes show box"),
         ("nodes box drain", "weir nodes drain box"),
         ("sweep digits stop", "weir sweep stop digits"),
+        ("sweep shwo digits", "weir sweep show digits"),
+        ("sweep delet digits --checkpoints", "weir sweep delete digits --checkpoints"),
+        ("sweep lst", "weir sweep list"),
         ("schedule describe nightly", "weir schedule show nightly"),
         ("secret get KEY", "weir secret list"),
     ],
@@ -70,6 +73,23 @@ def test_command_of_another_tool_is_answered(
     answer = capsys.readouterr()
     assert answer.out == ""
     assert answer.err.endswith(f"is no command: write `{right}`.\n")
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("words", "before"),
+    [
+        ("submit -p vision train.sh -- a", "train.sh"),
+        ("submit python 'a b' --gpus 1 -- a", "python 'a b'"),
+        ("sweep vision --param x=int:1..2 --rungs 1 -- a", "vision"),
+        ("schedule add --cron @daily --name nightly vision -- a", "vision"),
+    ],
+)
+def test_words_before_the_command_do_not_become_its_first_words(
+    words: str, before: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(words)) == 2
+    assert capsys.readouterr().err == f"weir: {before} is before --: write the whole command after it.\n"
     assert fake.asked == []
 
 
