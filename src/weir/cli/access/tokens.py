@@ -23,7 +23,7 @@ MadeOutput = Annotated[
     Literal["token", "json", "yaml"],
     Parameter(name=("--output", "-o"), help="token (its text alone), json or yaml."),
 ]
-app = App(name="token", help="Make, list, rotate and revoke the tokens people ask with.")
+app = App(name="token", help="Create, list, rotate and revoke tokens.")
 
 COLUMNS: "tuple[Column[TokenRow], ...]" = (
     Column("ID", lambda row: str(row.id), right=True),
