@@ -222,11 +222,28 @@ def test_nothing_is_said_on_the_error_output_and_that_is_fine(
     assert main(["list"]) == 0
     answer = capsys.readouterr()
     assert answer.out == ""
-    assert answer.err == "No workload waits or runs; --all lists those that are over.\n"
-    for choice in ("--user ada", "--type build", "-q x", "--since 2h", "--status running"):
-        assert main(["list", *choice.split()]) == 0
-        answer = capsys.readouterr()
-        assert answer.err == "No such workload waits or runs; --all lists those that are over.\n", choice
+    assert answer.err == "No workload is pending or running; --all includes those that are over.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("-u ada", "No pending or running workload matches --user ada; --all includes those that are over."),
+        (
+            "-q x --since 2h",
+            "No pending or running workload matches --search x --since 2h; --all includes those that are over.",
+        ),
+        ("--status running", "No workload matches --status running; `weir list --all` shows all."),
+        ("-A --type build", "No workload matches --type build; `weir list --all` shows all."),
+        ("-A", "There are no workloads; `weir submit` queues one."),
+    ],
+)
+def test_empty_list_names_the_choice_and_a_wider_one(
+    words: str, sentence: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/workloads", page())
+    assert main(["list", *words.split()]) == 0
+    assert capsys.readouterr().err == f"{sentence}\n"
 
 
 def test_what_is_asked_of_the_pool(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:

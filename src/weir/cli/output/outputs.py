@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import Parameter
 
 from weir.cli.options.numbers import whole_number
+from weir.cli.options.option_types import NOT_EMPTY
 from weir.cli.output.columns import Column, table
 from weir.cli.output.terminal import Screen, screen
 
@@ -35,9 +36,10 @@ NameOutput = Annotated[
 IndexOption = Annotated[int | None, Parameter(negative=()), whole_number(0)]
 LimitOption = Annotated[int, whole_number(0, 1_000_000)]
 """Maximum number of rows; 0 for all."""
-ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
+ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p")), NOT_EMPTY]
 OwnerOption = Annotated[
     str | None,
+    NOT_EMPTY,
     Parameter(name=("--project", "-p"), help="The project; $WEIR_PROJECT if left out, or your only one."),
 ]
 """Project of a secret or a template."""

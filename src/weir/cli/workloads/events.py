@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.options.mistakes import option_mistakes
+from weir.cli.options.option_types import NOT_EMPTY
 from weir.cli.options.past_time import since_time
 from weir.cli.output.columns import GAP, Column
 from weir.cli.output.formatting import clock, moment
@@ -40,7 +41,7 @@ COLUMNS: "tuple[Column[EventRow], ...]" = (
 
 
 def events(
-    name: str | None = None,
+    name: Annotated[str | None, NOT_EMPTY] = None,
     /,
     *,
     project: ProjectOption = None,
@@ -71,25 +72,48 @@ def events(
         wanted = _EventFilter(name, project, kind, None if since is None else since_time(since))
     with connect() as pool:
         if watch:
+            _check_name(pool, name)
             rows = _as_they_come(pool, wanted, limit)
             if output == "table":
                 return _print_each(rows, named=name is None)
             return append(rows, COLUMNS, output)
         found, note = _last(pool, wanted, limit)
         check_projects(pool, project, {row.project for row in found})
+        if not found:
+            _check_name(pool, name)
     if note:
         print(note, file=sys.stderr)
     if output in ("json", "yaml"):
         print_plain([row.model_dump(mode="json") for row in found], output)
     elif not found:
-        of = " yet" if since is None else " since then"
-        of = f" of kind {kind}: `weir events --output wide` shows which there are" if kind else of
-        print(f"Nothing happened{of}.", file=sys.stderr)
+        print(_nothing(wanted), file=sys.stderr)
     elif output == "wide":
         append(found, COLUMNS, output)
     else:
         print("\n".join(event_lines(found, screen(), named=name is None)))
     return 0
+
+
+def _check_name(pool: "Pool", name: str | None) -> None:
+    """Refuse a name that no workload has and no event names.
+
+    Raises:
+        Refused: the pool knows no such workload.
+    """
+    if name is not None and not pool.events_page(workload=name, limit=1).items:
+        pool.get(name)
+
+
+def _nothing(wanted: "_EventFilter") -> str:
+    """Return a sentence about an empty list of events."""
+    if wanted.kind:
+        return f"Nothing happened of kind {wanted.kind}: `weir events --output wide` shows which there are."
+    if wanted.since_s is not None:
+        return "Nothing happened since then."
+    if wanted.name is None:
+        return "Nothing happened yet."
+    shown = "members of its project see them, and old ones are deleted"
+    return f"The pool shows no event of {plain(wanted.name)}: {shown}."
 
 
 def event_lines(rows: "Sequence[EventRow]", here: Screen, *, named: bool = True) -> list[str]:

@@ -146,7 +146,8 @@ def _each(
         with option_mistakes():
             chosen = selection.names(pool, names, over=verb == "rerun")
         if not chosen:
-            print("No workload that you chose waits or runs.", file=sys.stderr)
+            state = "failed or was stopped" if verb == "rerun" else "is pending or running"
+            print(f"No workload that you chose {state}.", file=sys.stderr)
         if not selection.is_confirmed(names, chosen, verb):
             return 1
         for name in chosen:

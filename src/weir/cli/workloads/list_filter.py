@@ -1,5 +1,6 @@
 """Choice of the workloads of a list, and their pages."""
 
+import shlex
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from cyclopts import Parameter
 
 from weir.api.comma_lists import comma_words, user_words
 from weir.cli.options.mistakes import WrongOption
-from weir.cli.options.option_types import Repeated, Switch
+from weir.cli.options.option_types import NOT_EMPTY, Repeated, Switch
 from weir.cli.options.past_time import since_time
 from weir.cli.output.outputs import ProjectOption
 from weir.cli.output.terminal import plain
@@ -36,7 +37,7 @@ class ListOptions:
     """Only workloads with this status. Repeat it for several ones."""
     type_: Annotated[str | None, Parameter(name="--type")] = None
     """Only workloads of this type: train, build or inference."""
-    user: Annotated[str | None, Parameter(name=("--user", "-u"))] = None
+    user: Annotated[str | None, Parameter(name=("--user", "-u")), NOT_EMPTY] = None
     """Only workloads of this person, or of several between commas."""
     me: Switch = False
     """Only your own workloads."""
@@ -49,6 +50,29 @@ class ListOptions:
     def statuses(self) -> tuple[str, ...]:
         """Return the statuses, which may be between commas."""
         return comma_words(",".join(self.status))
+
+    @property
+    def nothing(self) -> str:
+        """Return a sentence about a list without workloads: the options that chose, and a wider choice."""
+        written = (
+            ("--project", self.project),
+            ("--status", ",".join(self.status)),
+            ("--type", self.type_),
+            ("--user", self.user),
+            ("--search", self.search),
+            ("--since", self.since),
+        )
+        words = [f"{option} {shlex.quote(value)}" for option, value in written if value]
+        narrow = " ".join([*words, *(["--me"] if self.me else [])])
+        if not narrow:
+            return (
+                "There are no workloads; `weir submit` queues one."
+                if self.all_
+                else "No workload is pending or running; --all includes those that are over."
+            )
+        if self.all_ or self.status:
+            return f"No workload matches {narrow}; `weir list --all` shows all."
+        return f"No pending or running workload matches {narrow}; --all includes those that are over."
 
     def filter(self) -> "ListFilter":
         """Return the filter, without the person of --me.
@@ -74,12 +98,6 @@ class ListFilter:
     search: str | None = None
     ended: bool = False
     since_s: float | None = None
-
-    @property
-    def is_narrow(self) -> bool:
-        """Return True if it leaves out live workloads."""
-        chosen = (self.project, self.type, self.user, self.search, self.since_s)
-        return bool(self.status) or any(each is not None for each in chosen)
 
     def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], WorkloadPage]":
         """Return up to `limit` workloads (0: all), and the last page with the numbers of the pool."""

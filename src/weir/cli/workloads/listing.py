@@ -87,18 +87,12 @@ def _list(
         rows, page = list_filter.all(pool, limit)
         total = max(page.total, len(rows))
         check_projects(pool, list_filter.project, {row.project for row in rows})
-    none = (
-        "There is no such workload."
-        if list_filter.ended
-        else f"No {'such ' if list_filter.is_narrow else ''}workload waits or runs; "
-        "--all lists those that are over."
-    )
     more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
     more = more or f"{summary(rows, total, page)}."
     lines = ordered(rows, sort)
     if output in ("table", "wide"):
         lines = with_parked_together(lines)
-    show(lines, columns_of(output), output, none=none, more=more)
+    show(lines, columns_of(output), output, none=options.nothing, more=more)
     if page.trouble:
         print(f"weir: {page.trouble}", file=sys.stderr)
     if page.note:
@@ -128,7 +122,9 @@ def _frame(
     found: "tuple[list[WorkloadRow], WorkloadPage]", sort: Order, here: Screen, output: Output
 ) -> list[str]:
     rows, page = found
-    numbers = summary(rows, max(page.total, len(rows)), page) if rows else "No workload waits or runs."
+    numbers = (
+        summary(rows, max(page.total, len(rows)), page) if rows else "No workload is pending or running."
+    )
     head = f"{clock(time.time())}  {numbers}"
     shown = with_parked_together(ordered(rows, sort))[: here.height or _LIMIT]
     return [

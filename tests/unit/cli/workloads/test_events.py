@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from tests.unit.client.fake import Fake, page
+from tests.unit.client.fake import Fake, page, problem
+from tests.unit.client.fake import row as workload
 
 from weir.api.answers import EventRow
 from weir.cli.main import main
@@ -83,3 +84,29 @@ def test_events_since_a_time_are_those_after_it(fake: Fake, capsys: pytest.Captu
     assert "Nothing happened since then." in capsys.readouterr().err
     assert main(["events", "--since", "2999-01-01"]) == 2
     assert "--since '2999-01-01' is in the future" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["events nope", "events nope --kind started", "events nope --follow"])
+def test_events_of_an_unknown_name_are_refused(
+    words: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/events", page())
+    fake.on("GET", "/workloads/nope", problem(404, "There is no workload nope."))
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err == "weir: There is no workload nope.\n"
+
+
+def test_empty_name_does_not_show_the_events_of_all(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["events", ""]) == 2
+    assert capsys.readouterr().err == "weir: NAME: is empty; write a name, or leave it out.\n"
+    assert fake.asked == []
+
+
+def test_workload_without_visible_events_says_who_sees_them(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/events", page())
+    fake.on("GET", "/workloads/theirs", workload("theirs"))
+    assert main(["events", "theirs"]) == 0
+    answer = "The pool shows no event of theirs: members of its project see them, and old ones are deleted.\n"
+    assert capsys.readouterr().err == answer

@@ -261,3 +261,33 @@ def test_rerun_passes_a_name_whose_newest_workload_succeeded(fake: Fake) -> None
 def test_a_workload_of_a_cluster_is_known_by_its_short_name_too() -> None:
     assert names_of("vision/job-dev", in_cluster=True) == ("vision/job-dev", "job-dev", "dev")
     assert names_of("job-dev", in_cluster=False) == ("job-dev",)
+
+
+@pytest.mark.parametrize(
+    "words", ["stop -y", "suspend -y", "rerun -y", "list", "list -A", "events", "checkpoints", "report usage"]
+)
+def test_empty_project_is_refused_and_chooses_nothing(
+    words: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = pool(fake, "a-1", "a-2")
+    assert main([*words.split(), "--project", ""]) == 2
+    assert capsys.readouterr().err == "weir: --project: is empty; write a name, or leave it out.\n"
+    assert stopped == []
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [
+        ("stop", "is pending or running"),
+        ("suspend", "is pending or running"),
+        ("rerun", "failed or was stopped"),
+    ],
+)
+def test_choice_of_nothing_says_which_workloads_were_looked_for(
+    verb: str, state: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/workloads", page())
+    fake.on("GET", "/whoami", {"user": "ada", "signed_in_by": "token", "is_admin": False})
+    assert main([verb, "--me"]) == 0
+    assert capsys.readouterr().err == f"No workload that you chose {state}.\n"
