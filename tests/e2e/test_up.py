@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.local.server.server_process import PATIENT, Serving, serving
+from tests.unit.local.server.server_process import PATIENT, SHARED_ACCOUNT, Serving, serving
 from tools import prefork
 
 SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
@@ -82,8 +82,9 @@ def test_what_keeps_it_from_beginning_is_one_sentence(tmp_path: Path, pool: Serv
 
 
 def test_it_says_where_it_is_and_goes_quietly(tmp_path: Path) -> None:
-    server = Serving(tmp_path / "home", gpus=2)
+    server = Serving(tmp_path / "home", gpus=2, settings={**SHARED_ACCOUNT, "policy_file": Path("fair")})
     try:
+        assert server.get("/api/v1/status")["policy"] == "fair", "a preset needs no file"
         lines = [server.output.readline() for _ in range(4)]
         assert server.url in lines[0]
         assert "2 virtual GPUs" in lines[0]

@@ -50,7 +50,7 @@ def up(
     port
         Port to listen on; 0 for any free port.
     policy
-        Policy file; the preset balanced by default.
+        A policy file, or the name of a preset (balanced, throughput, fair). By default balanced.
     log_level
         Level of the server's log on the error output.
     log_format

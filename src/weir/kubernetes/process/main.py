@@ -30,7 +30,7 @@ from weir.kubernetes.process.process_options import ProcessOptions
 from weir.kubernetes.process.scheduler_process import SchedulerProcess
 from weir.model.scenario import InvalidFile as FileRefused
 from weir.notifications.notification_settings import NotificationSettings
-from weir.scenario_io.policies import read_policy, read_settings
+from weir.scenario_io.policies import named_policy, read_settings
 from weir.service import logging_setup
 from weir.service.engine_build import engine_kind
 
@@ -66,7 +66,7 @@ def run(
     sys.setswitchinterval(SWITCH_S)
     try:
         if policy_file is not None:
-            options.settings = replace(options.settings, policy=read_policy(policy_file))
+            options.settings = replace(options.settings, policy=named_policy(str(policy_file)))
         if kinds_file is not None:
             options.settings = replace(options.settings, kinds=kinds_file.read_text("utf-8"))
         if notifications_file is not None:

@@ -53,7 +53,7 @@ from weir.local.usage.gpu_sampling import UtilizationSampler
 from weir.model.policy import Policy
 from weir.model.scenario import InvalidFile as FileRefused
 from weir.notifications.notification_settings import NotificationSettings
-from weir.scenario_io.policies import read_policy, read_settings
+from weir.scenario_io.policies import named_policy, read_settings
 from weir.service import logging_setup
 from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store.errors import StoreFailed
@@ -93,7 +93,7 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
         return _refuse(refusal, WRONG_REQUEST)
     home = settings.home
     try:
-        policy = Policy() if settings.policy_file is None else read_policy(settings.policy_file)
+        policy = Policy() if settings.policy_file is None else named_policy(str(settings.policy_file))
         jobs_umask = os.umask(0o077)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = replace(settings, home=home.resolve())

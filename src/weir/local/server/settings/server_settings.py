@@ -29,7 +29,7 @@ class ServerSettings:
         sessions_port: port of sessions in a browser; the one after `port` if None.
         session_headroom: most GPUs that are kept free for sessions, as learned; 0: nothing is learned.
         virtual_gpus: number of virtual GPUs to use instead of real ones, for trying Weir out.
-        policy_file: the policy; the preset `balanced` if None.
+        policy_file: a policy, or the name of a preset; `balanced` if None.
         limits_file: limits of the server, such as requests for each person; the defaults if None.
         notifications_file: file with the mail server, allowed webhooks and limits of notifications.
         notifications: the settings of that file; without mail and webhooks by default.
