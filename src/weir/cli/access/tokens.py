@@ -84,12 +84,11 @@ def _print(made: "TokenMade", output: str) -> int:
     """Print a token's text, and its rights on the error output."""
     if not print_made(made, output, f"token {made.id} of {plain(made.user)} exists", made.token):
         return 0
-    may = "everywhere" if made.role == "admin" else f"in {', '.join(made.projects) or 'no project'}"
+    projects = ", ".join(made.projects) or "no project"
+    role = "administrator" if made.role == "admin" else f"{made.role} of {projects}"
     until = "" if made.expires_s is None else f" It expires {moment(made.expires_s)}."
-    rights = (
-        f"for {made.user}, who may act {may}. It isn't shown again; `weir token revoke {made.id}` ends it."
-    )
-    print(rights + until, file=sys.stderr)
+    ends = f"It isn't shown again; `weir token revoke {made.id}` ends it."
+    print(f"for {made.user}, {role}. {ends}{until}", file=sys.stderr)
     return 0
 
 
