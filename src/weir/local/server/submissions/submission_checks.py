@@ -246,7 +246,10 @@ def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldE
                 fields.at((*path, "resources", resource), f"resources: no node has {resource}; {suggestion}")
         for position, model in enumerate(group.gpu_models):
             if model not in models:
-                text = f"gpu_models: no node has a {model}; {suggest(model, models, fields)}"
+                hint = (
+                    suggest(model, models, fields) if models else "no GPU here has a model, so leave it out"
+                )
+                text = f"gpu_models: no node has a GPU of the model {model}; {hint}"
                 fields.at((*path, "gpu_models", position), text)
         for position, node in enumerate(group.nodes or ()):
             if node not in nodes:
