@@ -344,3 +344,12 @@ def test_an_option_that_cannot_be_used_is_named_in_one_sentence(
     assert main(command.split()) == 2
     assert _one_sentence(capsys).startswith(sentence)
     assert fake.asked == []
+
+
+def test_report_of_jobs_names_the_option_of_a_refused_time(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = {"field": "since", "message": "since: isn't before until; write an earlier one"}
+    fake.on("GET", "/history/trace", problem(422, "The report: ...", error))
+    assert main(["report", "jobs", "--since", "2020-01-01", "--until", "2019-01-01"]) == 2
+    assert _one_sentence(capsys) == "weir: --since: isn't before until; write an earlier one."

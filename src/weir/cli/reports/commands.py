@@ -160,7 +160,7 @@ def jobs(
     with option_mistakes():
         since_s = since_time(since)
         until_s = None if until is None else past_time("--until", until)
-    with connect() as pool:
+    with connect() as pool, named(since="--since"):
         sys.stdout.write(pool.trace(since_s=since_s, until_s=until_s))
     return 0
 
