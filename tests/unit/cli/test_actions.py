@@ -34,6 +34,17 @@ def test_submitting_says_the_name_and_what_comes_next(fake: Fake, capsys: pytest
     }
 
 
+@pytest.mark.parametrize(("begin_s", "passed"), [(999_999.0, True), (1_000_001.0, False), (None, False)])
+def test_submitting_with_a_time_that_has_passed_says_so(
+    begin_s: float | None, passed: bool, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("POST", "/workloads", Said(row("a", begin_s=begin_s), 201))
+    fake.on("GET", "/workloads/a", row("a", status="running"))
+    assert main(["submit", "-p", "vision", "--begin", "1970-01-12", "--", "true"]) == 0
+    sentence = "The time of --begin has passed: it starts as soon as it can.\n"
+    assert (sentence in capsys.readouterr().err) == passed
+
+
 def test_submitting_what_no_node_takes_says_so_at_once(
     fake: Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:

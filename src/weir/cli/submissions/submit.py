@@ -163,6 +163,8 @@ def _say(made: "WorkloadDetail", elastic: str | Sequence[int] | None, logs: str,
     elif made.pods > 1 and made.devices:
         requests += " together"
     say(f"queued in {made.project}: {requests}, priority {made.priority}")
+    if made.begin_s is not None and made.begin_s < made.submitted_s:
+        say("The time of --begin has passed: it starts as soon as it can.")
     if shown:
         for command, does in (
             (logs, "follows its output"),
