@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from sqlalchemy import URL
@@ -176,13 +177,14 @@ def _go_on(file: Path, opened: int, highest: int) -> None:
 
 
 def _put_aside(target: Path) -> Path | None:
-    """Keep the database that is replaced, with all its files; the last one to be replaced is kept."""
+    """Keep the database that is replaced, with all its files, beside those of earlier restores."""
     if not target.exists():
         for part in _PARTS[1:]:  # left by a deleted database, and would be applied to the new one
             target.with_name(target.name + part).unlink(missing_ok=True)
         return None
-    replaced = target.with_name(f"{target.name}.replaced")
-    for part in _PARTS:
+    names = (f"{target.name}.replaced{f'-{number}' if number > 1 else ''}" for number in count(1))
+    replaced = next(path for path in map(target.with_name, names) if not path.exists())
+    for part in _PARTS:  # left by a deleted one
         replaced.with_name(replaced.name + part).unlink(missing_ok=True)
     for part in _PARTS:  # the database first: without it, no server starts meanwhile
         with suppress(FileNotFoundError):

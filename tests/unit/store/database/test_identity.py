@@ -202,6 +202,21 @@ def test_database_of_the_former_version_is_brought_up_to_date(tmp_path: Path) ->
         store.close()
 
 
+def test_each_restore_keeps_the_database_that_it_replaces(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "backup"
+    with opened(home) as store:
+        backup(home, None, file)
+        store.workloads.submit(submitted("only-here")).result()
+    before = (home / "weir.db").read_bytes()
+    found = [restore(home, None, file)[1] for _ in range(3)]
+    assert [path and path.name for path in found] == [
+        "weir.db.replaced",
+        "weir.db.replaced-2",
+        "weir.db.replaced-3",
+    ]
+    assert (home / "weir.db.replaced").read_bytes() == before
+
+
 def test_backup_of_an_open_store_is_whole_and_comes_back(tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "backup"
     with opened(home) as store:
