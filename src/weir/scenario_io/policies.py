@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from weir.model.policy import PRESETS, Policy
 from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.error_messages import validated
+from weir.scenario_io.error_messages import nearest, validated
 from weir.scenario_io.source_map import Mistakes
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -47,9 +47,14 @@ def named_policy(name: str) -> Policy:
     Raises:
         InvalidFile: it can't be read.
     """
-    if name in PRESETS and not FilePath(name).exists():
+    path = FilePath(name)
+    if name in PRESETS and not path.exists():
         return Policy.model_validate({"preset": name})
-    return read_policy(FilePath(name))
+    if path.name == name and not path.suffix and not path.exists():
+        mistakes = Mistakes(name)
+        mistakes.on(0, f"is no preset and no file; {nearest(name, PRESETS)}")
+        mistakes.refuse_if_any()
+    return read_policy(path)
 
 
 def _read(kind: type[Settings], text: str, mistakes: Mistakes) -> Settings:

@@ -11,7 +11,7 @@ from weir.model.nodes import Node, Taint, Toleration, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import ReasonCode
-from weir.model.scenario import Expect, Expectation, Scenario
+from weir.model.scenario import Expect, Expectation, InvalidFile, Scenario
 from weir.model.workloads import (
     NodeAffinityRule,
     NodeExpression,
@@ -22,7 +22,7 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.scenario_io.policies import read_policy
+from weir.scenario_io.policies import named_policy, read_policy
 from weir.scenario_io.reading import parse_scenario
 from weir.scenario_io.schema import policy_schema, scenario_schema
 from weir.scenario_io.writing import write_scenario
@@ -343,3 +343,16 @@ def test_schemas_refuse_unknown_keys_and_know_every_one(schema: dict[str, Any]) 
     assert schema["additionalProperties"] is False
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert all("properties" in each or "enum" in each for each in schema["$defs"].values())
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("fiar", "fiar: is no preset and no file; did you mean fair?"),
+        ("strict", "strict: is no preset and no file; write one of balanced, throughput, fair"),
+    ],
+)
+def test_name_of_neither_a_preset_nor_a_file_is_answered_with_presets(name: str, answer: str) -> None:
+    with pytest.raises(InvalidFile) as refused:
+        named_policy(name)
+    assert [str(mistake) for mistake in refused.value.mistakes] == [answer]
