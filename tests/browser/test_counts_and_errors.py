@@ -1,0 +1,133 @@
+"""Counts of arrays and of queues agree in words, and an answer that fails is never shown as an empty one."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .pages import go, running
+from .serving import ServingOnPort
+
+FAILS_LATER = "[ -e begun ] && { echo again; sleep 3600; }; touch begun; echo first; until [ -e seen ]; do sleep 0.1; done; exit 3"
+FAILS_ONCE = "[ -e begun ] && echo again || { touch begun; echo first; exit 3; }"
+
+
+def test_pending_indices_behind_a_running_one_are_counted_apart(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened()
+    with running(server, "holds-three", project="vision", gpus=3):
+        array = server.submit("sleep", "3600", name="parts", project="language", gpus=1, array="0-9")
+        server.until("parts", "running")
+        waits = server.submit("true", name="waits-behind", project="language", gpus=2)
+        page.locator(".tile", has_text="pending").filter(
+            has_text=re.compile(r"^1\s+and 9 indices of running arrays")
+        ).wait_for()
+        go(page, server, f"workload/{waits['uid']}")
+        page.get_by_text("number 10 of 10 in the queue of language, where each index of an array counts").or_(
+            page.get_by_text("number 1 of 10 in the queue of language, where each index of an array counts")
+        ).wait_for()
+        for row in (waits, array):
+            server.ask("POST", f"/api/v1/workloads/{row['uid']}/stop")
+            server.until(str(row["uid"]), "stopped")
+
+
+@pytest.mark.parametrize(
+    ("screen", "path"), [("workloads?q=status:failed", "workloads"), ("sweeps", "sweeps")]
+)
+def test_list_that_fails_is_no_empty_list(
+    opened: Callable[..., Any], server: ServingOnPort, screen: str, path: str
+) -> None:
+    page = opened()
+    pattern = re.compile(rf"/api/v1/{path}\?")
+    page.route(pattern, lambda route: route.fulfill(status=500, body="no"))
+    go(page, server, screen)
+    page.get_by_role("alert").filter(has_text="The server answered 500.").wait_for()
+    assert (
+        page.get_by_text(re.compile("No workload matches|0 workloads|Loading|There are no sweeps")).count()
+        == 0
+    )
+    go(page, server, "workloads")
+    page.get_by_text(re.compile(r"\d+ workloads?$")).wait_for()
+    assert page.get_by_role("alert").count() == 0
+    page.unroute(pattern)
+
+
+def test_workload_whose_answer_fails_is_read_again(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    row = server.submit("true", name="read-again", project="vision", gpus=0)
+    server.until(str(row["uid"]), "succeeded")
+    page = opened()
+    pattern = re.compile(rf"/api/v1/workloads/{row['uid']}$")
+    page.route(pattern, lambda route: route.fulfill(status=503, body="no"))
+    go(page, server, f"workload/{row['uid']}")
+    page.get_by_role("alert").filter(has_text="The server answered 503.").wait_for()
+    assert page.get_by_role("heading", level=1).count() == 1
+    page.unroute(pattern)
+    page.get_by_role("heading", name="Life").wait_for()
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_log_names_the_start_whose_output_it_shows(
+    opened: Callable[..., Any], server: ServingOnPort, tmp_path: Path
+) -> None:
+    more: dict[str, Any] = {"project": "vision", "gpus": 0, "retries": 1, "directory": str(tmp_path)}
+    row = server.submit("bash", "-c", FAILS_ONCE, name="fails-once", **more)
+    server.until(str(row["uid"]), "succeeded")
+    page = opened(screen=f"workload/{row['uid']}?tab=log")
+    page.get_by_text("This is the output of start 2. weir logs fails-once --start 1 prints").wait_for()
+    output = page.get_by_role("region", name="Output")
+    output.get_by_text("again").wait_for()
+    assert output.get_by_text("first").count() == 0
+
+
+def test_followed_log_has_a_line_before_the_output_of_a_later_start(
+    opened: Callable[..., Any], server: ServingOnPort, tmp_path: Path
+) -> None:
+    page = opened()
+    more: dict[str, Any] = {"project": "vision", "gpus": 0, "retries": 1, "directory": str(tmp_path)}
+    row = server.submit("bash", "-c", FAILS_LATER, name="begins-again", **more)
+    go(page, server, f"workload/{row['uid']}?tab=log")
+    output = page.get_by_role("region", name="Output")
+    output.get_by_text("first").wait_for()
+    (tmp_path / "seen").touch()
+    output.get_by_text("again").wait_for()
+    lines = [line.split(",")[0] for line in output.inner_text().split("\n") if line]
+    assert lines == ["first", "start 2", "again"]
+    server.ask("POST", f"/api/v1/workloads/{row['uid']}/stop")
+    server.until(str(row["uid"]), "stopped")
+
+
+def test_reason_that_names_the_exit_code_names_it_once(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    row = server.submit("bash", "-c", "exit 3", name="exits", project="vision", gpus=0, retries=0)
+    server.until(str(row["uid"]), "failed")
+    page = opened(screen=f"workload/{row['uid']}")
+    life = page.get_by_role("region", name="Life")
+    life.get_by_text("exit code 3").wait_for()
+    assert len(re.findall("exit code 3", life.inner_text(), re.IGNORECASE)) == 1
+
+
+def test_person_without_a_project_is_told_so_before_they_submit(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(server.member("zoe"), screen="submit")
+    page.get_by_text("You are a member of no project: an administrator adds you.").wait_for()
+
+
+def test_times_of_the_list_fit_their_columns_on_a_small_screen(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(width=1024)
+    with running(server, "runs-long", project="vision", gpus=0):
+        go(page, server, "workloads")
+        page.get_by_role("link", name="runs-long").wait_for()
+        cut = page.evaluate(
+            """() => [['.h6', '9 h 59 min ago'], ['.h7', '9 h 59 min']].filter(([name, text]) => {
+              const cell = document.querySelector(`tbody td${name}`)
+              cell.textContent = text
+              return cell.scrollWidth > cell.clientWidth }).map(([name]) => name)"""
+        )
+        assert cut == []
