@@ -133,7 +133,7 @@ def one_workload_equals_rest(page: Any, server: ServingOnPort, name: str) -> Non
     page.locator(".facts", has_text=facts).wait_for()
     if detail["status"] == "pending":
         why = server.get(f"/api/v1/workloads/{name}/why")
-        place = f"number {why['position']} of {why['waiting']} pending in {detail['project']}"
+        place = f"number {why['position']} of {why['waiting']} in the queue of {detail['project']}"
         page.get_by_role("region", name="Why it waits").get_by_text(place).wait_for()
         expected = [
             [

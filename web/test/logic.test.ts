@@ -20,7 +20,7 @@ import type { Device, PoolEvent, PoolNode, Queue, Row } from '../src/logic/types
 
 const row = (uid: number, more: Partial<Row> = {}): Row => ({
   uid, name: `w${uid}`, project: 'vision', user: 'mia', type: 'train', status: 'running', gpus: 1, priority: 50,
-  submitted: uid, started: uid, ran: 0, pods: 1, running: 1, evicted: null, activity: '', why: '', sentence: '', ...more,
+  submitted: uid, started: uid, ran: 0, pods: 1, running: 1, pending_indices: 0, evicted: null, activity: '', why: '', sentence: '', ...more,
 })
 const queue = (name: string, more: Partial<Queue> = {}): Queue => ({
   name, kind: 'project', parent: null, quota: { gpu: 2 }, follows: false, limit: {}, weight: {}, priority: 100,

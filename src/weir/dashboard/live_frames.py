@@ -14,9 +14,13 @@ from weir.api.answers import Answer, Explanation, WorkloadRow
 GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 COLUMNS = (
     *("uid", "name", "project", "user", "type", "status", "gpus", "priority"),
-    *("submitted", "started", "ran", "pods", "running", "evicted", "activity", "why", "sentence"),
+    *("submitted", "started", "ran", "pods", "running", "pending_indices"),
+    *("evicted", "activity", "why", "sentence"),
 )
-"""Columns of a workload in the list; `ran` is the run time before the current run."""
+"""Columns of a workload in the list.
+
+`ran` is the run time before the current run, and `pending_indices` is 0 but for arrays.
+"""
 ROW_BYTES_MAX = 300
 _SENTENCE_MIN = 20
 """Least width of a sentence; else it is cut to the rest of the row."""
@@ -39,6 +43,7 @@ def workload_columns(row: WorkloadRow) -> bytes:
         round(row.ran_before_s if row.ended_s is None else row.ran_s, 1),
         row.pods,
         row.pods_running,
+        0 if row.array is None else row.array.pending,
         None if row.evicted is None else round(row.evicted.at_s, 1),
         "" if activity is None else activity.state or "",
         why.why if why is not None else row.array.sentence if row.array is not None else "",

@@ -1,7 +1,7 @@
 /** Who holds which GPU, and what of it is borrowed or idle. */
 import { byName } from './format'
 import type { Pool } from './pool'
-import type { Device, PoolEvent, PoolNode, Queue, Row } from './types'
+import type { Device, Person, PoolEvent, PoolNode, Queue, Row, Why } from './types'
 
 export const IDLE_BELOW = 0.05
 /** A GPU that is held and used less than this is worth a look; `weir top` marks it too. */
@@ -103,7 +103,28 @@ export function queueHead(pool: Pool, most: number): Row[] {
 }
 
 /** In words, what counts as pending everywhere on the page: the rows of the list behind the number. */
-export const PENDING = 'Workloads of which nothing runs yet. An array counts once.'
+const PENDING = 'Workloads of which nothing runs yet. An array counts once.'
+
+const namespaceOf = (person: Person): string => person.cluster?.namespace ?? ''
+
+/** The meaning of a number of pending workloads: with one namespace shown, those of others aren't known. */
+export const pendingTitle = (person: Person): string => PENDING + (namespaceOf(person) ? ` Only those of namespace ${namespaceOf(person)} count.` : '')
+
+/** The head of a column of such numbers beside amounts of the whole project. */
+export const pendingHead = (person: Person): string => (namespaceOf(person) ? 'Pending here' : 'Pending')
+
+/** The place of a workload in its project's queue, where each index of an array has a place of its own. */
+export function placeOf(why: Pick<Why, 'position' | 'waiting'>, project: string, pending: ReadonlyMap<string, number>): string {
+  const place = `number ${why.position} of ${number(why.waiting)} in the queue of ${project}`
+  return why.waiting > (pending.get(project) ?? 0) ? `${place}, where each index of an array counts` : place
+}
+
+/** Number of pending indices of arrays of which others run: such an array is no pending workload. */
+export function indicesBehind(pool: Pool): number {
+  let found = 0
+  for (const row of pool.rows.values()) if (row.status !== 'pending') found += row.pending_indices
+  return found
+}
 
 /** Pending workloads by project, and by the departments above it. */
 export function pendingBy(pool: Pool): Map<string, number> {

@@ -5,7 +5,7 @@ export const OVER: ReadonlySet<Status> = new Set(['succeeded', 'failed', 'stoppe
 export const EVENTS_MAX = 500
 const ENDED_MAX = 200
 
-const COLUMNS = 'uid,name,project,user,type,status,gpus,priority,submitted,started,ran,pods,running,evicted,activity,why,sentence'
+const COLUMNS = 'uid,name,project,user,type,status,gpus,priority,submitted,started,ran,pods,running,pending_indices,evicted,activity,why,sentence'
 
 type Values = unknown[]
 
@@ -114,8 +114,8 @@ export class Pool {
   /** A row from its values. Rows that are written out share one shape, which makes long lists fast. */
   private row(values: Values): Row {
     if (!this.usual) return Object.fromEntries(this.columns.map((name, at) => [name, values[at]])) as unknown as Row
-    const [uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, activity, why, sentence] = values
-    return { uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, evicted, activity, why, sentence } as Row
+    const [uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, pending_indices, evicted, activity, why, sentence] = values
+    return { uid, name, project, user, type, status, gpus, priority, submitted, started, ran, pods, running, pending_indices, evicted, activity, why, sentence } as Row
   }
 
   private setRow(row: Row): void {
@@ -151,6 +151,7 @@ export function rowOf(found: RestRow): Row {
     ran: found.ended_s === null ? found.ran_before_s : found.ran_s,
     pods: found.pods,
     running: found.pods_running,
+    pending_indices: found.array?.pending ?? 0,
     evicted: found.evicted?.at_s ?? null,
     activity: found.activity?.state ?? '',
     why: found.reason?.why ?? (found.activity?.warning ? 'idle' : ''),

@@ -19,6 +19,8 @@ export interface Row {
   ran: number
   pods: number
   running: number
+  /** Of an array; 0 for other workloads. */
+  pending_indices: number
   evicted: number | null
   /** working, starved, parked, left or unknown; empty if it isn't known. */
   activity: string

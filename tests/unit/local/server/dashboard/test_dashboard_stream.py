@@ -10,6 +10,7 @@ from typing import Any
 from tests.unit.local.server.in_process_server import Standing
 
 from weir.api.answers import Explanation, WorkloadRow
+from weir.api.workload_list import ArrayCounts
 from weir.dashboard.live_feed import FRAMES_BEHIND_MAX, LiveReader
 from weir.dashboard.live_frames import (
     COLUMNS,
@@ -177,3 +178,9 @@ def test_late_row_of_an_ended_workload_changes_nothing() -> None:
     table.set_workload(made(1, status="running"))
     assert not table.rows
     assert list(table.ended) == [1]
+
+
+def test_row_has_the_number_of_pending_indices_of_an_array() -> None:
+    array = made(1).model_copy(update={"array": ArrayCounts(written="0-50", size=51, pending=50, running=1)})
+    found = [json.loads(workload_columns(row))[COLUMNS.index("pending_indices")] for row in (array, made(2))]
+    assert found == [50, 0]
