@@ -110,7 +110,7 @@ def test_reason_that_names_the_exit_code_names_it_once(
     assert len(re.findall("exit code 3", life.inner_text(), re.IGNORECASE)) == 1
 
 
-def test_person_without_a_project_is_told_so_before_they_submit(
+def test_page_for_submissions_says_that_a_person_is_a_member_of_no_project(
     opened: Callable[..., Any], server: ServingOnPort
 ) -> None:
     page = opened(server.member("zoe"), screen="submit")

@@ -46,7 +46,7 @@ def test_member_sees_and_does_what_rest_allows_them(
     with running(server, "secret-run", project="vision") as uid:
         page = opened(token, screen=f"workload/{uid}")
         page.get_by_role("heading", name="secret-run").wait_for()
-        page.get_by_text("Only members of vision may change it.").wait_for()
+        page.get_by_text("Only its submitter and the leads of vision may change it.").wait_for()
         page.get_by_text("Only its submitter and the leads of vision may read its output.").wait_for()
         page.get_by_role("tab", name="Specification").click()
         page.get_by_text("Only members of vision may read its command.").wait_for()

@@ -172,12 +172,12 @@ describe('command', () => {
 describe('life line', () => {
   const event = (id: number, at_s: number, kind: string) => ({ id, at_s, kind, sentence: kind }) as PoolEvent
   test('pending, running, evicted, running, over', () => {
-    const spans = lifeline([event(1, 0, 'submitted'), event(2, 10, 'started'), event(3, 30, 'stopping'), event(4, 31, 'stopped'), event(5, 40, 'started')], { submitted_s: 0, ended_s: 50 }, 99)
+    const spans = lifeline([event(1, 0, 'submitted'), event(2, 10, 'started'), event(3, 30, 'stopping'), event(4, 31, 'stopped'), event(5, 40, 'started')], { submitted_s: 0, ended_s: 50, status: 'succeeded', started_s: 40, restarts: 1 }, 99)
     expect(spans.map((each) => [each.phase, each.from_s, each.until_s])).toEqual([['pending', 0, 10], ['running', 10, 30], ['stopping', 30, 31], ['pending', 31, 40], ['running', 40, 50]])
     expect(spent(spans)).toEqual({ pending: 19, running: 30, stopping: 1, suspended: 0 })
   })
   test('suspended while it runs, and resumed', () => {
-    const spans = lifeline([event(2, 10, 'started'), event(3, 20, 'suspended'), event(4, 22, 'stopped'), event(5, 30, 'resumed')], { submitted_s: 0, ended_s: null }, 40)
+    const spans = lifeline([event(2, 10, 'started'), event(3, 20, 'suspended'), event(4, 22, 'stopped'), event(5, 30, 'resumed')], { submitted_s: 0, ended_s: null, status: 'pending', started_s: null, restarts: 1 }, 40)
     expect(spans.map((each) => each.phase)).toEqual(['pending', 'running', 'stopping', 'suspended', 'pending'])
   })
 })

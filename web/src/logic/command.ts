@@ -90,3 +90,6 @@ export function yaml(body: Record<string, unknown>): string {
     .map(([key, value]) => `${key}: ${Array.isArray(value) ? `[${value.map((word) => JSON.stringify(word)).join(', ')}]` : typeof value === 'string' ? JSON.stringify(value) : String(value)}`)
     .join('\n')
 }
+
+/** Return True if a way to a change is a command, and not a sentence. */
+export const isCommand = (how: string): boolean => /^(weir|kubectl) /.test(how)

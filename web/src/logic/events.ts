@@ -1,4 +1,5 @@
 /** Events as lists show them. */
+import { sentence } from './format'
 import type { PoolEvent } from './types'
 
 /** Copies of an event are this close to each other. */
@@ -15,3 +16,6 @@ export function once(events: PoolEvent[]): PoolEvent[] {
     return true
   })
 }
+
+/** An event in a sentence: those of a cluster are written as kubectl shows them, without a capital letter and a full stop. */
+export const told = (event: PoolEvent, onCluster: boolean): string => (onCluster ? sentence(event.sentence, event.pod ?? event.workload ?? '') : event.sentence)

@@ -81,7 +81,7 @@ function compareBy(order: string, down: boolean, now_s: number): Compare {
   if (order === 'gpus') return by((row) => row.gpus)
   if (order === 'age') return by((row) => -row.submitted)
   if (order === 'ran') return by((row) => ranFor(row, now_s))
-  return (a, b) => b.uid - a.uid
+  return (a, b) => b.submitted - a.submitted || b.uid - a.uid // numbers of a cluster's workloads are in no order
 }
 
 export function sorted(rows: Row[], order: string, down: boolean, now_s: number): Row[] {

@@ -1,5 +1,6 @@
 /** The life of a workload as spans of time: pending, running, suspended, and what ended each. */
-import type { PoolEvent } from './types'
+import { OVER } from './pool'
+import type { PoolEvent, Status } from './types'
 
 export type Phase = 'pending' | 'running' | 'stopping' | 'suspended'
 
@@ -14,12 +15,18 @@ export interface Span {
 interface Life {
   submitted_s: number
   ended_s: number | null
+  status: Status
+  started_s: number | null
+  restarts: number
 }
 
 /** Events of a pool, then those of a cluster. */
 const NEXT: Record<string, Phase> = { started: 'running', stopping: 'stopping', stopped: 'pending', suspended: 'suspended', resumed: 'pending', scheduled: 'running', preempted: 'pending' }
 
-/** Return the spans of a life from its events, oldest first; `now_s` ends the last one of a live workload. */
+/**
+ * Return the spans of a life from its events, oldest first; `now_s` ends the last one of a live workload.
+ * There are none if the events don't lead to its status: a cluster has no event of each end, and forgets old ones.
+ */
 export function lifeline(events: PoolEvent[], life: Life, now_s: number): Span[] {
   const spans: Span[] = []
   let phase: Phase = 'pending'
@@ -39,6 +46,13 @@ export function lifeline(events: PoolEvent[], life: Life, now_s: number): Span[]
     phase = next
     from_s = Math.max(from_s, event.at_s)
   }
+  if (life.status === 'running' && phase !== 'running') {
+    if (life.started_s === null || life.restarts) return []
+    put(life.started_s, '')
+    phase = 'running'
+    from_s = life.started_s
+  }
+  if (life.ended_s === null && (OVER.has(life.status) || (life.status === 'pending' && phase === 'running'))) return []
   put(end_s, life.ended_s === null ? '' : 'It ended.')
   return spans
 }

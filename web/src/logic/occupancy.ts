@@ -1,5 +1,6 @@
 /** Who holds which GPU, and what of it is borrowed or idle. */
-import { byName } from './format'
+import { once } from './events'
+import { byName, number } from './format'
 import type { Pool } from './pool'
 import type { Device, Person, PoolEvent, PoolNode, Queue, Row, Why } from './types'
 
@@ -152,6 +153,9 @@ const mostFirst = (a: IdleHolding, b: IdleHolding): number => b.gpus - a.gpus ||
 export const idleWorkloads = (pool: Pool): IdleHolding[] =>
   [...pool.rows.values()].filter((row) => IDLE_STATES.has(row.activity)).map((row) => ({ row, gpus: row.gpus })).sort(mostFirst)
 
+/** What stands in place of workloads that hold idle GPUs: with one namespace shown, those of others may hold some. */
+export const noIdleWords = (idleGpus: number): string => (idleGpus > 0 ? 'The workloads that hold them are in namespaces that are not shown.' : 'No allocated GPU is idle.')
+
 /** Workloads that hold idle GPUs, the most first. */
 export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {
   const found = new Map<number, IdleHolding>()
@@ -165,10 +169,11 @@ export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {
   return [...found.values()].sort(mostFirst)
 }
 
-/** Events of workloads that were stopped for others, newest first. */
-export function evictions(pool: Pool): PoolEvent[] {
+/** Events of workloads that were stopped for others, newest first; a cluster has one for each pod, which are shown as one. */
+export function evictions(pool: Pool, onCluster = false): PoolEvent[] {
   const known = new Set(pool.events.map((event) => event.id))
-  return [...pool.events, ...pool.stops.filter((event) => !known.has(event.id))].filter((event) => isOf(event, 'stopping')).sort((a, b) => b.id - a.id)
+  const found = [...pool.events, ...pool.stops.filter((event) => !known.has(event.id))].filter((event) => isOf(event, 'stopping')).sort((a, b) => b.id - a.id)
+  return onCluster ? once(found) : found
 }
 
 /** Return True if an event is of a kind; a stop without a beneficiary is no eviction. */
