@@ -35,18 +35,28 @@ def test_pending_indices_behind_a_running_one_are_counted_apart(
 
 
 @pytest.mark.parametrize(
-    ("screen", "path"), [("workloads?q=status:failed", "workloads"), ("sweeps", "sweeps")]
+    ("screen", "path"),
+    [
+        ("workloads?q=status:failed", "workloads"),
+        ("sweeps", "sweeps"),
+        ("notifications", "notifications"),
+        ("what-if", "what-if"),
+    ],
 )
 def test_list_that_fails_is_no_empty_list(
     opened: Callable[..., Any], server: ServingOnPort, screen: str, path: str
 ) -> None:
     page = opened()
-    pattern = re.compile(rf"/api/v1/{path}\?")
+    pattern = re.compile(rf"/api/v1/{path}(/deliveries)?(\?|$)")
     page.route(pattern, lambda route: route.fulfill(status=500, body="no"))
     go(page, server, screen)
     page.get_by_role("alert").filter(has_text="The server answered 500.").wait_for()
     assert (
-        page.get_by_text(re.compile("No workload matches|0 workloads|Loading|There are no sweeps")).count()
+        page.get_by_text(
+            re.compile(
+                "No workload matches|0 workloads|Loading|There are no sweeps|None yet|You have none|Nothing has been sent"
+            )
+        ).count()
         == 0
     )
     go(page, server, "workloads")
@@ -131,3 +141,91 @@ def test_times_of_the_list_fit_their_columns_on_a_small_screen(
               return cell.scrollWidth > cell.clientWidth }).map(([name]) => name)"""
         )
         assert cut == []
+
+
+def test_error_of_activity_is_gone_with_the_next_answer(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened()
+    pattern = re.compile(r"/api/v1/events\?.*kind=node")
+    page.route(pattern, lambda route: route.fulfill(status=500, body="no"))
+    go(page, server, "activity")
+    page.get_by_label("Kind").select_option("node")
+    page.get_by_role("alert").filter(has_text="The server answered 500.").wait_for()
+    page.get_by_label("Kind").select_option("queue")
+    page.get_by_role("alert").wait_for(state="detached")
+    page.unroute(pattern)
+
+
+SWEEP = {
+    "name": "drawn",
+    "project": "vision",
+    "user": "root",
+    "state": "finished",
+    "sentence": "",
+    "metric": "loss",
+    "mode": "min",
+    "trials": 1,
+    "trials_max": 1,
+    "running": 0,
+    "parked": 0,
+    "best": 0.5,
+    "best_trial": 0,
+    "best_rung": 9,
+    "gpu_hours": 0.0,
+    "created_s": 1.7e9,
+    "ended_s": 1.7e9,
+    "params": {"lr": "log:0.001..1", "optimizer": "choice:sgd,adam"},
+    "rungs": [1, 3, 9],
+    "eta": 3,
+    "sampler": "random",
+    "seed": 0,
+    "parallel": None,
+    "command": ["true"],
+    "rung_rows": [],
+}
+TRIAL = {
+    "number": 0,
+    "name": "drawn-0",
+    "uid": 1,
+    "state": "succeeded",
+    "target": 9,
+    "gpu_hours": 0.0,
+    "params": {"lr": 0.1, "optimizer": "sgd"},
+    "results": [{"rung": 9, "step": 9, "value": 0.5, "promoted_among": None}],
+}
+
+
+def test_names_of_a_sweep_are_below_their_axes(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    page = opened()
+    page.route(
+        re.compile("/api/v1/sweeps/drawn$"),
+        lambda route: route.fulfill(json={**SWEEP, "trial_rows": [TRIAL]}),
+    )
+    go(page, server, "sweeps/drawn")
+    page.get_by_role("img", name="Parallel coordinates").wait_for()
+    distances = page.evaluate(
+        """() => [...document.querySelectorAll('.pictures .box')].map((box) => {
+          const middle = (each) => { const found = each.getBoundingClientRect(); return found.x + found.width / 2 }
+          return Math.abs(middle(box.querySelectorAll('.axis')[1]) - middle(box.querySelectorAll('.names span')[1])) })"""
+    )
+    assert len(distances) == 2
+    assert max(distances) < 2
+    page.unroute(re.compile("/api/v1/sweeps/drawn$"))
+
+
+def test_curve_of_measured_use_begins_at_zero(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    row = server.submit("true", name="measured", project="vision", gpus=0)
+    server.until(str(row["uid"]), "succeeded")
+    points = [[1.7e9 + at, 0.9] for at in range(3)]
+    series = {"name": "gpu", "kind": "measured", "unit": "fraction", "points": points}
+    page = opened()
+    pattern = re.compile(f"/api/v1/workloads/{row['uid']}/series")
+    page.route(
+        pattern, lambda route: route.fulfill(json={"stands_in": False, "series": [series], "note": None})
+    )
+    go(page, server, f"workload/{row['uid']}")
+    figure = page.get_by_role("region", name="Curves").locator("figure")
+    figure.get_by_text("100 %").wait_for()
+    assert re.fullmatch(r"M\S+ 9\.6(L\S+ 9\.6)+", figure.locator(".box path").get_attribute("d"))
+    page.unroute(pattern)
