@@ -58,13 +58,14 @@ def main() -> int:
     return 0
 
 
-def _show(plane: ControlPlane, nodes: int, gpus: int) -> None:
+def show(plane: ControlPlane, *, nodes: int, gpus: int) -> None:
+    """Print the lines for a second terminal."""
     print(
         f"Kubernetes is up at {plane.url} with {nodes} nodes of {gpus} simulated GPUs and kube-scheduler.\n"
         "In another terminal:\n"
     )
     print(f"    cd {ROOT / 'examples' / 'kubernetes'}")
-    print(f"    export KUBECONFIG={plane.kubeconfig}")
+    print(f"    export KUBECONFIG={plane.kubeconfig} WEIR_URL=kube:")
     if shutil.which("kubectl") is None:
         print(f'    export PATH="$PATH:{Path(plane.binaries["kubectl"]).parent}"')
     print("\nA first story, for 4 nodes of 8 GPUs:\n")
@@ -80,7 +81,7 @@ def _run(plane: ControlPlane, stopped: threading.Event, args: argparse.Namespace
         if not args.bare:
             weir = stack.enter_context(Installed(plane, aloud=True, extra=["--log-format", "text"]))
             weir.wait_ready()
-        _show(plane, args.nodes, args.gpus)
+        show(plane, nodes=args.nodes, gpus=args.gpus)
         while not stopped.wait(0.5):
             plane.check()
 
