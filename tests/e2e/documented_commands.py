@@ -6,6 +6,9 @@ from pathlib import Path
 
 _FENCE = re.compile(r"^ *```(?P<kind>\w*)")
 _MARK = re.compile(r"^ *<!-- not run: (?P<reason>.+) -->$")
+_FILE = re.compile(
+    r"^ *<!-- file: (?P<name>\S+) -->\n *```\w+\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL
+)
 _READERS = ("you", "mia", "box")
 """Words of the pages that stand for a person or a machine."""
 _WORD = (
@@ -33,11 +36,16 @@ class Block:
     reason: str | None
 
 
+def files(page: Path) -> dict[str, str]:
+    """Return the files that a page lets the reader write, by name: `<!-- file: NAME -->` before a block."""
+    return {found["name"]: found["text"] for found in _FILE.finditer(page.read_text("utf-8"))}
+
+
 def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page that hold commands, in order."""
     found: list[Block] = []
     reason: str | None = None
-    lines = page.read_text("utf-8").splitlines()
+    lines = _FILE.sub(_blank, page.read_text("utf-8")).splitlines()
     at = 0
     while at < len(lines):
         fence = _FENCE.match(lines[at])
@@ -54,6 +62,10 @@ def blocks(page: Path) -> list[Block]:
         reason = None
         at = end + 1
     return found
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
 
 
 def _commands(lines: list[str], first: int, kind: str) -> list[Command]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.documented_commands import Block, Command, blocks, shape
+from tests.e2e.documented_commands import Block, Command, blocks, files, shape
 from tests.unit.local.server.server_process import Serving, serving
 from tools import prefork
 
@@ -143,7 +143,9 @@ def _check(shell: Shell, page: str, command: Command) -> None:
 
 
 def _walk(shell: Shell, page: str) -> None:
-    """Run the commands of one page, in order."""
+    """Write the files of one page, and run its commands in order."""
+    for name, text in files(ROOT / page).items():
+        (shell.directory / name).write_text(text, "utf-8")
     for block in blocks(ROOT / page):
         if block.reason is None:
             for command in block.commands:
@@ -189,6 +191,13 @@ def test_shapes_tell_outputs_apart() -> None:
     assert wanted.search("big default root pending 16 0/2 5s Insufficient capacity: vm-3 has 12 GPUs free")
     assert not wanted.search("big default root running 16 0/2 5s Insufficient capacity: vm has 12 GPUs free")
     assert not wanted.search("big default root pending 16 0/2 5s")
+
+
+def test_files_of_a_page_are_no_commands(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- file: a.sh -->\n```bash\n#!/bin/sh\ntrue\n```\n\n```console\n$ b\n```\n")
+    assert files(page) == {"a.sh": "#!/bin/sh\ntrue\n"}
+    assert blocks(page) == [Block(7, (Command(8, "b", ""),), None)]
 
 
 def test_commands_are_found_with_their_output(tmp_path: Path) -> None:
