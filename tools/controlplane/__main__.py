@@ -66,8 +66,10 @@ def show(plane: ControlPlane, *, nodes: int, gpus: int) -> None:
     )
     print(f"    cd {ROOT / 'examples' / 'kubernetes'}")
     print(f"    export KUBECONFIG={plane.kubeconfig} WEIR_URL=kube:")
-    if shutil.which("kubectl") is None:
-        print(f'    export PATH="$PATH:{Path(plane.binaries["kubectl"]).parent}"')
+    programs = {"kubectl": plane.binaries["kubectl"], "weir": sys.executable}
+    for name, neighbour in programs.items():
+        if shutil.which(name) is None:
+            print(f'    export PATH="$PATH:{Path(neighbour).parent}"')
     print("\nA first story, for 4 nodes of 8 GPUs:\n")
     for words, why in STORY:
         print(f"    kubectl {words:40} # {why}")
