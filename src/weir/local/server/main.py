@@ -378,7 +378,8 @@ def _greet(
     tell: Callable[[str], None], url: str, home: Path, machine: Machine, projects: Sequence[str]
 ) -> None:
     node = machine.node
-    kind = "virtual GPUs" if machine.virtual else node.gpu_model or "GPUs"
+    some = "GPU" if node.gpus == 1 else "GPUs"
+    kind = f"virtual {some}" if machine.virtual else node.gpu_model or some
     devices = f"{node.gpus} {kind}" if node.gpus else "no GPUs (--virtual-gpus N creates virtual ones)"
     tell(f"Weir is up at {url}: {devices} on {node.name}.")
     tell(f"Its state is in {home}; jobs run on when the server stops, and a new server finds them.")
