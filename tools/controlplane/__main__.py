@@ -27,8 +27,8 @@ STORY = (
     ("create -n team-a -f train-on-one.yaml", "and borrows 8"),
     ("create -n team-b -f train-on-one.yaml", "team B takes 8: all are in use"),
     ("create -n team-b -f train-on-one.yaml", "and asks for its other 8"),
-    ("get workloads -A", "what team A borrowed went back"),
-    ("describe workloads -n team-a", "and why"),
+    ("get workloads.weir.dev -A", "what team A borrowed went back"),
+    ("describe workloads.weir.dev -n team-a", "and why"),
     ("delete jobs -n team-b --all", "now its capacity is free again"),
 )
 
