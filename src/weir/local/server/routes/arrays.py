@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from weir.api.workload_list import ArrayIndexPage, ArrayIndexRow
 from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
     After,
@@ -20,7 +21,7 @@ from weir.local.server.routes.common import (
 
 _LIVE = ("status", "first_started_s", "ended_s", "ran_s", "exit_code", "restarts", "reason")
 """Fields of an index that its live workload states."""
-routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=StrictRoute)
 
 
 @routes.get("/{name}/indices", response_model=ArrayIndexPage, responses=problems(404, 409, 422))

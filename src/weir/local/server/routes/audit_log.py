@@ -9,9 +9,10 @@ from pydantic import ValidationError
 from weir.api.answers import AuditPage, AuditRow
 from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.authorization import Action, require
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import Limit, Who, json_response, problems
 
-routes = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+routes = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRoute)
 
 
 @routes.get("", response_model=AuditPage, responses=problems(403, 422))

@@ -8,6 +8,7 @@ from weir.api.answers import WorkloadPage
 from weir.api.batches import SubmissionBatch, merged
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     ThePool,
@@ -19,7 +20,7 @@ from weir.local.server.routes.common import (
 )
 from weir.local.server.submissions.submitter import ReadSubmission
 
-routes = APIRouter(prefix="/api/v1", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1", tags=["workloads"], route_class=StrictRoute)
 NAMED_MAX = 20
 """Workloads that the audit log names."""
 

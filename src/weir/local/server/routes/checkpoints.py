@@ -9,10 +9,11 @@ from fastapi import APIRouter, Response
 
 from weir.api.answers import CheckpointPage, CheckpointRow
 from weir.local.server.access.authorization import Action, Person, may
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 
-routes = APIRouter(prefix="/api/v1/checkpoints", tags=["checkpoints"])
+routes = APIRouter(prefix="/api/v1/checkpoints", tags=["checkpoints"], route_class=StrictRoute)
 ENTRIES_MAX = 20_000
 """Files and directories that are counted below one checkpoint directory; its owner may make any number."""
 

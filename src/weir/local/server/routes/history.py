@@ -12,6 +12,7 @@ from weir.api.comma_lists import comma_words
 from weir.api.history import By, HistoryReport
 from weir.local.server.access.authorization import Action, Person, require, visible
 from weir.local.server.http.problem_details import field_refusal
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.model.nodes import Node
@@ -21,7 +22,7 @@ from weir.store.reports.by_model import history_by_model, usage_by_model
 from weir.store.reports.scope import ReportScope
 from weir.store.reports.usage import By as StoredBy
 
-routes = APIRouter(prefix="/api/v1", tags=["history"])
+routes = APIRouter(prefix="/api/v1", tags=["history"], route_class=StrictRoute)
 _WEEK_S = 7 * 86400.0
 _EPOCH_LEAST_S = 1e8
 """A number from here on is a time since the epoch, a smaller one a span before now."""

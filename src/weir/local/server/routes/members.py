@@ -9,10 +9,11 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, may
 from weir.local.server.changes.memberships import subject_text
 from weir.local.server.http.problem_details import read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.store.records import MembershipRecord
 
-routes = APIRouter(prefix="/api/v1", tags=["members"])
+routes = APIRouter(prefix="/api/v1", tags=["members"], route_class=StrictRoute)
 _TEXT_MAX = 300
 
 

@@ -15,6 +15,7 @@ from weir.api.maintenance import (
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, may, require
 from weir.local.server.http.problem_details import read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
@@ -30,7 +31,7 @@ from weir.local.server.routes.common import (
 from weir.service.queue_rows import node_rows
 
 OneGpu = Annotated[int | None, Query(ge=0, le=1023, description="Index of one GPU of the node.")]
-routes = APIRouter(prefix="/api/v1", tags=["nodes"])
+routes = APIRouter(prefix="/api/v1", tags=["nodes"], route_class=StrictRoute)
 
 
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))

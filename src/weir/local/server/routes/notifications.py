@@ -14,6 +14,7 @@ from weir.api.notifications import (
 )
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
@@ -28,7 +29,7 @@ from weir.local.server.routes.common import (
 )
 from weir.model.notifications import DeliveryState
 
-routes = APIRouter(prefix="/api/v1/notifications", tags=["notifications"])
+routes = APIRouter(prefix="/api/v1/notifications", tags=["notifications"], route_class=StrictRoute)
 _STATES = ("pending", "delivered", "failed")
 _ID_MAX = 1 << 62
 States = Annotated[

@@ -14,12 +14,13 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person
 from weir.local.server.http.peers import PeerCredentials, peer_of
 from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.output.pod_logs import pod_numbers
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.local.server.state.workload_lookup import live_name, unknown_workload
 
-routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=StrictRoute)
 _TEXT_MAX = 253
 BEGUN_S_MAX, BEGUN_LOOK_S = 5.0, 0.02
 """Time for which the process of a pod that has just begun is awaited, and between two looks."""

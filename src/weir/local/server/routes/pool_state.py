@@ -9,13 +9,14 @@ from weir import __version__
 from weir.api.answers import EventPage, PoolStatus
 from weir.api.comma_lists import comma_words
 from weir.local.server.access.authorization import Action, may, require
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
 from weir.local.server.state.workload_lookup import parse_uid
 from weir.local.server.views.event_log import event_row
 from weir.service.cluster_snapshot import cluster_alone, read_cluster, snapshot
 from weir.service.queue_rows import VIRTUAL_LABEL, node_rows
 
-routes = APIRouter(prefix="/api/v1", tags=["pool"])
+routes = APIRouter(prefix="/api/v1", tags=["pool"], route_class=StrictRoute)
 
 
 @routes.get("/status", response_model=PoolStatus, responses=problems())

@@ -9,6 +9,7 @@ from weir.api.priorities import PriorityPage, PriorityRow
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.problem_details import read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
@@ -26,7 +27,7 @@ from weir.model.workloads import PREEMPTIBLE_BELOW
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 from weir.service.queue_rows import queue_detail
 
-routes = APIRouter(prefix="/api/v1", tags=["queues"])
+routes = APIRouter(prefix="/api/v1", tags=["queues"], route_class=StrictRoute)
 
 
 async def _page(

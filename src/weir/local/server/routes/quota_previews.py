@@ -9,6 +9,7 @@ from weir.local.server.access.authorization import Person
 from weir.local.server.changes.delegated_quotas import check_scope
 from weir.local.server.changes.queue_changes import checked_queue, following_departments
 from weir.local.server.http.problem_details import read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.state.pool_inventory import PoolInventory
@@ -16,7 +17,7 @@ from weir.model.queues import Queue
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 from weir.service.quota_preview import preview_queues
 
-routes = APIRouter(prefix="/api/v1", tags=["queues"])
+routes = APIRouter(prefix="/api/v1", tags=["queues"], route_class=StrictRoute)
 
 
 def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:

@@ -9,10 +9,11 @@ from weir.api.cron_times import SCHEDULE_NAME_LENGTH_MAX
 from weir.api.schedules import ScheduleAsked, SchedulePage, ScheduleRow
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import FieldErrors, read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.state.pool_inventory import check_name
 
-routes = APIRouter(prefix="/api/v1/schedules", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1/schedules", tags=["workloads"], route_class=StrictRoute)
 
 
 @routes.get("", response_model=SchedulePage, responses=problems())

@@ -9,9 +9,10 @@ from weir.api.submissions import SecretAsked
 from weir.local.files.secret_files import VALUE_BYTES_MOST
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import RequestRefused, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 
-routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"])
+routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"], route_class=StrictRoute)
 
 
 @routes.get("", response_model=SecretPage, responses=problems(403, 404))

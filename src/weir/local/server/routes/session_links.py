@@ -9,13 +9,14 @@ from weir.local.server.access.audit_middleware import leave_out, note
 from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Action
 from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import ThePool, Who, json_response, problems
 from weir.local.server.state.workload_lookup import find_workload, live_name, unknown_workload
 from weir.local.server.web_sessions.program_socket import connect
 from weir.local.server.web_sessions.proxy import SessionProxy
 from weir.local.starts.session_programs import kind_of
 
-routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=StrictRoute)
 _TEXT_MAX = 253
 
 

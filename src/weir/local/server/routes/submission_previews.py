@@ -9,13 +9,14 @@ from weir.api.previews import SubmissionPreview
 from weir.api.submissions import Submission
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.submissions import submission_checks
 from weir.local.server.submissions.start_conditions import start_conditions, unmet_condition
 from weir.service.pending_reasons import explanation
 from weir.service.submission_preview import preview_submission
 
-routes = APIRouter(prefix="/api/v1", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1", tags=["workloads"], route_class=StrictRoute)
 
 
 @routes.post(

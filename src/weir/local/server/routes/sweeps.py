@@ -12,6 +12,7 @@ from weir.api.sweeps import SweepDeleted, SweepDetail, SweepPage, SweepRow
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Person
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.requests.sweep_requests import create_sweep, delete_sweep, stop_sweep
 from weir.local.server.routes.common import (
@@ -30,7 +31,7 @@ from weir.local.server.sweeps.live_sweep import LiveSweep
 from weir.local.server.sweeps.rows import sweep_detail, sweep_row, unreadable_row
 from weir.store.records import SweepRecord
 
-routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"])
+routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"], route_class=StrictRoute)
 
 
 @routes.get("", response_model=SweepPage, responses=problems(422))

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Request, Response
 from weir.api.templates import FilledTemplate, TemplateAsked, TemplatePage, TemplateRow, TemplateValues
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.http.problem_details import FieldErrors, read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     ThePool,
@@ -16,7 +17,7 @@ from weir.local.server.routes.common import (
 )
 from weir.local.server.state.pool_inventory import check_name
 
-routes = APIRouter(prefix="/api/v1/projects/{project}/templates", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1/projects/{project}/templates", tags=["workloads"], route_class=StrictRoute)
 
 
 @routes.get("", response_model=TemplatePage, responses=problems(403, 404))

@@ -9,6 +9,7 @@ from weir.api.submissions import TokenAsked, TokenRotated
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, may, require
 from weir.local.server.http.problem_details import FieldErrors, RequestRefused, read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
@@ -24,7 +25,7 @@ from weir.local.server.routes.common import (
 from weir.scenario_io.error_messages import suggest
 from weir.store.records import TokenRecord as StoredToken
 
-routes = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
+routes = APIRouter(prefix="/api/v1/tokens", tags=["tokens"], route_class=StrictRoute)
 PROJECTS_MOST = 1000
 ID_MOST = 2**62
 EXPIRY_S_MOST = 3650 * 86400.0

@@ -8,11 +8,12 @@ from weir.api.what_if import WhatIfAsked, WhatIfPage, WhatIfRow
 from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
 from weir.local.server.routes.history import read_trace
 from weir.service.cluster_snapshot import cluster_alone, read_cluster
 
-routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"])
+routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"], route_class=StrictRoute)
 
 
 @routes.post(

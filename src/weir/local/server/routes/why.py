@@ -10,6 +10,7 @@ from weir.api.decision import DecisionAnswer
 from weir.engine.explanation.pending_reasons import PendingReasonFinder
 from weir.local.server.access.authorization import Action, may
 from weir.local.server.http.problem_details import RequestRefused
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
 from weir.local.server.state.workload_lookup import live_name
@@ -24,7 +25,7 @@ from weir.service.suggestions import SuggestionOptions, SuggestionsFound, sugges
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
-routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=StrictRoute)
 
 _RESUMED = {"suspended": "", "dependency": " without its conditions", "begin_time": " without its conditions"}
 """Reasons that `weir resume` ends, with the end of the clause."""

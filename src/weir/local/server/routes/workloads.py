@@ -17,6 +17,7 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.home.series_store import REPORTED
 from weir.local.server.http.problem_details import RequestRefused, field_refusal, read_as, read_body
+from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.output.pod_logs import (
     ALL_PODS,
     NUMBER_MOST,
@@ -53,7 +54,7 @@ from weir.model.workloads import Workload
 from weir.service.queue_rows import VIRTUAL_LABEL
 from weir.store.records import WorkloadFilter
 
-routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=StrictRoute)
 STATUSES: tuple[str, ...] = get_args(Status)
 TYPES: tuple[str, ...] = get_args(Type)
 EVENTS_SHOWN = 20

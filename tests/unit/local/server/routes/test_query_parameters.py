@@ -17,6 +17,9 @@ from tests.unit.local.server.in_process_server import Standing
         (f"workloads?limit={'9' * 20}", "limit: 99999999999999999999 is too large; write at most 1000"),
         ("workloads/a/why?wait=1e99", "wait: 1e+99 is too large; write at most 10"),
         ("history?by=moon", "by: 'moon' isn't known; write "),
+        ("workloads?projct=vision", "unknown parameter 'projct'; did you mean project?"),
+        ("sweeps?x=1", "unknown parameter 'x'; write one of "),
+        ("workloads/a?" + "x" * 90 + "=1", "; the path takes none"),
     ],
 )
 async def test_a_wrong_parameter_is_corrected(stands: Standing, query: str, message: str) -> None:
