@@ -23,8 +23,8 @@ ARCHIVES = ("docker-archive:", "oci-archive:", "oci:", "dir:")
 """Images as files of the machine."""
 _ID_MOST = 256
 _REASON_MOST, _LINE_BYTES_MOST = 250, 1 << 13
-_QUERY = re.compile(r"(?<=\?)[^\s\"']+")
-"""Query of a URL: registries sign downloads with it, and other people read the reason."""
+_SECRETS = re.compile(r"(?<=://)[^\s/\"']+(?=@)|(?<=\?)[^\s\"']+")
+"""User and query of a URL: proxies have passwords, registries sign downloads, and others read the reason."""
 
 
 class ImageNotAvailable(Exception):
@@ -87,12 +87,16 @@ def _pass_on(errors: IO[bytes]) -> str:
 
     Podman names the cause at the end of a line, so the end is kept.
     """
-    last = ""
-    while line := errors.readline(_LINE_BYTES_MOST):
+    last, is_cut = "", False
+    while piece := errors.readline(_LINE_BYTES_MOST):
         with suppress(OSError):  # the disk may be full, which is then the reason too
-            os.write(2, line)
-        last = line.decode(errors="replace").strip() or last
-    reason = _QUERY.sub("...", last.removeprefix("Error: ").removeprefix("* "))
+            os.write(2, piece)
+        text = piece.decode(errors="replace")
+        if is_cut:  # the rest of a word may be that of a secret
+            text = text.partition(" ")[2]
+        last = text.strip() or last
+        is_cut = not piece.endswith(b"\n")
+    reason = _SECRETS.sub("...", last.removeprefix("Error: ").removeprefix("* "))
     return reason if len(reason) <= _REASON_MOST else f"... {reason[-_REASON_MOST:]}"
 
 

@@ -47,6 +47,18 @@ def test_a_long_reason_keeps_its_end_and_no_query_of_a_url(store: str) -> None:
     assert len(refusal) < 400
 
 
+def test_a_reason_has_no_password_of_a_url(store: str) -> None:
+    words = 'Error: invalid proxy address "http://ann:pass@word@proxy:3128": refused'
+    refusal = _refusal(store, f"print({words!r}, file=sys.stderr); sys.exit(1)")
+    assert refusal.endswith('invalid proxy address "http://...@proxy:3128": refused')
+
+
+def test_a_very_long_line_has_no_rest_of_a_query(store: str) -> None:
+    words = f'Get "https://cdn.example/b?Signature={"secret" * 2000}": connection refused'
+    refusal = _refusal(store, f"print({words!r}, file=sys.stderr); sys.exit(1)")
+    assert refusal.endswith("can't be fetched: connection refused")
+
+
 def test_a_fetch_that_ends_without_a_word_has_its_exit_code(store: str) -> None:
     assert _refusal(store, "sys.exit(3)").endswith("can't be fetched: podman exited with 3")
     assert "exited with 0" in _refusal(store, "")
