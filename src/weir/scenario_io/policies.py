@@ -48,13 +48,21 @@ def named_policy(name: str) -> Policy:
         InvalidFile: it can't be read.
     """
     path = FilePath(name)
-    if name in PRESETS and not path.exists():
-        return Policy.model_validate({"preset": name})
-    if path.name == name and not path.suffix and not path.exists():
+    if path.name == name and not path.suffix and not _may_be_file(path):
+        if name in PRESETS:
+            return Policy.model_validate({"preset": name})
         mistakes = Mistakes(name)
         mistakes.on(0, f"is no preset and no file; {nearest(name, PRESETS)}")
         mistakes.refuse_if_any()
     return read_policy(path)
+
+
+def _may_be_file(path: FilePath) -> bool:
+    """Return False if there is nothing of a name, or a directory, or if that can't be seen."""
+    try:
+        return path.exists() and not path.is_dir()
+    except OSError:
+        return False
 
 
 def _read(kind: type[Settings], text: str, mistakes: Mistakes) -> Settings:

@@ -356,3 +356,18 @@ def test_name_of_neither_a_preset_nor_a_file_is_answered_with_presets(name: str,
     with pytest.raises(InvalidFile) as refused:
         named_policy(name)
     assert [str(mistake) for mistake in refused.value.mistakes] == [answer]
+
+
+def test_directories_leave_the_names_of_presets_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results of a simulation may be in a directory with the name of a preset; a directory may be unreadable."""
+    (tmp_path / "fair").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert named_policy("fair").preset == "fair"
+
+    def stat(_path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", stat)
+    assert named_policy("throughput").preset == "throughput"
+    with pytest.raises(InvalidFile):
+        named_policy("fiar")
