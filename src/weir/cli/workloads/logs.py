@@ -93,10 +93,15 @@ def _say_pending(row: "WorkloadRow") -> None:
 
 
 def _say_start(row: "WorkloadRow", *, in_cluster: bool) -> None:
-    """Say on the error output that the output is that of a later start."""
-    if row.restarts:
-        earlier = "" if in_cluster else f" --start {row.restarts} prints that of the start before."
-        print(f"weir: this is the output of start {row.restarts + 1}.{earlier}", file=sys.stderr, flush=True)
+    """Say on the error output that the output is that of a later start.
+
+    A pending workload has the output of the start before its last restart. A stopped one may have been
+    pending.
+    """
+    start = row.restarts + (row.status != "pending")
+    if start > 1 and row.status != "stopped":
+        earlier = "" if in_cluster else f" --start {start - 1} prints that of the start before."
+        print(f"weir: this is the output of start {start}.{earlier}", file=sys.stderr, flush=True)
 
 
 def _print(

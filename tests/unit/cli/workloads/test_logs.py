@@ -83,3 +83,16 @@ def test_output_of_a_later_start_names_the_one_before(
     answer = capsys.readouterr()
     note = "weir: this is the output of start 3. --start 2 prints that of the start before.\n"
     assert (answer.out, answer.err) == ("x\n", note if shown else "")
+
+
+@pytest.mark.parametrize(("status", "start"), [("pending", 2), ("failed", 3), ("stopped", None)])
+def test_output_of_a_workload_that_waits_again_is_that_of_its_last_start(
+    status: str, start: int | None, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stopped workload may have been pending: its restarts don't say which start was the last one."""
+    fake.on("GET", "/workloads/a", row("a", status=status, command=["a"], pod_rows=[], restarts=2))
+    fake.on("GET", "/workloads/a/logs", Said(pieces=("x\n",), content="text/plain"))
+    assert main(["logs", "a"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith(f"weir: this is the output of start {start}." if start else "")
+    assert bool(error) == bool(start)
