@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { Problem } from '../src/logic/api'
 import { lines } from '../src/logic/lines'
-import { followed, type StartMark } from '../src/logic/output'
+import { followed, startOf, type StartMark } from '../src/logic/output'
 
 const event = (id: string, text: string, more = '') => `${more}id: ${id}\ndata: ${btoa(String.fromCharCode(...new TextEncoder().encode(text)))}\n\n`
 const END = 'event: end\ndata:\n\n'
@@ -61,4 +61,9 @@ test('a refusal ends it, and so does the page', async () => {
   await expect(followed('/logs', stopped.signal, () => undefined, unused).next()).rejects.toThrow(Problem)
   serve(null)
   await expect(followed('/logs', stopped.signal, () => stopped.abort(), unused).next()).rejects.toThrow('aborted')
+})
+
+test('the output of a workload that waits again is that of its last start', () => {
+  const starts = (['running', 'failed', 'pending', 'stopped'] as const).map((status) => startOf({ status, restarts: 2 }))
+  expect(starts).toEqual([3, 3, 2, 0])
 })

@@ -1,6 +1,13 @@
 /** Output of a workload as it comes, over restarts of the server. */
 import { Problem, request } from './api'
 import { lines, pieces } from './lines'
+import type { Status } from './types'
+
+/**
+ * Number of the start whose output a workload has; 0 if it isn't known. A pending one has that of the start before its last restart. A stopped one may
+ * have been pending.
+ */
+export const startOf = (row: { status: Status; restarts: number }): number => (row.status === 'stopped' ? 0 : row.restarts + Number(row.status !== 'pending'))
 
 /** A later start, whose output follows. */
 export interface StartMark {
