@@ -111,7 +111,8 @@ def _misspelled(
     word: str, rest: Sequence[str], kinds: Sequence[object], actions: Sequence[str]
 ) -> str | None:
     """Return the action that a word nearly is, where it would become the first word of a command to run."""
-    if Parameter.VAR_POSITIONAL not in kinds or {"--", "--param"} & set(rest):
+    options = {each.partition("=")[0] for each in rest}
+    if Parameter.VAR_POSITIONAL not in kinds or {"--", "--param"} & options:
         return None
     return next(iter(get_close_matches(word, actions, 1)), None)
 

@@ -76,6 +76,13 @@ def test_command_of_another_tool_is_answered(
     assert fake.asked == []
 
 
+def test_first_word_of_a_command_may_be_like_an_action(
+    capsys: pytest.CaptureFixture[str], fake: Fake
+) -> None:
+    assert main(["sweep", "stop.sh", "--param=lr=1..2"]) == 2
+    assert "rungs" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "before"),
     [
