@@ -233,6 +233,10 @@ def test_nothing_is_said_on_the_error_output_and_that_is_fine(
             "-q x --since 2h",
             "No pending or running workload matches --search x --since 2h; --all includes those that are over.",
         ),
+        (
+            "--search \x1b[31m",
+            "No pending or running workload matches --search '\\x1b[31m'; --all includes those that are over.",
+        ),
         ("--status running", "No workload matches --status running; `weir list --all` shows all."),
         ("-A --type build", "No workload matches --type build; `weir list --all` shows all."),
         ("-A", "There are no workloads; `weir submit` queues one."),

@@ -62,7 +62,7 @@ class ListOptions:
             ("--search", self.search),
             ("--since", self.since),
         )
-        words = [f"{option} {shlex.quote(value)}" for option, value in written if value]
+        words = [f"{option} {plain(shlex.quote(value))}" for option, value in written if value]
         narrow = " ".join([*words, *(["--me"] if self.me else [])])
         if not narrow:
             return (
