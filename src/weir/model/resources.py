@@ -33,8 +33,8 @@ UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""
 
 _PLAIN_DIGITS = 6
-_FLOAT_ERROR = Fraction(1, 10**6)
-"""Part of a unit by which arithmetic with floats, such as 0.1 + 0.2, may miss a whole number of units."""
+_FLOAT_ERROR, _FLOAT_PART = Fraction(1, 10**6), Fraction(1, 10**15)
+"""Parts of a unit, and of a large amount, by which arithmetic with floats may miss whole units."""
 _SECONDS_MAX = 1000 * 366 * 86400.0
 
 _SUFFIXES: dict[str, int | Fraction] = {
@@ -107,8 +107,10 @@ def plain_amount(resource: str, value: float) -> float:
 def in_units(resource: str, exact: Fraction) -> Fraction:
     """Return an amount in the unit of `resource`, without the error of arithmetic with floats."""
     units = exact * (1000 if in_thousandths(resource) else 1)
+    if units.denominator == 1:
+        return units
     whole = round(units)
-    return Fraction(whole) if abs(units - whole) <= _FLOAT_ERROR else units
+    return Fraction(whole) if abs(units - whole) <= max(_FLOAT_ERROR, abs(whole) * _FLOAT_PART) else units
 
 
 def whole_units(resource: str, units: Fraction, text: str | int | float) -> int:

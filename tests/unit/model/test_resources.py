@@ -98,6 +98,13 @@ def test_amounts_that_a_program_adds_up_are_those_that_it_means(shares_milli: li
     assert amount("gpu", repr(sum(milli / 1000 for milli in shares_milli))) == sum(shares_milli)
 
 
+@pytest.mark.parametrize("gigabytes", [1.1, 1.15, 3 * 0.1, 2.2, 38.7])
+def test_bytes_that_a_program_computes_are_those_that_it_means(gigabytes: float) -> None:
+    assert amount("memory", gigabytes * 1e11) == round(gigabytes * 1e11)
+    with pytest.raises(ValueError, match="is not a whole number of bytes"):
+        amount("memory", f"{round(gigabytes * 1e11)}.5")
+
+
 @pytest.mark.parametrize("text", [-1, "-500m", "1e300", 10**40, "no limit"])
 def test_what_cannot_be_counted_says_what_to_write(text: str | float) -> None:
     with pytest.raises(ValueError, match=": write "):
