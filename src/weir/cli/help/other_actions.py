@@ -62,10 +62,10 @@ def refuse_words_before_command(root: App, words: Sequence[str]) -> None:
     """
     if words[0] not in _RUN_LATER or "--" not in words:
         return
-    options = words[: words.index("--")]
-    _, bound, _ = root.parse_args(options, print_error=False, exit_on_error=False)
-    if found := bound.arguments.get("command"):
-        raise WrongOption(f"{shlex.join(found)} is before --: write the whole command after it")
+    _, bound, _ = root.parse_args(words, print_error=False, exit_on_error=False)
+    command = bound.arguments.get("command", ())
+    if before := command[: len(command) - len(words[words.index("--") + 1 :])]:
+        raise WrongOption(f"{shlex.join(before)} is before --: write the whole command after it")
 
 
 def _refuse(words: Sequence[str]) -> None:

@@ -76,6 +76,12 @@ def test_command_of_another_tool_is_answered(
     assert fake.asked == []
 
 
+@pytest.mark.parametrize("words", ["sweep show", "sweep stop", "schedule show", "schedule delete"])
+def test_a_name_may_be_behind_two_dashes(words: str, fake: Fake) -> None:
+    main([*words.split(), "--", "nightly"])
+    assert any("/nightly" in asked.path for asked in fake.asked)
+
+
 def test_first_word_of_a_command_may_be_like_an_action(
     capsys: pytest.CaptureFixture[str], fake: Fake
 ) -> None:
