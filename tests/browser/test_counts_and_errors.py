@@ -79,6 +79,30 @@ def test_workload_whose_answer_fails_is_read_again(opened: Callable[..., Any], s
     assert page.get_by_role("alert").count() == 0
 
 
+def test_workload_whose_answer_fails_after_its_page_was_left_is_not_read_again(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    row = server.submit("true", name="left-early", project="vision", gpus=0)
+    server.until(str(row["uid"]), "succeeded")
+    page = opened()
+    asked: list[Any] = []
+
+    def keep(route: Any) -> None:
+        asked.append(route)
+
+    page.route(re.compile(r"/api/v1/workloads/[^/]*$"), keep)
+    go(page, server, f"workload/{row['uid']}")
+    while not asked:
+        page.wait_for_timeout(50)
+    go(page, server, "sweeps")
+    page.get_by_role("heading", name="Sweeps").wait_for()
+    for each in asked:
+        each.fulfill(status=503, body="no")
+    count = len(asked)
+    page.wait_for_timeout(7_000)
+    assert len(asked) == count
+
+
 def test_log_names_the_start_whose_output_it_shows(
     opened: Callable[..., Any], server: ServingOnPort, tmp_path: Path
 ) -> None:
