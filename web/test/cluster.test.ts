@@ -3,9 +3,9 @@ import { isCommand } from '../src/logic/command'
 import { told } from '../src/logic/events'
 import { sorted } from '../src/logic/filter'
 import { lifeline } from '../src/logic/lifeline'
-import { evictions, indicesBehind, noIdleWords, pendingBy, pendingHead, pendingTitle, placeOf } from '../src/logic/occupancy'
+import { cellsOf, evictions, idleHoldings, indicesBehind, isIdle, measurementOf, noIdleWords, pendingBy, pendingHead, pendingTitle, placeOf, totals } from '../src/logic/occupancy'
 import { Pool } from '../src/logic/pool'
-import type { Person, PoolEvent, Row } from '../src/logic/types'
+import type { Device, Person, PoolEvent, Row } from '../src/logic/types'
 
 const row = (uid: number, more: Partial<Row> = {}): Row => ({
   uid, name: `team/w${uid}`, project: 'vision', user: '', type: 'train', status: 'running', gpus: 1, priority: 50,
@@ -69,4 +69,33 @@ test('idle GPUs of namespaces that are not shown are not denied', () => {
 
 test('a way to a change is a command or a sentence', () => {
   expect(['kubectl annotate -n a job b c=1', 'weir resume a/b', "its pods can't be changed: delete the Job"].map(isCommand)).toEqual([true, true, false])
+})
+
+describe('a GPU without a measurement', () => {
+  const gpu = (index: number, more: Partial<Device>): Device => ({
+    index, model: null, memory: 0, allocated: 1, use: null, memory_used: null, temperature_c: null, power_w: null, errors: null,
+    workloads: ['team/w1'], foreign: null, drained: null, activity: 'unknown', ...more,
+  })
+  const pool = new Pool()
+  pool.nodes.set('n', {
+    name: 'n', capacity: {}, allocated: {}, labels: {}, pods: 1, virtual: false, others: 0, state: [],
+    devices: [gpu(0, { activity: 'quiet' }), gpu(1, {}), gpu(2, { use: 0, activity: 'quiet' }), gpu(3, { use: 0.9, memory_used: 8, activity: 'working' })],
+  })
+  pool.rows.set(1, row(1, { gpus: 4 }))
+  pool.names.set('team/w1', pool.rows.get(1)!)
+  const devices = pool.nodes.get('n')!.devices
+
+  test('is unknown, and never idle', () => {
+    expect(devices.map(isIdle)).toEqual([false, false, true, false])
+    const cells = cellsOf(pool, pool.nodes.get('n')!, new Set())
+    expect(totals(cells)).toMatchObject({ allocated: 4, idle: 1, unmeasured: 2 })
+    expect(idleHoldings(cells).map((each) => each.gpus)).toEqual([1])
+    expect(noIdleWords(0, 2)).toBe('No measured GPU is idle.')
+  })
+
+  test('counts for no mean and no sum', () => {
+    expect(measurementOf(devices)).toEqual({ use: 0.45, memory: null, unmeasured: 2 })
+    expect(measurementOf(devices.slice(0, 2))).toEqual({ use: null, memory: null, unmeasured: 2 })
+    expect(measurementOf([])).toEqual({ use: null, memory: null, unmeasured: 0 })
+  })
 })

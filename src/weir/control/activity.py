@@ -27,7 +27,7 @@ class ActivityReading(NamedTuple):
     """State of a workload after a sample.
 
     `state` is None until a window is over. `quiet_s` is the measured time without a sign of life.
-    `quiet_devices` are devices without use while others of the workload work.
+    `quiet_devices` are measured devices without use while others of the workload work.
     """
 
     state: Activity | None
@@ -68,7 +68,7 @@ class ActivityWindow:
 
     __slots__ = (
         *("_begun_s", "_blocked_s", "_cores", "_disk", "_last_s", "_network", "_state"),
-        *("_used_s", "_weak_s"),
+        *("_unmeasured_s", "_used_s", "_weak_s"),
     )
 
     def __init__(self) -> None:
@@ -80,6 +80,7 @@ class ActivityWindow:
         self._cores, self._disk, self._network = _Flow(), _Flow(), _Flow()
         self._used_s: dict[str, float] = {}  # last use by device
         self._weak_s: dict[str, float] = {}  # last weak use in an idle state, by device
+        self._unmeasured_s: dict[str, float] = {}  # last sample without its use, by device
         self._blocked_s: float | None = None
         self._begun_s: float | None = None
         self._last_s: float | None = None
@@ -118,6 +119,8 @@ class ActivityWindow:
         """Record the used devices; in an idle state, a weak use counts from the second one on."""
         idle = self._state in IDLE
         for device in sample.devices:
+            if device.use is None:
+                self._unmeasured_s[device.name] = sample.at_s
             if device.use is None or device.use < below:
                 continue
             weak_s = self._weak_s.get(device.name)
@@ -133,9 +136,9 @@ class ActivityWindow:
         since_s = at_s - window_s
         covered = begun_s <= since_s
         if any(used_s > since_s for used_s in self._used_s.values()):
-            quiet = [each.name for each in sample.devices if self._used_s.get(each.name, begun_s) <= since_s]
+            quiet = [each.name for each in sample.devices if self._is_quiet(each.name, begun_s, since_s)]
             return ActivityReading(Activity.WORKING, quiet_devices=tuple(quiet) if covered else ())
-        if not sample.devices or any(device.use is None for device in sample.devices):
+        if not sample.devices or any(each.use is None or not each.is_evidence for each in sample.devices):
             self._begun_s = at_s  # the time without measurements is no evidence
             return ActivityReading(Activity.UNKNOWN)
         signals = self._signals(sample, since_s)
@@ -146,6 +149,11 @@ class ActivityWindow:
         seen = sample.interaction
         gone = interactive and seen is not None and not seen.open
         return ActivityReading(Activity.LEFT if gone else Activity.PARKED, quiet_s=window_s)
+
+    def _is_quiet(self, device: str, begun_s: float, since_s: float) -> bool:
+        """Return True if a device was measured and not used; one without measurements is unknown."""
+        last_s = max(self._used_s.get(device, begun_s), self._unmeasured_s.get(device, begun_s))
+        return last_s <= since_s
 
     def _signals(self, sample: ActivitySample, since_s: float) -> tuple[Signal, ...]:
         times = CLEAR if self._state in IDLE else 1.0

@@ -41,10 +41,14 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """Use of one device by a workload, 0 to 1; None: it can't be measured. `name` says which it is."""
+    """Use of one device by a workload, 0 to 1; None: it can't be measured. `name` says which it is.
+
+    A low use is no sign of an idle workload if `is_evidence` is False: other measurements are missing.
+    """
 
     name: str
     use: float | None
+    is_evidence: bool = True
 
 
 @dataclass(frozen=True, slots=True)

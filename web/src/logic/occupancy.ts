@@ -41,9 +41,23 @@ export function borrowers(pool: Pool): Set<number> {
 
 const IDLE_STATES = new Set(['parked', 'left', 'quiet'])
 
-/** Return True if nothing moves on a GPU: by the state of its workloads, else by its use. */
+/** Return True if nothing moves on a GPU: by the state of its workloads, else by its use. One without a measurement is never idle. */
 export const isIdle = (device: Device): boolean =>
-  device.activity ? device.activity.split(', ').every((state) => IDLE_STATES.has(state)) : device.use !== null && device.use < IDLE_BELOW
+  device.use !== null && (device.activity ? device.activity.split(', ').every((state) => IDLE_STATES.has(state)) : device.use < IDLE_BELOW)
+
+/** Return True if a GPU is allocated, and nothing measures its use: its workloads were read without it. */
+export const isUnmeasured = (device: Device): boolean => device.allocated > 0 && device.use === null && device.activity !== null
+
+/** Mean use of the measured ones of these GPUs, and their memory in use; null: unknown. */
+export function measurementOf(devices: readonly Device[]): { use: number | null; memory: number | null; unmeasured: number } {
+  const used = devices.filter((device) => device.use !== null)
+  const isKnown = devices.length > 0 && devices.every((device) => device.memory_used !== null)
+  return {
+    use: used.length ? used.reduce((sum, device) => sum + device.use!, 0) / used.length : null,
+    memory: isKnown ? devices.reduce((sum, device) => sum + device.memory_used!, 0) : null,
+    unmeasured: devices.length - used.length,
+  }
+}
 
 /** The row of a workload; an index such as `parts[3]` has none of its own, and is in that of its array. */
 export const rowOn = (pool: Pool, name: string): Row | undefined => pool.names.get(name) ?? pool.names.get(name.replace(/\[\d+\]$/, ''))
@@ -65,6 +79,8 @@ export interface Totals {
   allocated: number
   /** The allocated part of the GPUs on which nothing moves. */
   idle: number
+  /** The allocated part of the GPUs whose use isn't known. */
+  unmeasured: number
   /** The most whole GPUs that are free on one node, and on all. */
   block: number
   free: number
@@ -72,12 +88,13 @@ export interface Totals {
 }
 
 export function totals(cells: Iterable<Cell>): Totals {
-  const found: Totals = { gpus: 0, allocated: 0, idle: 0, block: 0, free: 0, foreign: 0 }
+  const found: Totals = { gpus: 0, allocated: 0, idle: 0, unmeasured: 0, block: 0, free: 0, foreign: 0 }
   const free = new Map<string, number>()
   for (const { device, node, hold, idle } of cells) {
     found.gpus++
     found.allocated += device.allocated
     if (idle) found.idle += device.allocated
+    if (isUnmeasured(device)) found.unmeasured += device.allocated
     if (hold === 'foreign') found.foreign++
     if (hold === 'free' && !node.state.length) free.set(node.name, (free.get(node.name) ?? 0) + 1)
   }
@@ -154,7 +171,8 @@ export const idleWorkloads = (pool: Pool): IdleHolding[] =>
   [...pool.rows.values()].filter((row) => IDLE_STATES.has(row.activity)).map((row) => ({ row, gpus: row.gpus })).sort(mostFirst)
 
 /** What stands in place of workloads that hold idle GPUs: with one namespace shown, those of others may hold some. */
-export const noIdleWords = (idleGpus: number): string => (idleGpus > 0 ? 'The workloads that hold them are in namespaces that are not shown.' : 'No allocated GPU is idle.')
+export const noIdleWords = (idleGpus: number, unmeasured = 0): string =>
+  idleGpus > 0 ? 'The workloads that hold them are in namespaces that are not shown.' : unmeasured > 0 ? 'No measured GPU is idle.' : 'No allocated GPU is idle.'
 
 /** Workloads that hold idle GPUs, the most first. */
 export function idleHoldings(cells: Iterable<Cell>): IdleHolding[] {

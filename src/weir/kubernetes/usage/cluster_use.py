@@ -26,7 +26,7 @@ Place = tuple[str, int]
 class DeviceSighting:
     """Last known use of a device: 0 to 1, and bytes of memory; None: unknown.
 
-    `activity` is the state of its workload, or that it is quiet while its workload works on others.
+    `activity` is the state of its workload, that it is quiet while its workload works on others, or unknown.
     """
 
     use: float | None
@@ -129,7 +129,10 @@ def _uses(members: Sequence[DeviceHolder], found: Mapping[Pod, PodMetrics]) -> l
 def _sightings(uses: Sequence[_Use], reading: ActivityReading) -> Iterator[tuple[Place, DeviceSighting]]:
     state, quiet = "" if reading.state is None else reading.state.value, frozenset(reading.quiet_devices)
     for place, name, one in uses:
-        yield place, DeviceSighting(one.use, one.memory_used, "quiet" if name in quiet else state)
+        own = "quiet" if name in quiet else state
+        if state and one.peak is None:
+            own = Activity.UNKNOWN.value
+        yield place, DeviceSighting(one.use, one.memory_used, own)
 
 
 def _sample(
@@ -150,10 +153,9 @@ def _sample(
 
 
 def _without_evidence(sample: ActivitySample, below: float) -> ActivitySample:
-    """Return a sample in which a quiet device is an unknown one: it may be quiet for want of data."""
+    """Return a sample in which a quiet device is no evidence: it may be quiet for want of data."""
     devices = tuple(
-        each if each.use is not None and each.use >= below else DeviceUse(each.name, None)
-        for each in sample.devices
+        replace(each, is_evidence=each.use is not None and each.use >= below) for each in sample.devices
     )
     return replace(sample, devices=devices)
 

@@ -198,9 +198,10 @@ def _peak(activity: DeviceActivity, pids: tuple[int, ...], *, is_shared: bool) -
 
 
 def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceActivity:
-    """Return the activity of a virtual device: the sum of the pods on it."""
-    on_it = [use.use for use in used if index in use.pod.place.devices and use.use is not None]
-    return DeviceActivity(index, min(1.0, sum(on_it)) if on_it else 0.0)
+    """Return the activity of a virtual device: the sum of the pods on it; unknown until they are measured."""
+    uses = [reading.use for reading in used if index in reading.pod.place.devices]
+    known = [use for use in uses if use is not None]
+    return DeviceActivity(index, None if uses and not known else min(1.0, sum(known)))
 
 
 def _trees(running: Sequence[RunningPod]) -> dict[str, _Tree]:

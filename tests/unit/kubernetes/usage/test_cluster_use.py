@@ -120,6 +120,22 @@ def test_devices_have_the_use_of_their_pod_and_missing_ones_are_unknown() -> Non
     assert (found.fraction, found.seen_s, found.used_s) == (None, 2 * EVERY_S, EVERY_S)
 
 
+@pytest.mark.parametrize("cores", [0.0, None], ids=["all measured", "processors not measured"])
+def test_an_unmeasured_device_of_a_workload_that_works_is_unknown_and_not_quiet(cores: float | None) -> None:
+    use = after(3600.0, [pod(gpus=4)], lambda _: {"a": metrics(0.9, 0.0, None, cores=cores)})
+    assert [use.devices["n", at].activity for at in range(4)] == ["working", "quiet", "unknown", "unknown"]
+    assert use.workloads["team/job"].activity.quiet_devices == ("GPU 1 of a",)
+
+
+def test_a_device_that_was_measured_for_a_part_of_the_window_is_not_quiet_yet() -> None:
+    def look(at_s: float) -> dict[str, PodMetrics]:
+        return {"a": metrics(0.9, None if at_s < 3600.0 else 0.0)}
+
+    assert not after(3600.0 + EVERY_S, [pod(gpus=2)], look).workloads["team/job"].activity.quiet_devices
+    later = after(3600.0 + RULES.idle_window + EVERY_S, [pod(gpus=2)], look)
+    assert later.workloads["team/job"].activity.quiet_devices == ("GPU 1 of a",)
+
+
 def test_more_devices_than_a_pod_holds_are_those_of_an_earlier_pod_too() -> None:
     use = after(60.0, [pod()], lambda _: {"a": metrics(0.0, 0.9)})
     assert use.devices["n", 0].use is None

@@ -230,6 +230,9 @@ def test_processors_stand_for_virtual_devices(rig: Rig) -> None:
     first = sampler.sample()
     assert first.virtual
     assert all(use.use is None for use in first.pods)
+    held = {device for use in first.pods for device in use.pod.place.devices}
+    assert held
+    assert all((each.use is None) == (each.index in held) for each in first.devices)
 
     def uses() -> dict[str, float]:
         return {use.pod.place.pod.workload: use.use or 0.0 for use in sampler.sample().pods}

@@ -10,7 +10,7 @@ from weir.local.server.views.interactions import Interactions
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.workload_view import WorkloadView
 from weir.local.usage.gpu_sampling import MachineReading, PodReading
-from weir.model.activity import ActivitySample, DeviceUse
+from weir.model.activity import Activity, ActivitySample, DeviceUse
 from weir.model.policy import LifecyclePolicy
 from weir.model.workloads import Workload, WorkloadType
 from weir.state.events import NoteAdded
@@ -86,16 +86,20 @@ class ActivityView(EventObserver):
 
 
 def device_activities(sample: MachineReading, found: Mapping[str, ActivityReading]) -> dict[int, str]:
-    """Return the states of the workloads on each device, or that it is quiet while its workload works."""
+    """Return the states of the workloads on each device.
+
+    A device may be quiet while its workload works on others; one without a measurement is unknown.
+    """
     states: defaultdict[int, dict[str, None]] = defaultdict(dict)
     for each in sample.pods:
         place = each.pod.place
         reading = found.get(place.pod.workload)
         if reading is None or reading.state is None:
             continue
-        for device in place.devices:
+        for device, peak in zip(place.devices, _peaks(each), strict=False):
             quiet = any(name.split()[1] == str(device) for name in reading.quiet_devices)
-            states[device]["quiet" if quiet else reading.state.value] = None
+            state = Activity.UNKNOWN if peak is None else reading.state
+            states[device]["quiet" if quiet else state.value] = None
     return {device: ", ".join(words) for device, words in states.items()}
 
 
@@ -104,13 +108,17 @@ def _not_measured_yet(readings: Sequence[PodReading], virtual: bool) -> bool:
     return virtual and any(each.cores is None for each in readings)
 
 
+def _peaks(reading: PodReading) -> tuple[float | None, ...]:
+    """Return the highest use of each device of a pod; None: not measured."""
+    return reading.peaks or (None,) * len(reading.pod.place.devices)
+
+
 def _devices(spec: Workload, readings: Sequence[PodReading]) -> tuple[DeviceUse, ...]:
     """Return the use of each device, named by pod and device where there are several."""
     found = []
     for each in readings:
         place = each.pod.place
-        peaks = each.peaks or (None,) * len(place.devices)
-        for device, peak in zip(place.devices, peaks, strict=False):
+        for device, peak in zip(place.devices, _peaks(each), strict=False):
             pod = f"{spec.groups[place.pod.group].name}/{place.pod.index}"
             name = f"GPU {device}" if len(readings) == 1 else f"GPU {device} of {pod}"
             found.append(DeviceUse(name, peak))
