@@ -68,6 +68,25 @@ def test_commands_of_the_page_of_a_workload_let_it_start(
         assert not [url for url in asked if "NaN" in url]
 
 
+def test_a_job_that_was_created_suspended_says_so_and_is_resumed_from_its_page(
+    weir: Installed, cluster: Cluster, plane: ControlPlane, browser: Any
+) -> None:
+    cluster.add_nodes(1, gpus=2)
+    a = cluster.namespace()
+    held = job(a, "held", 1)
+    held["spec"]["suspend"] = True
+    cluster.api.create(project("team-a", 2, [a]), held)
+    with page_of(browser, plane.kubeconfig) as (page, served):
+        go(page, served, f"workload/{a}%2Fjob-held")
+        reason = page.locator(".reason", has_text="Suspended: spec.suspend of Job held is true, as ")
+        reason.filter(has_text="once it is resumed, it enters the queue of team-a").wait_for()
+        page.locator(".head", has_text="1 GPU").get_by_role("link", name="team-a").wait_for()
+        assert page.get_by_role("button", name="Suspend").count() == 0
+        page.get_by_role("button", name="Resume").click()
+        cluster.until(lambda: len(cluster.running(a)) == 1, "it to run")
+        page.locator(".facts", has_text="running").wait_for()
+
+
 def test_commands_of_the_page_of_a_node_drain_it_and_take_it_back(
     weir: Installed, cluster: Cluster, plane: ControlPlane, browser: Any, type_in: Typed
 ) -> None:

@@ -29,13 +29,13 @@ export function fits(act: Act, row: Row, onCluster = false): boolean {
   return !over && !(act === 'suspend' && suspended)
 }
 
-/** Carry out an act on workloads one after another; return a sentence of the outcome. */
-export async function carryOut(act: Act, rows: Row[]): Promise<{ good: boolean; sentence: string }> {
+/** Carry out an act on workloads one after another; return a sentence of the outcome. `address` is that of a single one that no list has. */
+export async function carryOut(act: Act, rows: Row[], address?: string): Promise<{ good: boolean; sentence: string }> {
   const refused: string[] = []
   let done = 0
   for (const row of rows) {
     try {
-      await send('POST', `/workloads/${row.uid}/${act}`)
+      await send('POST', `/workloads/${address === undefined ? row.uid : encodeURIComponent(address)}/${act}`)
       done++
     } catch (problem) {
       refused.push(problem instanceof Problem ? problem.message : String(problem))

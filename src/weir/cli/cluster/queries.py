@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -18,6 +19,9 @@ from weir.cli.cluster.query_api import QueryApi
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
+
+if TYPE_CHECKING:
+    from weir.cli.cluster.queued_owner import QueuedOwner
 
 
 class ClusterQueries:
@@ -39,7 +43,10 @@ class ClusterQueries:
         """Return all details of a workload."""
         found = await self.lookup.workload(name)
         if found.queued is not None:
-            return _encoded(_just_queued(found))
+            from weir.cli.cluster.queued_owner import read_queued_owner
+
+            owner = await read_queued_owner(self._api, self._home, found)
+            return _encoded(_just_queued(found, owner))
         return await self._queries.get(found.path)
 
     async def why(self, name: str, params: Mapping[str, str]) -> bytes:
@@ -77,19 +84,21 @@ class ClusterQueries:
 
     async def _why_queued(self, workload: LookupResult) -> WhyAnswer:
         """Return the answer for a Job or a pod that Weir doesn't know."""
-        from weir.cli.cluster.installation import read_installation
+        from weir.cli.cluster.queued_owner import read_queued_owner
 
-        assert workload.queued is not None
-        scheduler, running, pods = _pods_of(workload.queued)
-        installed = await read_installation(self._api, self._home)
-        if scheduler in ("", installed.scheduler):
+        owner = await read_queued_owner(self._api, self._home, workload)
+        if owner.suspension:
+            reason = Explanation(why="suspended", sentence=owner.suspension)
+            return WhyAnswer(name=workload.key, status="pending", reason=reason)
+        if not owner.other_scheduler:
             return WhyAnswer(name=workload.key, status="pending", reason=None)
         sentence = (
-            f"it isn't scheduled by Weir: its pods name the scheduler {scheduler}, and {running} of {pods} "
-            f"run; pods with schedulerName: {installed.scheduler} are scheduled by Weir"
+            f"it isn't scheduled by Weir: its pods name the scheduler {owner.other_scheduler}, and "
+            f"{owner.running} of {owner.active} run; pods with schedulerName: {owner.scheduler} are "
+            "scheduled by Weir"
         )
         reason = Explanation(why="other_scheduler", sentence=sentence)
-        status: Status = "running" if running else "pending"
+        status: Status = "running" if owner.running else "pending"
         return WhyAnswer(name=workload.key, status=status, reason=reason)
 
     async def act(self, name: str, action: str) -> bytes:
@@ -163,18 +172,7 @@ def _encoded(answer: BaseModel) -> bytes:
     return answer.model_dump_json().encode()
 
 
-def _just_queued(workload: LookupResult) -> WorkloadDetail:
+def _just_queued(workload: LookupResult, owner: "QueuedOwner | None" = None) -> WorkloadDetail:
     from weir.cli.cluster.queued_row import just_queued  # few commands need it
 
-    return just_queued(workload)
-
-
-def _pods_of(queued: object) -> tuple[str, int, int]:
-    """Return the scheduler that the pods of a Job or a bare pod name, and how many run of how many."""
-    body = msgspec.to_builtins(queued)
-    spec, status = body["spec"], body["status"]
-    template = spec.get("template")
-    if template is None:
-        return str(spec.get("schedulerName", "")), int(status.get("phase") == "Running"), 1
-    scheduler = str((template.get("spec") or {}).get("schedulerName", ""))
-    return scheduler, int(status.get("ready") or 0), int(status.get("active") or 0)
+    return just_queued(workload, owner)

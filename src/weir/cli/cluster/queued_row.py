@@ -2,10 +2,11 @@
 
 import time
 
-from weir.api.answers import WorkloadDetail
+from weir.api.answers import Explanation, WorkloadDetail
 from weir.api.submissions import Submission
 from weir.api.workload_list import ArrayCounts
 from weir.cli.cluster.lookup import LookupResult
+from weir.cli.cluster.queued_owner import QueuedOwner
 from weir.cli.cluster.submission_job import gpus_of
 from weir.kubernetes.api.object_numbers import at_s, workload_number
 from weir.kubernetes.api.objects import ApiObject
@@ -13,8 +14,8 @@ from weir.model.array_indices import read_indices
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 
-def just_queued(workload: LookupResult) -> WorkloadDetail:
-    """Return the workload that a Job or a pod will become."""
+def just_queued(workload: LookupResult, owner: QueuedOwner | None = None) -> WorkloadDetail:
+    """Return the future workload of a Job or a pod; `owner` has the facts of its object."""
     assert workload.queued is not None
     metadata = workload.queued.metadata
     stated = metadata.labels.get("weir.dev/type", "")
@@ -22,16 +23,19 @@ def just_queued(workload: LookupResult) -> WorkloadDetail:
     return WorkloadDetail(
         uid=workload_number(metadata.namespace, metadata.uid),
         name=workload.key,
-        project=metadata.labels.get("weir.dev/project") or "-",
+        project=metadata.labels.get("weir.dev/project") or (owner.project if owner else "") or "-",
         user="",
         type=kind.value,
         status="pending",
         priority=DEFAULT_PRIORITY[kind],
         preemptible=True,
-        devices=0.0,
-        pods=0,
+        devices=owner.gpus if owner else 0.0,
+        pods=owner.pods if owner else 0,
         pods_running=0,
         submitted_s=at_s(metadata.creation_timestamp) or time.time(),
+        reason=Explanation(why="suspended", sentence=owner.suspension)
+        if owner and owner.suspension
+        else None,
     )
 
 

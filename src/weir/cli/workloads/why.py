@@ -136,7 +136,10 @@ def _head(answer: "WhyAnswer", here: Screen) -> str:
 
 
 def _was_tried(answer: "WhyAnswer") -> bool:
-    return answer.reason is None or answer.reason.why not in (*_NEVER_TRIED, _NOT_OURS)
+    """Return True if changes were tried; a workload without a queue isn't known to the scheduler."""
+    return bool(answer.queues) and (
+        answer.reason is None or answer.reason.why not in (*_NEVER_TRIED, _NOT_OURS)
+    )
 
 
 def _narrower(here: Screen, by: int) -> Screen:
