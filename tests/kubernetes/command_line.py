@@ -82,3 +82,12 @@ def is_now(cluster: Cluster, run: Run, name: str, status: str) -> Callable[[], b
         return any((row["name"], row["status"]) == (name, status) for row in rows)
 
     return holds
+
+
+def pending_of(run: Run, project: str, workload: str) -> list[int]:
+    """Return the pending workloads of a project: in their list, in that of projects, and in `weir why`."""
+    statuses = [row["status"] for row in listed(run).values() if row["project"] == project]
+    projects = json.loads(run("project", "list", "-o", "json")[1])
+    queues = json.loads(run("why", workload, "-o", "json")[1])["queues"]
+    counts = [row["pending"] for row in (*projects, *queues) if row["name"] == project]
+    return [statuses.count("pending"), *counts]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kubernetes.command_line import Run, answering, is_now, listed, runner
+from tests.kubernetes.command_line import Run, answering, is_now, listed, pending_of, runner
 from tests.kubernetes.test_installed import enforce_policies, installed, installed_without_policies
 from tests.kubernetes.test_why_pods_wait import Namespace
 from tools.controlplane.cluster import Cluster
@@ -284,7 +284,8 @@ def test_a_person_of_one_namespace_sees_that_one(
     except AssertionError:
         print(weir.log_text(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
         raise
-    teams.until(lambda: why_of(run, "team-a/job-large"), "why the large one waits")
+    teams.until(lambda: why_of(run, "team-a/job-large") == "no_node_matches", "why the large one waits")
+    teams.until(lambda: pending_of(run, "team-a", "team-a/large") == [1, 1, 1], "all to count it")
     code, out, _ = run("list", kubeconfig=ann)
     assert code == 0
     assert "team-a/job-large" in out

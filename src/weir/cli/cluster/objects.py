@@ -17,6 +17,7 @@ class QueueStatusView(ApiStruct):
     allocated: dict[str, str] = field(default_factory=dict)
     running: int = 0
     pending: int = 0
+    unschedulable: int = 0  # pending workloads that fit on no node at any time; not in `pending`
 
 
 class ListedQueue(ApiStruct):

@@ -33,7 +33,7 @@ def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
         allocated=_amounts(status.allocated),
         share=_amounts(status.share),
         running=status.running,
-        pending=status.pending,
+        pending=status.pending + status.unschedulable,  # as the list of workloads counts
         warnings=[f"{thing.metadata.name}: {status.message}"] if status.message else [],
     )
 

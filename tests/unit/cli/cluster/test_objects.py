@@ -182,6 +182,8 @@ def test_queues_are_rows() -> None:
     assert row.limit == {"cpu": 0.5}
     assert row.times == {"max_runtime": 7200.0}
     assert (row.allocated, row.running, row.follows) == ({"gpu": 1.5}, 2, False)
+    stuck = queue_row(queue({}, pending=2, unschedulable=1), is_project=True)
+    assert stuck.pending == 3, "as the list of workloads counts"
     above = queue_row(queue({"parent": "x", "weight": {"gpu": "0.5"}}, quota={"gpu": "8"}), is_project=False)
     assert (above.quota, above.follows, above.parent, above.weight) == ({"gpu": 8.0}, True, "x", {"gpu": 0.5})
 

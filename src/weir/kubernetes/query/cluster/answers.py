@@ -240,8 +240,12 @@ class SchedulerAnswers:
 
     def _queues(self, project: str, *, all_namespaces: bool) -> list[QueueRow]:
         """Return a project and the departments above it; without the right to all, the project alone."""
+        stuck = self._numbers().unschedulable
         rows = ancestor_rows(self.queues(), project)
-        return rows if all_namespaces else rows[:1]
+        return [
+            row.model_copy(update={"pending": row.pending + stuck.get(row.name, 0)})  # as the list counts
+            for row in (rows if all_namespaces else rows[:1])
+        ]
 
     def _is_scheduled(self, workload: WorkloadIndexEntry) -> bool:
         """Return True if the engine knows a workload: it isn't refused, and its owner is read."""
