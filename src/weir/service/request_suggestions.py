@@ -6,7 +6,7 @@ from dataclasses import replace
 from weir.api.answers import Suggestion
 from weir.model.resources import CPU, MEMORY, amount, written
 from weir.model.workloads import WHOLE_MILLI, Workload
-from weir.service.suggestion_phrases import devices_phrase, starts, suggestion
+from weir.service.suggestion_phrases import gpus_phrase, starts, suggestion
 from weir.service.what_if import WhatIf, WhatIfOutcome, with_request
 from weir.state.cluster import Cluster
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
@@ -39,7 +39,7 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
         )
         if outcome is not None:
             each = " for each pod" if group.count > 1 else ""
-            less = f"With {devices_phrase(size)} instead of {group.request.devices}{each}"
+            less = f"With {gpus_phrase(size)} instead of {group.request.devices}{each}"
             sentence = f"{less} {starts(outcome)}"
             yield suggestion(sentence, {"gpus": size}, outcome)
 

@@ -38,6 +38,6 @@ def _cost(outcome: WhatIfOutcome) -> str:
     return f" That costs {cost_phrase(outcome.lost, outcome.restarts, len(outcome.stops))}."
 
 
-def devices_phrase(count: int) -> str:
-    """Return a number of devices in words."""
-    return f"{count} devices" if count > 1 else "1 device"
+def gpus_phrase(count: int) -> str:
+    """Return a number of GPUs in words."""
+    return f"{count} GPUs" if count > 1 else "1 GPU"

@@ -75,7 +75,7 @@ WHY = {
         ),
     ],
     "suggestions": [
-        {"sentence": "With 1 device instead of 2 it starts now.", "change": {"gpus": 1}},
+        {"sentence": "With 1 GPU instead of 2 it starts now.", "change": {"gpus": 1}},
         {"sentence": "When notebook ends, at about 15:10, it starts.", "change": {}, "at_s": NOW_S + 1500},
         {"sentence": "If it is resumed, it starts now.", "change": {"suspended": False}},
     ],

@@ -59,7 +59,7 @@ train-4k2p waits in vision, 2nd of 5.
   research      8      8        7.5   none        1        2
 
 What would let it start
-  - With 1 device instead of 2 it starts now.
+  - With 1 GPU instead of 2 it starts now.
     weir submit --gpus 1 ...
   - When notebook ends, at about 15:10, it starts.
   - If it is resumed, it starts now.
