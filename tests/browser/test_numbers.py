@@ -90,7 +90,7 @@ def test_now_equals_rest(opened: Callable[..., Any], server: ServingOnPort) -> N
         become_equal(
             page, lambda: sorted(row[:4] for row in shown.evaluate(CELLS) if len(row) == 4), projects
         )
-        head = page.get_by_role("region", name="Next in the queue").locator(".waits .spread")
+        head = page.get_by_role("region", name="Pending by priority and age").locator(".waits .spread")
         become_equal(page, lambda: [text.split(" · ")[0] for text in flat(head)], queue)
         idle = page.get_by_role("region", name="Allocated but idle").locator(".waits .spread")
         become_equal(page, lambda: dict(text.split(" ", 1) for text in flat(idle)), holdings)

@@ -3,7 +3,7 @@
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 NOTHING = "\u2013"
 
 
@@ -33,7 +33,7 @@ def brief(seconds: float) -> str:
     unit, size = next((each for each in UNITS if seconds >= each[1]), UNITS[-1])
     value = seconds / size
     text = f"{_rounded(value, 1 if value < 10 and size > 1 else 0):,f}"
-    return f"{text.removesuffix('.0')} {unit}"
+    return f"{text.removesuffix('.0')}{unit}"
 
 
 def both(times: dict[str, Any]) -> str:
@@ -48,11 +48,11 @@ def both(times: dict[str, Any]) -> str:
 def span(seconds: float) -> str:
     whole = max(0, int(seconds + 0.5))
     if whole < 60:
-        return f"{whole} s"
+        return f"{whole}s"
     at = next(at for at, (_, size) in enumerate(UNITS) if whole >= size)
     (unit, size), (next_unit, less) = UNITS[at : at + 2]
     first, second = whole // size, whole % size // less
-    return f"{first} {unit} {second} {next_unit}" if second and first < 10 else f"{first} {unit}"
+    return f"{first}{unit} {second}{next_unit}" if second and first < 10 else f"{first}{unit}"
 
 
 def size(value: float) -> str:

@@ -97,12 +97,22 @@ def test_commands_of_the_page_of_a_node_drain_it_and_take_it_back(
     with page_of(browser, plane.kubeconfig) as (page, served):
         go(page, served, "nodes")
         section = page.get_by_role("region", name=f"Node {node}", exact=True)
+        section.locator(".labels").wait_for()
+        assert "weir.dev/" not in section.locator(".labels").inner_text()
         type_in(section.locator("code").filter(has_text="kubectl drain").inner_text())
         assert not cluster.running(a)
         section.locator(".states", has_text="cordoned").wait_for()
         type_in(section.locator("code").filter(has_text="kubectl uncordon").inner_text())
         section.locator(".states").wait_for(state="detached")
         cluster.until(lambda: len(cluster.running(a)) == 1, "it to run again")
+
+
+def test_the_header_of_a_narrow_page_cuts_no_name(weir: Installed, plane: ControlPlane, browser: Any) -> None:
+    with page_of(browser, plane.kubeconfig) as (page, _):
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.locator("header .user").first.wait_for()
+        cut = "names => names.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"
+        assert page.locator("header .user").evaluate_all(cut) == []
 
 
 def test_an_administrator_hears_of_a_quota_that_another_one_changed_meanwhile(

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { isCommand } from '../src/logic/command'
-import { told } from '../src/logic/events'
+import { evictionWords, told } from '../src/logic/events'
 import { sorted } from '../src/logic/filter'
 import { lifeline } from '../src/logic/lifeline'
 import { cellsOf, evictions, idleHoldings, indicesBehind, isIdle, measurementOf, noIdleWords, pendingBy, pendingHead, pendingTitle, placeOf, totals } from '../src/logic/occupancy'
@@ -27,8 +27,15 @@ test('the eviction of a gang is there once, though each of its pods has an event
 
 test('an event of a cluster is a sentence, and names keep their case', () => {
   const of = (sentence: string, pod: string | null = null) => told({ ...event(1, 0, 'x'), sentence, pod }, true)
-  expect(of('stopped for a/b (reclaim_quota): c holds 3')).toBe('Stopped for a/b (reclaim_quota): c holds 3.')
+  expect(of('stopped for a/b (reclaim_quota): c holds 3')).toBe('Stopped for a/b (reclaim quota): c holds 3.')
   expect(of('notebook is placed on gpu-0.', 'notebook')).toBe('notebook is placed on gpu-0.')
+})
+
+test('an eviction says its beneficiary and its rule once, in words', () => {
+  const found = { at_s: 1, rule: 'reclaim_quota', by: 'a/b', by_user: null, by_project: 'nlp', sentence: 'stopped for a/b (reclaim_quota): c holds 3', choice: 'It lost 1 GPU-hour.' }
+  expect(evictionWords(found)).toBe(' for a/b of nlp (reclaim quota): c holds 3. It lost 1 GPU-hour.')
+  expect(evictionWords({ ...found, rule: 'repack', sentence: 'stopped for a/b (repack)', choice: '' })).toBe(' for a/b of nlp (repack).')
+  expect(evictionWords({ ...found, by: null, by_project: null, rule: 'gang_broken', sentence: 'its gang is broken', choice: '' })).toBe(' (gang broken): its gang is broken.')
 })
 
 describe('a life of which events are missing', () => {

@@ -184,8 +184,8 @@ describe('life line', () => {
 
 describe('numbers and addresses', () => {
   test('spans, sizes and times', () => {
-    expect([0.4, 59, 124, 7560, 90000].map(brief)).toEqual(['0 s', '59 s', '2.1 min', '2.1 h', '1 d'])
-    expect([5, 65, 3600, 7500, 90000, 864000].map(span)).toEqual(['5 s', '1 min 5 s', '1 h', '2 h 5 min', '1 d 1 h', '10 d'])
+    expect([0.4, 59, 124, 7560, 90000].map(brief)).toEqual(['0s', '59s', '2.1m', '2.1h', '1d'])
+    expect([5, 65, 3600, 7500, 90000, 864000].map(span)).toEqual(['5s', '1m 5s', '1h', '2h 5m', '1d 1h', '10d'])
     expect([0, 1023, 1 << 30, 1.5 * 2 ** 40].map(bytes)).toEqual(['0 B', '1023 B', '1 GiB', '1.5 TiB'])
     expect(ago(0, 3)).toBe('now')
     expect(amount('gpu', 1)).toBe('1 GPU')
@@ -282,7 +282,7 @@ test('history: cells of the CSV, mean GPUs of a line, and money', () => {
   expect(head!.length).toBe(cells!.length)
   expect(cells).toEqual(['a', 3600, null, null, 1, 9, 2, 2, 1, 3, 0, null, null])
   expect(gpusOf(found.points, (each) => each.allocated_gpu_s)).toEqual([{ at_s: 30, value: 2 }])
-  expect([both(waits), both({ ...waits, p90_s: 90, rounded: true }), both(row.to_quota)]).toEqual(['1 s / 3 s', '≈ 1 s / 1.5 min', '–'])
+  expect([both(waits), both({ ...waits, p90_s: 90, rounded: true }), both(row.to_quota)]).toEqual(['1s / 3s', '≈ 1s / 1.5m', '–'])
   expect([money(null, 'EUR'), money(1234.5, 'EUR')]).toEqual(['–', '1,234.50 EUR'])
 })
 

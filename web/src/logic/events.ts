@@ -1,6 +1,6 @@
 /** Events as lists show them. */
-import { sentence } from './format'
-import type { PoolEvent } from './types'
+import { ruleInWords, sentence, words } from './format'
+import type { Eviction, PoolEvent } from './types'
 
 /** Copies of an event are this close to each other. */
 const SAME_S = 10
@@ -18,4 +18,14 @@ export function once(events: PoolEvent[]): PoolEvent[] {
 }
 
 /** An event in a sentence: those of a cluster are written as kubectl shows them, without a capital letter and a full stop. */
-export const told = (event: PoolEvent, onCluster: boolean): string => (onCluster ? sentence(event.sentence, event.pod ?? event.workload ?? '') : event.sentence)
+export const told = (event: PoolEvent, onCluster: boolean): string =>
+  ruleInWords(onCluster ? sentence(event.sentence, event.pod ?? event.workload ?? '') : event.sentence)
+
+/** The beneficiary, the rule and the numbers of an eviction, each once: the sentence begins with the first two. */
+export function evictionWords(found: Eviction): string {
+  const head = `stopped for ${found.by ?? ''} (${found.rule})`
+  const rest = found.sentence.startsWith(head) ? found.sentence.slice(head.length).replace(/^: /, '') : found.sentence
+  const by = found.by ? ` for ${found.by}${found.by_project ? ` of ${found.by_project}` : ''}` : ''
+  const why = rest ? `: ${rest.replace(/\.$/, '')}.` : '.'
+  return `${by} (${words(found.rule)})${ruleInWords(why)}${found.choice ? ` ${found.choice}` : ''}`
+}

@@ -1,23 +1,23 @@
 /** Numbers, times and names as people read them. */
 
-const UNITS: [string, number][] = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]]
+const UNITS: [string, number][] = [['d', 86400], ['h', 3600], ['m', 60], ['s', 1]]
 
-/** A duration in its two largest units, such as "2 h 5 min". */
+/** A duration in its two largest units as in the sentences of the server, such as "2h 5m". */
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds))
-  if (whole < 60) return `${whole} s`
+  if (whole < 60) return `${whole}s`
   const at = UNITS.findIndex(([, size]) => whole >= size)
   const [unit, size] = UNITS[at]!
   const first = Math.floor(whole / size)
   const [next, less] = UNITS[at + 1]!
   const second = Math.floor((whole % size) / less)
-  return second && first < 10 ? `${first} ${unit} ${second} ${next}` : `${first} ${unit}`
+  return second && first < 10 ? `${first}${unit} ${second}${next}` : `${first}${unit}`
 }
 
-/** A duration in one unit, such as "2.1 h". */
+/** A duration in one unit, such as "2.1h". */
 export function brief(seconds: number): string {
   const [unit, size] = UNITS.find(([, each]) => seconds >= each) ?? UNITS.at(-1)!
-  return `${(seconds / size).toLocaleString('en', { maximumFractionDigits: seconds / size < 10 && size > 1 ? 1 : 0 })} ${unit}`
+  return `${(seconds / size).toLocaleString('en', { maximumFractionDigits: seconds / size < 10 && size > 1 ? 1 : 0 })}${unit}`
 }
 
 /** How long ago a time was. */
@@ -112,6 +112,9 @@ export function domainOf(all: readonly { name: string }[]): string {
 
 /** A reason code in words. */
 export const words = (code: string): string => code.replaceAll('_', ' ')
+
+/** A sentence about an eviction, whose rule is a code in parentheses, with that rule in words. */
+export const ruleInWords = (text: string): string => text.replace(/ \(((?:reclaim|gang|memory)_[a-z]+)\)/, (_, rule: string) => ` (${words(rule)})`)
 
 /** One of the project colours, the same for a name always. */
 export function colourOf(name: string): number {
