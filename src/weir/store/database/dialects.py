@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, func, make_url, text
@@ -19,6 +20,7 @@ WRITES = "weir_writes"
 
 POSTGRES_LOCK = 0x57656972
 """First key of the advisory lock of a pool's server; the second is the hash of the schema's name."""
+LOCK_WAIT_S, LOCK_PAUSE_S = 2.0, 0.1
 _POSTGRES_SESSION = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -143,13 +145,20 @@ class Durability:
 def exclude_others(connection: Connection) -> bool:
     """Take the lock that one server at a time holds on a PostgreSQL database; False if another one has it.
 
-    The lock belongs to this connection's session, so commits happen under the lock.
+    The lock belongs to this connection's session, so commits happen under the lock. The session of a server
+    that has just ended lasts for a moment more, which isn't refused.
     """
     if connection.dialect.name != "postgresql":
         return True
-    with connection.begin():
-        taken = text("SELECT pg_try_advisory_lock(:key, hashtext(current_schema()))")
-        return bool(connection.execute(taken, {"key": POSTGRES_LOCK}).scalar())
+    ask = text("SELECT pg_try_advisory_lock(:key, hashtext(current_schema()))")
+    end_s = monotonic() + LOCK_WAIT_S
+    while True:
+        with connection.begin():
+            if connection.execute(ask, {"key": POSTGRES_LOCK}).scalar():
+                return True
+        if monotonic() > end_s:
+            return False
+        sleep(LOCK_PAUSE_S)
 
 
 def highest_number(connection: Connection) -> int:
