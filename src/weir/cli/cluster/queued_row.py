@@ -1,20 +1,23 @@
 """Rows of workloads that Weir doesn't know yet, made from new Jobs and pods."""
 
 import time
+from typing import TYPE_CHECKING
 
 from weir.api.answers import Explanation, WorkloadDetail
 from weir.api.submissions import Submission
 from weir.api.workload_list import ArrayCounts
 from weir.cli.cluster.lookup import LookupResult
-from weir.cli.cluster.queued_owner import QueuedOwner
 from weir.cli.cluster.submission_job import gpus_of
 from weir.kubernetes.api.object_numbers import at_s, workload_number
 from weir.kubernetes.api.objects import ApiObject
 from weir.model.array_indices import read_indices
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
+if TYPE_CHECKING:
+    from weir.cli.cluster.queued_owner import QueuedOwner
 
-def just_queued(workload: LookupResult, owner: QueuedOwner | None = None) -> WorkloadDetail:
+
+def just_queued(workload: LookupResult, owner: "QueuedOwner | None" = None) -> WorkloadDetail:
     """Return the future workload of a Job or a pod; `owner` has the facts of its object."""
     assert workload.queued is not None
     metadata = workload.queued.metadata

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.api.answers import WhyAnswer
+from weir.api.answers import QueueRow, WhyAnswer
 from weir.cli.output.terminal import Screen
 from weir.cli.workloads.why import as_command, suggestion_lines
 
@@ -21,7 +21,9 @@ def test_constraints_and_times_are_options_of_submit(change: dict[str, object], 
 
 def test_suggestions_that_are_withheld_are_not_called_none() -> None:
     here = Screen(None, None, colour=False)
-    waits = WhyAnswer(name="vision/a", status="pending", reason=None)
+    waits = WhyAnswer(
+        name="vision/a", status="pending", reason=None, queues=[QueueRow(name="vision", kind="project")]
+    )
     assert "Nothing that was tried" in suggestion_lines(waits, here)[-1]
     (_, line) = suggestion_lines(waits.model_copy(update={"withheld": True}), here)
     assert line.startswith("Suggestions may name workloads of others")
