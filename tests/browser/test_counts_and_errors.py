@@ -90,7 +90,8 @@ def test_workload_whose_answer_fails_after_its_page_was_left_is_not_read_again(
     def keep(route: Any) -> None:
         asked.append(route)
 
-    page.route(re.compile(r"/api/v1/workloads/[^/]*$"), keep)
+    pattern = re.compile(r"/api/v1/workloads/[^/]*$")
+    page.route(pattern, keep)
     go(page, server, f"workload/{row['uid']}")
     while not asked:
         page.wait_for_timeout(50)
@@ -101,6 +102,7 @@ def test_workload_whose_answer_fails_after_its_page_was_left_is_not_read_again(
     count = len(asked)
     page.wait_for_timeout(7_000)
     assert len(asked) == count
+    page.unroute(pattern)
 
 
 def test_log_names_the_start_whose_output_it_shows(

@@ -375,7 +375,7 @@ def _advise(run: Run, cluster: Cluster, plane: ControlPlane) -> None:
     team.submit("late", 8)
     team.wait_with("late", "OverQuota")
     answer = why(f"{team.name}/late")
-    assert "With 4 devices instead of 8 it starts now." in answer
+    assert "With 4 GPUs instead of 8 it starts now." in answer
     again = "its pods can't be changed: delete the Job and make it again with"
     assert f"{again} nvidia.com/gpu: 4 in the limits of its containers" in answer
     assert f"{again} priorityClassName: {urgent}" in answer

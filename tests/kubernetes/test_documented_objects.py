@@ -51,7 +51,15 @@ def test_the_api_server_takes_the_objects_of_the_docs(cluster: Cluster) -> None:
         if not found:
             continue
         try:
-            words = ("create", "--dry-run=server", "--validate=strict", "-f", "-")
+            words = (
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "--dry-run=server",
+                "--validate=strict",
+                "-f",
+                "-",
+            )
             cluster.plane.kubectl(*words, stdin=yaml.safe_dump_all(found))
         except RuntimeError as error:
             wrong.append(f"{page.relative_to(ROOT)}: {error}")
