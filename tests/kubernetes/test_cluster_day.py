@@ -168,8 +168,7 @@ def test_the_page_follows_the_output_to_the_end(person: ClusterPerson, plane: Co
 
 def uids_of(page: SignedIn, name: str) -> list[int]:
     """Return the numbers of the page for the workloads with a name."""
-    with page.stream() as frames:
-        return [row[0] for row in next(frames)["rows"] if row[1] == name]
+    return [row["uid"] for row in page.get("workloads?limit=1000")["items"] if row["name"] == name]
 
 
 def test_all_pods_of_a_gang_are_followed_and_one_by_its_index(person: ClusterPerson) -> None:
