@@ -11,9 +11,11 @@ from weir.cli.cluster.lookup import LookupResult
 from weir.cli.cluster.objects import ListedQueue
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused
+from weir.kubernetes.api.objects import KubePod, Metadata, PodSpec
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.model.resources import quantity
+from weir.kubernetes.translate.requests import requested
+from weir.model.workloads import WHOLE_MILLI
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 Object = Mapping[str, Any]
@@ -78,22 +80,16 @@ async def _project_of(api: ApiClient, namespace: str) -> str:
 
 
 def _gpus(pod_spec: Object, installed: InstallationView) -> float:
-    """Return the GPUs of a pod; amounts that can't be read count as none."""
-    found = 0.0
-    for container in pod_spec.get("containers") or ():
-        resources = container.get("resources") or {}
-        for resource, amount in {
-            **(resources.get("requests") or {}),
-            **(resources.get("limits") or {}),
-        }.items():
-            if installed.devices.has_gpus(resource):
-                try:
-                    found += (
-                        float(quantity(str(amount))) * installed.devices.gpu_weight_milli(resource) / 1000
-                    )
-                except ValueError:
-                    continue
-    return found
+    """Return the GPUs of a pod; 0 if its amounts can't be read."""
+    devices = installed.devices
+    try:
+        amounts = requested(KubePod(Metadata(""), msgspec.convert(pod_spec, PodSpec)))
+    except (ValueError, msgspec.ValidationError):
+        return 0.0
+    milli = [
+        each * devices.gpu_weight_milli(name) for name, each in amounts.items() if devices.has_gpus(name)
+    ]
+    return float(sum(milli) / WHOLE_MILLI)
 
 
 async def _suspension(api: ApiClient, workload: LookupResult, project: str) -> str:
