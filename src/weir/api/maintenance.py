@@ -25,12 +25,16 @@ WallTime = Annotated[float, Field(ge=0.0, le=1e11)]
 
 
 class _Drain(Entry):
-    """A drain now, at a time of the wall clock, or after some time."""
+    """A drain now, at a time of the wall clock, or after some time.
+
+    With `later_only`, a drain that would begin now is refused (409): a client asks a person first.
+    """
 
     reason: PlainReason = ""
     running: Running | None = None
     at_s: WallTime | None = None
     after: Span | None = None
+    later_only: bool = False
 
     @model_validator(mode="after")
     def _at_one_time(self) -> "_Drain":
@@ -57,6 +61,7 @@ class MaintenanceAsked(Entry):
     """Request to announce a maintenance window of the node, or of some of its GPUs.
 
     Work that still runs when it begins goes back to its queues (`evict`), or runs on (`finish`).
+    With `later_only`, a window that would begin now is refused (409): a client asks a person first.
     """
 
     name: Name | None = None
@@ -65,6 +70,7 @@ class MaintenanceAsked(Entry):
     gpus: Annotated[list[Device], Field(min_length=1, max_length=1024)] | None = None
     reason: PlainReason = ""
     running: Literal["evict", "finish"] = "evict"
+    later_only: bool = False
 
 
 class MaintenanceRow(Answer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
 from weir.client.path_parts import params, path_part, stated
@@ -41,15 +41,17 @@ class NodeEndpoints:
         running: str | None = None,
         at_s: float | None = None,
         after: float | str | None = None,
+        later_only: bool = False,
     ) -> Call[model.NodeRow]:
         """Drain a node, now, at a time or after one: nothing starts there.
 
         Its running work goes back to its queues (`running="evict"`, the default), runs on until it ends
-        ("finish"), or is ended for good ("stop").
+        ("finish"), or is ended for good ("stop"). With `later_only`, a drain that would begin now by the
+        clock of the pool is refused (status 409).
         """
         from weir.api.answers import NodeRow
 
-        body = stated(reason=reason, running=running, at_s=at_s, after=after)
+        body = _drain_body(reason, running, at_s, after, later_only=later_only)
         return Call("POST", f"/nodes/{path_part(name)}/drain", form(NodeRow), body=body)
 
     @endpoint
@@ -69,12 +71,13 @@ class NodeEndpoints:
         running: str | None = None,
         at_s: float | None = None,
         after: float | str | None = None,
+        later_only: bool = False,
     ) -> Call[model.NodeRow]:
         """Drain a GPU of a node, now, at a time or after one; by default its workloads continue."""
         from weir.api.answers import NodeRow
 
         path = f"/nodes/{path_part(name)}/gpus/{gpu}/drain"
-        body = stated(reason=reason, running=running, at_s=at_s, after=after)
+        body = _drain_body(reason, running, at_s, after, later_only=later_only)
         return Call("POST", path, form(NodeRow), body=body)
 
     @endpoint
@@ -108,11 +111,15 @@ class NodeEndpoints:
         reason: str = "",
         running: str = "evict",
         name: str | None = None,
+        later_only: bool = False,
     ) -> Call[MaintenanceRow]:
-        """Announce a maintenance window of the node, or of some of its GPUs."""
+        """Announce a maintenance window of the node, or of some of its GPUs.
+
+        With `later_only`, a window that would begin now by the clock of the pool is refused (status 409).
+        """
         from weir.api.maintenance import MaintenanceRow
 
-        words = stated(gpus=None if gpus is None else list(gpus), name=name)
+        words = stated(gpus=None if gpus is None else list(gpus), name=name, later_only=later_only or None)
         body = {"from_s": from_s, "until_s": until_s, "reason": reason, "running": running, **words}
         return Call("POST", "/maintenance", form(MaintenanceRow), body=body)
 
@@ -120,3 +127,14 @@ class NodeEndpoints:
     def delete_maintenance(self, name: str) -> Call[None]:
         """Withdraw a maintenance window, or end one that has begun."""
         return Call("DELETE", f"/maintenance/{path_part(name)}", nothing)
+
+
+def _drain_body(
+    reason: str,
+    running: str | None,
+    at_s: float | None,
+    after: float | str | None,
+    *,
+    later_only: bool,
+) -> dict[str, Any]:
+    return stated(reason=reason, running=running, at_s=at_s, after=after, later_only=later_only or None)

@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import App, Parameter
 
@@ -16,15 +17,19 @@ from weir.cli.output.formatting import NOTHING, counted, resource
 from weir.cli.output.outputs import OutputOption, show
 from weir.cli.output.terminal import is_agreed
 from weir.cli.pool.connect import connect
-from weir.cli.workloads.start_conditions import local_time_s
+from weir.cli.workloads.start_conditions import begin_time
+from weir.client.errors import Refused
 from weir.model.resources import GPU
 
 if TYPE_CHECKING:
     from weir.api.maintenance import MaintenanceRow
     from weir.client import Pool
 
+Row = TypeVar("Row")
 app = App(name="maintenance", help="List, announce and withdraw maintenance windows.")
 Running = Literal["evict", "finish", "stop"]
+_BEGINS_NOW = 409
+"""Status of a refusal because a drain or window that has to be later would begin now."""
 _OPTIONS = {
     "after": "--in",
     "at_s": "--at",
@@ -59,7 +64,7 @@ def drain(
     gpu
         Index of one GPU of it, as `weir top` shows it.
     at
-        Time at which it goes out of service, such as 2026-12-01T18:00.
+        Time at which it goes out of service: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now.
     in_
         Time until it goes out of service, such as 2h.
     running
@@ -71,19 +76,19 @@ def drain(
     if at is not None and in_ is not None:
         raise WrongOption("--at and --in exclude each other: write one of them")
     with option_mistakes():
-        at_s = None if at is None else _time_of("--at", at)
+        at_s = None if at is None else begin_time(at, time.time(), "--at")
     with connect() as pool, named(**_OPTIONS):
         node = _only_node(pool) if name is None else name
         which = node if gpu is None else f"GPU {gpu} of {node}"
         action = running or ("evict" if gpu is None else "finish")
-        timed = in_ is not None or (at_s is not None and at_s > time.time())
-        asks = action != "finish" and not timed and not yes
-        if asks and not _is_confirmed(pool, node, () if gpu is None else (gpu,), action):
-            return 1
-        if gpu is None:
-            pool.drain(node, reason=reason, running=action, at_s=at_s, after=in_)
-        else:
-            pool.drain_gpu(node, gpu, reason=reason, running=action, at_s=at_s, after=in_)
+        do = partial(pool.drain, node) if gpu is None else partial(pool.drain_gpu, node, gpu)
+        do = partial(do, reason=reason, running=action, at_s=at_s, after=in_)
+        timed = (in_ is not None or at_s is not None) and _later(do) is not None
+        if not timed:
+            asks = action != "finish" and not yes
+            if asks and not _is_confirmed(pool, node, () if gpu is None else (gpu,), action):
+                return 1
+            do()
         when = _announced(pool, "drain" if gpu is None else f"drain-gpu-{gpu}") if timed else ""
     undo = f"weir undrain {node}" + ("" if gpu is None else f" --gpu {gpu}")
     now = f"is drained; `{undo}` lets workloads start on it again."
@@ -108,6 +113,22 @@ def undrain(name: NodeName = None, /, *, gpu: Annotated[int | None, whole_number
             undo = f"`weir undrain {node} --gpu {device.index}` lets workloads start on it"
             print(f"GPU {device.index} is still drained: {undo}.")
     return 0
+
+
+def _later(do: Callable[..., Row]) -> Row | None:
+    """Announce a drain or a window; return None if nothing has changed, because it would begin now.
+
+    The clock of the pool decides: with the clock of this computer, a wrong time could evict work unasked.
+
+    Raises:
+        Refused: the pool refuses it for another reason.
+    """
+    try:
+        return do(later_only=True)
+    except Refused as refused:
+        if refused.status != _BEGINS_NOW:
+            raise
+        return None
 
 
 def _announced(pool: "Pool", name: str) -> str:
@@ -145,19 +166,6 @@ def _is_confirmed(pool: "Pool", node: str, gpus: Sequence[int], action: Running)
     they = "it end by itself" if len(rows) == 1 else "them end by themselves"
     print(f"Nothing has changed. --yes {verb}s {workloads}; --running finish lets {they}.")
     return False
-
-
-def _time_of(option: str, written: str) -> float:
-    """Return the seconds since 1970 of a time; without an offset it is local.
-
-    Raises:
-        ValueError: the text is no time; the message says what to write.
-    """
-    try:
-        return local_time_s(written)
-    except (ValueError, OverflowError, OSError):
-        right = "a time such as 2026-12-01T18:00"
-        raise ValueError(f"{option} {written!r} is no time: write {right}") from None
 
 
 def _shown_time(at_s: float | None) -> str:
@@ -208,9 +216,9 @@ def add(
     Parameters
     ----------
     from_
-        Beginning, such as 2026-12-01T18:00.
+        Beginning: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now.
     until
-        End, such as 2026-12-01T22:00.
+        End: 2026-12-01T22:00, 22:00 for the next such time after the beginning, or +4h from the beginning.
     gpu
         Index of a GPU, where not the whole node is out of service; repeat it for each.
     running
@@ -221,14 +229,16 @@ def add(
         Don't ask before a window that begins now evicts work. Without a terminal to ask on, nothing changes.
     """
     with option_mistakes():
-        begins_s, ends_s = _time_of("--from", from_), _time_of("--until", until)
+        begins_s = begin_time(from_, time.time(), "--from")
+        ends_s = begin_time(until, begins_s, "--until", "the beginning")
     with connect() as pool, named(**_OPTIONS):
-        asks = running == "evict" and not yes and begins_s <= time.time() < ends_s
-        if asks and not _is_confirmed(pool, _only_node(pool), gpu, running):
-            return 1
-        row = pool.add_maintenance(
-            begins_s, ends_s, gpus=list(gpu) or None, reason=reason, running=running, name=name
-        )
+        do = partial(pool.add_maintenance, begins_s, ends_s, gpus=list(gpu) or None, reason=reason)
+        do = partial(do, running=running, name=name)
+        row = do() if running == "finish" or yes else _later(do)
+        if row is None:
+            if not _is_confirmed(pool, _only_node(pool), gpu, running):
+                return 1
+            row = do()
     times = f"from {_shown_time(row.from_s)} until {_shown_time(row.until_s)}"
     print(f"{row.name} is announced, {times}; `weir maintenance delete {row.name}` withdraws it.")
     return 0

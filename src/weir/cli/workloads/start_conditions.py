@@ -15,7 +15,7 @@ _TIME_S_MAX = 1e11
 _TIME_OF_DAY = re.compile(r"\d{2}:\d{2}(:\d{2})?", re.ASCII)
 
 
-def local_time_s(written: str) -> float:
+def _local_time_s(written: str) -> float:
     """Return the seconds since 1970 of a time in ISO 8601; without an offset it is local.
 
     Raises:
@@ -27,11 +27,13 @@ def local_time_s(written: str) -> float:
     return at_s
 
 
-def begin_time(written: str, now_s: float) -> float:
+def begin_time(written: str, now_s: float, option: str = "--begin", origin: str = "now") -> float:
     """Return the seconds since 1970 of a time in ISO 8601, a time of day that comes next, or a span from now.
 
+    `origin` says which time `now_s` is.
+
     Raises:
-        ValueError: it is none of them.
+        ValueError: it is none of them; the message names the option and says what to write.
     """
     text = written.strip()
     try:
@@ -41,10 +43,10 @@ def begin_time(written: str, now_s: float) -> float:
             today = datetime.fromtimestamp(now_s).date()  # noqa: DTZ006 - of this machine's zone
             at = datetime.combine(today, time_of_day.fromisoformat(text))
             return (at if at.timestamp() > now_s else at + timedelta(days=1)).timestamp()
-        return local_time_s(text)
+        return _local_time_s(text)
     except (ValueError, OverflowError, OSError):
-        right = "write 2026-12-01T18:00, 18:00 for the next such time, or +2h from now"
-        raise ValueError(f"--begin {written!r} is no time: {right}") from None
+        right = f"write 2026-12-01T18:00, 18:00 for the next such time, or +2h from {origin}"
+        raise ValueError(f"{option} {written!r} is no time: {right}") from None
 
 
 def condition_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:

@@ -1,8 +1,11 @@
 """`weir drain` and `weir maintenance`: what they ask of the pool, and what they say."""
 
+from collections.abc import Callable
+
 import pytest
+from tests.unit.cli.conftest import NOW_S
 from tests.unit.cli.samples import ROWS
-from tests.unit.client.fake import Fake, page, problem
+from tests.unit.client.fake import Asked, Fake, Said, page, problem
 
 from weir.cli.main import main
 
@@ -20,19 +23,39 @@ WINDOW = {
 }
 
 
+DAY_S = 86400.0
+
+
+def by_the_clock_of_the_pool(answer: object, now_s: float = NOW_S) -> Callable[[Asked], Said]:
+    """Refuse a drain or a window that has to be later and would begin now."""
+
+    def answered(asked: Asked) -> Said:
+        at_s = asked.body.get("at_s", asked.body.get("from_s", now_s))
+        if asked.body.get("later_only") and "after" not in asked.body and at_s <= now_s:
+            return problem(409, "It would begin now.")
+        return Said(answer)
+
+    return answered
+
+
 @pytest.fixture
 def pool(fake: Fake) -> Fake:
     fake.on("GET", "/nodes", page(NODE))
     fake.on("GET", "/nodes/gpu1/workloads", page(ROWS[1]))
     for path in ("/nodes/gpu1/drain", "/nodes/gpu1/gpus/3/drain", "/nodes/gpu1/undrain"):
-        fake.on("POST", path, NODE)
+        fake.on("POST", path, by_the_clock_of_the_pool(NODE))
     fake.on("GET", "/maintenance", page(WINDOW))
-    fake.on("POST", "/maintenance", WINDOW)
+    fake.on("POST", "/maintenance", by_the_clock_of_the_pool(WINDOW))
     return fake
 
 
 def posted(pool: Fake) -> list[tuple[str, object]]:
     return [(asked.path, asked.body) for asked in pool.asked if asked.method == "POST"]
+
+
+def changes(pool: Fake) -> list[tuple[str, object]]:
+    """Return the requests that begin something now."""
+    return [(path, body) for path, body in posted(pool) if not body.get("later_only")]  # type: ignore[attr-defined]
 
 
 def test_a_drain_names_what_would_stop_and_changes_nothing(
@@ -63,7 +86,77 @@ def test_a_drain_asks_on_a_terminal(
 
 def test_a_time_that_has_passed_is_now(pool: Fake, still: float) -> None:
     assert main(["drain", "--at", "1970-01-12T14:00"]) == 1
-    assert posted(pool) == []
+    assert changes(pool) == []
+
+
+@pytest.mark.parametrize("ahead_s", [DAY_S, -DAY_S])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["drain", "--at", "1970-01-12T14:00"],
+        ["drain", "--gpu", "3", "--at", "1970-01-12T14:00", "--running", "evict"],
+        ["maintenance", "add", "--from", "1970-01-12T14:00", "--until", "1970-01-12T16:00"],
+    ],
+)
+def test_the_clock_of_the_pool_decides_if_work_is_evicted_now(
+    words: list[str],
+    ahead_s: float,
+    pool: Fake,
+    still: float,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("time.time", lambda: still + ahead_s)
+    assert main(words) == 1
+    assert "would stop: 0.5 GPUs" in capsys.readouterr().out
+    assert changes(pool) == []
+
+
+@pytest.mark.parametrize("ahead_s", [DAY_S, -DAY_S])
+def test_the_clock_of_the_pool_decides_if_a_drain_is_later(
+    ahead_s: float,
+    pool: Fake,
+    still: float,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("time.time", lambda: still + ahead_s)
+    assert main(["drain", "--at", "1970-01-12T18:00"]) == 0
+    assert "gpu1 will be drained" in capsys.readouterr().out
+    assert changes(pool) == []
+    assert main(["drain", "--at", "1970-01-12T14:00", "--yes"]) == 0
+    assert "gpu1 is drained" in capsys.readouterr().out
+
+
+def test_times_are_written_as_those_of_a_submission(pool: Fake, still: float) -> None:
+    assert main(["drain", "--at", "18:00"]) == 0
+    assert main(["drain", "--at", "+2h"]) == 0
+    assert main(["maintenance", "add", "--from", "18:00", "--until", "02:00"]) == 0
+    assert main(["maintenance", "add", "--from", "+1h", "--until", "+30m"]) == 0
+    times = [(body.get("at_s") or body["from_s"], body.get("until_s")) for _, body in posted(pool)]  # type: ignore[attr-defined]
+    six_s = 1_015_200.0
+    assert times == [
+        (six_s, None),
+        (NOW_S + 7200, None),
+        (six_s, six_s + 8 * 3600),
+        (NOW_S + 3600, NOW_S + 5400),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "origin"),
+    [
+        (["drain", "--at", "soon"], "--at", "now"),
+        (["maintenance", "add", "--from", "soon", "--until", "20:00"], "--from", "now"),
+        (["maintenance", "add", "--from", "18:00", "--until", "soon"], "--until", "the beginning"),
+    ],
+)
+def test_a_wrong_time_is_refused_as_that_of_a_submission(
+    words: list[str], option: str, origin: str, pool: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    right = f"write 2026-12-01T18:00, 18:00 for the next such time, or +2h from {origin}"
+    assert capsys.readouterr().err == f"weir: {option} 'soon' is no time: {right}.\n"
 
 
 @pytest.mark.parametrize(
@@ -80,17 +173,17 @@ def test_a_time_that_has_passed_is_now(pool: Fake, still: float) -> None:
         (
             ["drain", "--in", "2h"],
             "/nodes/gpu1/drain",
-            {"reason": "", "running": "evict", "after": "2h"},
+            {"reason": "", "running": "evict", "after": "2h", "later_only": True},
         ),
         (
             ["drain", "--at", "1970-01-12T16:00+01:00", "--running", "stop"],
             "/nodes/gpu1/drain",
-            {"reason": "", "running": "stop", "at_s": 1_004_400.0},
+            {"reason": "", "running": "stop", "at_s": 1_004_400.0, "later_only": True},
         ),
         (
             ["drain", "--at", "1970-01-12T15:00"],
             "/nodes/gpu1/drain",
-            {"reason": "", "running": "evict", "at_s": 1_004_400.0},
+            {"reason": "", "running": "evict", "at_s": 1_004_400.0, "later_only": True},
         ),
         (["undrain"], "/nodes/gpu1/undrain", {}),
     ],
@@ -131,6 +224,7 @@ def test_windows_are_listed_and_announced_in_local_time(
         "reason": "new disks",
         "running": "evict",
         "gpus": [2, 3],
+        "later_only": True,
     }
     assert posted(pool) == [("/maintenance", body)]
     assert "`weir maintenance delete maintenance-1` withdraws it" in capsys.readouterr().out
@@ -149,7 +243,7 @@ def test_window_that_has_begun_asks_before_it_evicts(
     assert "Nothing has changed. --yes evicts 1 workload; --running finish lets it end by itself." in told
     looked_at = [asked.query.get("gpu") for asked in pool.asked if asked.path.endswith("/workloads")]
     assert looked_at == (gpus[1::2] or [None])
-    assert posted(pool) == []
+    assert changes(pool) == []
 
 
 @pytest.mark.parametrize("agreed", [["--yes"], ["--running", "finish"]])

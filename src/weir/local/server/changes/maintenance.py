@@ -99,7 +99,7 @@ class Maintenance:
         """Announce a window.
 
         Raises:
-            RequestRefused: a time, a GPU or the name can't be.
+            RequestRefused: a time, a GPU or the name can't be, or the window has to be later and isn't.
         """
         async with self._lock:
             window = MaintenanceWindow(
@@ -112,6 +112,8 @@ class Maintenance:
                 running="finish" if asked.running == "finish" else "evict",
             )
             self._check(window)
+            if asked.later_only and window.from_s <= self._wall_s():
+                raise RequestRefused(409, f"The window would begin now: it is {in_utc(self._wall_s())}.")
             await self._keep(self._present().with_(window))
         self._add_event(f"{person.user} announces {window.sentence}.", person)
         return self.row(window)

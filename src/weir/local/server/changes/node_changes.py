@@ -8,6 +8,7 @@ from typing import Any
 from structlog import get_logger
 
 from weir.api.maintenance import DrainAsked, GpuDrainAsked, Running
+from weir.control.clock import in_utc
 from weir.control.port import CancelRequested, NodeDrained
 from weir.local.server.access.authorization import Person
 from weir.local.server.changes.cancellations import Cancellations
@@ -52,12 +53,19 @@ class NodeChanges:
     async def drain(
         self, name: str, asked: DrainAsked | GpuDrainAsked, person: Person, gpu: int | None = None
     ) -> None:
-        """Drain a node, or one GPU of it, now or from a time on."""
+        """Drain a node, or one GPU of it, now or from a time on.
+
+        Raises:
+            RequestRefused: the node or GPU is unknown, or the drain has to be later and isn't.
+        """
         self.require(name, gpu)
         evicts = isinstance(asked, DrainAsked) and not asked.keep_running
         running: Running = asked.running or ("evict" if evicts else "finish")
         at_s = self._time_of(asked)
         if at_s is None:
+            if asked.later_only:
+                now_s = self._pool.clock.on_wall(self._pool.clock())
+                raise RequestRefused(409, f"The drain would begin now: it is {in_utc(now_s)}.")
             await self._drain(gpu, running, asked.reason, person.user)
         else:
             await self.maintenance.drain_at(at_s, gpu, asked.reason, running, person)

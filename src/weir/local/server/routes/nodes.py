@@ -62,14 +62,14 @@ async def node_workloads(name: str, pool: ThePool, _who: Who, gpu: OneGpu = None
 @routes.post(
     "/nodes/{name}/drain",
     response_model=NodeRow,
-    responses=problems(403, 404, *BODY_REFUSALS),
+    responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(DrainAsked, "Reason, time, and effect on its workloads."),
 )
 async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Drain a node, now or from a time on. Its workloads are queued again, with their checkpoints."""
     require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
-    note(request, node=name, **body.model_dump(exclude_none=True))
+    note(request, node=name, **body.model_dump(exclude_none=True, exclude={"later_only"}))
     await pool.node_changes.drain(name, body, who)
     return json_response(await _row(pool, name))
 
@@ -85,14 +85,14 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
 @routes.post(
     "/nodes/{name}/gpus/{gpu}/drain",
     response_model=NodeRow,
-    responses=problems(403, 404, *BODY_REFUSALS),
+    responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(GpuDrainAsked, "Reason, time, and effect on its workloads."),
 )
 async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: Who) -> Response:
     """Drain a GPU of a node, now or from a time on. By default its workloads continue."""
     require(who, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
-    note(request, node=name, gpu=gpu, **body.model_dump(exclude_none=True))
+    note(request, node=name, gpu=gpu, **body.model_dump(exclude_none=True, exclude={"later_only"}))
     await pool.node_changes.drain(name, body, who, gpu)
     return json_response(await _row(pool, name))
 
@@ -116,7 +116,7 @@ async def maintenance(pool: ThePool, _who: Who) -> Response:
     "/maintenance",
     response_model=MaintenanceRow,
     status_code=201,
-    responses=problems(403, *BODY_REFUSALS),
+    responses=problems(403, 409, *BODY_REFUSALS),
     openapi_extra=takes(MaintenanceAsked, "The window."),
 )
 async def add_maintenance(request: Request, pool: ThePool, who: Who) -> Response:

@@ -215,6 +215,32 @@ async def test_a_window_that_cannot_be_is_refused(
     assert (await stands.get("maintenance"))["items"] == []
 
 
+@pytest.mark.parametrize("set_by_s", [0.0, 2 * HOUR_S])
+async def test_what_has_to_be_later_is_refused_if_it_begins_now(tmp_path: Path, set_by_s: float) -> None:
+    clocks = Clocks()
+    clocks.set_by(set_by_s)
+    async with standing(tmp_path / "home", clock=clocks.clock()) as stands:
+        now_s = clocks.wall_s
+        times = {"from_s": now_s - HOUR_S, "until_s": now_s + HOUR_S, "later_only": True}
+        node = f"/api/v1/nodes/{stands.pool.node.name}"
+        for path, body in (
+            ("/api/v1/maintenance", times),
+            (f"{node}/drain", {"at_s": now_s - HOUR_S, "later_only": True}),
+            (f"{node}/gpus/0/drain", {"later_only": True}),
+        ):
+            refused = await stands.admin.post(path, json=body)
+            assert refused.status_code == 409, refused.text
+            assert "would begin now" in refused.json()["detail"]
+        assert (await stands.get("maintenance"))["items"] == []
+        (shown,) = (await stands.get("nodes"))["items"]
+        assert shown["state"] == []
+        await announce(stands, now_s + HOUR_S, now_s + 2 * HOUR_S, later_only=True)
+        later = {"at_s": now_s + HOUR_S, "later_only": True}
+        assert (await stands.admin.post(f"{node}/drain", json=later)).status_code == 200
+        names = {row["name"] for row in (await stands.get("maintenance"))["items"]}
+        assert names == {"maintenance-1", "drain"}
+
+
 async def test_members_see_windows_and_change_none(stands: Standing) -> None:
     member = await stands.member("default")
     body = {"from_s": time.time() + HOUR_S, "until_s": time.time() + 2 * HOUR_S}
