@@ -18,6 +18,7 @@ from weir.api.workload_list import (
     ArrayCounts,
     EvictionRow,
     Explanation,
+    IdleRulesRow,
     Isolation,
     Page,
     Shown,
@@ -41,6 +42,7 @@ __all__ = [
     "EventRow",
     "EvictionRow",
     "Explanation",
+    "IdleRulesRow",
     "Isolation",
     "MemberPage",
     "MemberRow",
@@ -133,6 +135,7 @@ class WorkloadDetail(WorkloadRow):
     pod_cpu: float | None = None  # cores of each pod of the first group; None: not stated
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None
+    idle_rules: IdleRulesRow | None = None  # None: the idle rules leave it alone, or it is over
     begin_s: float | None = None  # earliest start
     dependencies: list[DependencyRow] = []
     gpu_access: Shown[Isolation] | None = None  # isolation of its GPUs from other jobs; None: it has no GPUs

@@ -112,6 +112,15 @@ class ActivityRow(Answer):
     extended_until_s: float | None = None  # end of its extension of the idle rules
 
 
+class IdleRulesRow(Answer):
+    """Idle times of a workload after which the idle rules act on it; None without that rule."""
+
+    notice_s: float | None = None  # its user gets a notice
+    unprotect_s: float | None = None  # any request may take its GPUs
+    suspend_s: float | None = None
+    stop_s: float | None = None
+
+
 class WorkloadRow(Answer):
     """A line of a list of workloads. Times are None until they are known."""
 

@@ -3,10 +3,10 @@
 import time
 from typing import TYPE_CHECKING
 
-from weir.cli.output.formatting import NOTHING, sentence, since
+from weir.cli.output.formatting import NOTHING, lasting, sentence, since
 
 if TYPE_CHECKING:
-    from weir.api.workload_list import ActivityRow, WorkloadRow
+    from weir.api.workload_list import ActivityRow, IdleRulesRow, WorkloadRow
 
 _MEANS = {
     "working": "its GPUs compute",
@@ -77,6 +77,20 @@ def activity_facts(row: "ActivityRow | None") -> list[tuple[str, str]]:
         at = time.strftime("%b %d %H:%M", time.localtime(until_s))
         facts.append(("Extended", f"until {at}: the idle rules leave it alone"))
     return facts
+
+
+def idle_facts(row: "IdleRulesRow | None") -> list[tuple[str, str]]:
+    """Return the idle times after which the rules act on a workload, as a label with its value."""
+    if row is None:
+        return []
+    acts = (
+        ("notice after", row.notice_s),
+        ("any request may take its GPUs after", row.unprotect_s),
+        ("suspended after", row.suspend_s),
+        ("stopped after", row.stop_s),
+    )
+    words = [f"{act} {lasting(after_s)}" for act, after_s in acts if after_s is not None]
+    return [("If idle", ", ".join(words))] if words else []
 
 
 def _state(row: "ActivityRow") -> str:

@@ -17,7 +17,7 @@ from weir.cli.output.outputs import DocumentedOutput, LimitOption, Output, Watch
 from weir.cli.output.terminal import Screen, plain, wrapped
 from weir.cli.pool.connect import connect, report_outage
 from weir.cli.pool.watch import changed, repaint_or_append, waited_out
-from weir.cli.workloads.activity import activity_facts
+from weir.cli.workloads.activity import activity_facts, idle_facts
 from weir.cli.workloads.list_columns import columns_of, progress_bar, time_of, tone_of
 from weir.cli.workloads.list_filter import ListFilter, ListOptions, check_projects
 from weir.cli.workloads.list_order import Order, ordered, summary
@@ -266,7 +266,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         facts.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
         if detail.checkpoints:
             facts.append(("Saved in", detail.checkpoints))
-    facts += activity_facts(detail.activity)
+    facts += [*activity_facts(detail.activity), *idle_facts(detail.idle_rules)]
     if detail.progress is not None:
         facts.append(("Progress", progress_bar(detail.progress)))
     facts += isolation_lines(detail)

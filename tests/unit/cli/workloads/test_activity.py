@@ -4,9 +4,9 @@ import pytest
 from tests.unit.cli.samples import DETAIL, ROWS, fill
 from tests.unit.client.fake import Fake, page
 
-from weir.api.workload_list import ActivityRow
+from weir.api.workload_list import ActivityRow, IdleRulesRow
 from weir.cli.main import main
-from weir.cli.workloads.activity import activity_facts, activity_note
+from weir.cli.workloads.activity import activity_facts, activity_note, idle_facts
 
 WARNING = "notebook has been idle for 40m. It is stopped in 20m unless it works."
 
@@ -23,6 +23,29 @@ def test_details_say_the_state_what_it_means_and_what_follows(still: float) -> N
     ]
     assert activity_facts(ActivityRow(extended_until_s=still - 1)) == []
     assert activity_facts(None) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "facts"),
+    [
+        (
+            IdleRulesRow(notice_s=1200, unprotect_s=2400, suspend_s=7200),
+            [
+                (
+                    "If idle",
+                    "notice after 20m, any request may take its GPUs after 40m, suspended after 2h",
+                )
+            ],
+        ),
+        (IdleRulesRow(notice_s=1800, stop_s=3600), [("If idle", "notice after 30m, stopped after 1h")]),
+        (IdleRulesRow(), []),
+        (None, []),
+    ],
+)
+def test_details_say_after_which_idle_time_the_rules_act(
+    row: IdleRulesRow | None, facts: list[tuple[str, str]]
+) -> None:
+    assert idle_facts(row) == facts
 
 
 @pytest.mark.parametrize(

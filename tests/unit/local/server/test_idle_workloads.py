@@ -256,3 +256,25 @@ async def test_an_array_is_extended_by_its_queued_indices(scene: Scene) -> None:
     held = await stands.submit(name="later", array="0-3", gpus=1, begin="2099-01-01T00:00")
     refused = await stands.admin.post(f"/api/v1/workloads/{held['name']}/extend", json={"duration": 60})
     assert (refused.status_code, "No index" in refused.json()["detail"]) == (409, True)
+
+
+async def test_details_have_the_idle_times_of_the_project_the_policy_and_the_workload(scene: Scene) -> None:
+    stands = scene.stands
+    await stands.project("own", 4, times={"idle_suspend": 1800, "idle_notice": 0})
+    none = {"notice_s": None, "unprotect_s": None, "suspend_s": None, "stop_s": None}
+    for words, rules in (
+        ({"name": "trains"}, {"notice_s": 600.0, "unprotect_s": 1200.0, "suspend_s": 3600.0}),
+        ({"name": "builds", "type": "build"}, {"notice_s": 600.0, "stop_s": 2400.0}),
+        ({"name": "short", "type": "build", "idle_limit": "10m"}, {"notice_s": 300.0, "stop_s": 600.0}),
+        (
+            {"name": "theirs", "project": "own"},
+            {"notice_s": 600.0, "unprotect_s": 1200.0, "suspend_s": 1800.0},
+        ),
+    ):
+        await stands.submit(**words)
+        assert (await stands.get(f"workloads/{words['name']}"))["idle_rules"] == none | rules
+    await stands.submit(name="serves", type="inference")
+    assert (await stands.get("workloads/serves"))["idle_rules"] is None
+    assert (await stands.admin.post("/api/v1/workloads/trains/stop")).status_code == 200
+    await stands.until("trains", "stopped")
+    assert (await stands.get("workloads/trains"))["idle_rules"] is None

@@ -7,7 +7,16 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from weir.api.answers import DependencyRow, EventRow, Status, Type, WorkloadDetail, WorkloadPage, WorkloadRow
+from weir.api.answers import (
+    DependencyRow,
+    EventRow,
+    IdleRulesRow,
+    Status,
+    Type,
+    WorkloadDetail,
+    WorkloadPage,
+    WorkloadRow,
+)
 from weir.api.comma_lists import comma_words, user_words
 from weir.api.series import SeriesAnswer, SeriesRow
 from weir.api.submissions import ExtensionAsked, PriorityAsked, Submission
@@ -47,6 +56,7 @@ from weir.local.server.routes.history import Since, moment
 from weir.local.server.state.workload_lookup import live_name
 from weir.local.server.views.event_log import event_row
 from weir.local.server.views.gpu_isolation import GpuIsolation, gpu_isolation
+from weir.local.server.views.idle_times import idle_rules_row
 from weir.local.server.views.workload_view import filter_rows, gpus_held
 from weir.local.starts.session_programs import kind_of
 from weir.model.array_indices import index_name, read_indices
@@ -196,6 +206,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         command=list(launch.command) or None,
         env=_shown(launch, row.project, row.user, who),
         **_as_submitted(found.record, pool),
+        idle_rules=_idle_rules(pool, found.record.workload) if row.ended_s is None else None,
         gpu_access=isolation.access,
         gpu_access_by=isolation.access_by or None,
         gpu_memory=isolation.memory,
@@ -208,6 +219,10 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         events=events,
     )
     return json_response(pool.on_wall_clock(detail))
+
+
+def _idle_rules(pool: PoolService, workload: Workload) -> IdleRulesRow | None:
+    return idle_rules_row(workload, pool.inventory.of.get(workload.project), pool.policy.life)
 
 
 def _isolation(pool: PoolService, workload: Workload, *, is_over: bool) -> GpuIsolation:

@@ -1,0 +1,21 @@
+"""Times of the idle rules that hold for a workload, for people who look at it."""
+
+from weir.api.workload_list import IdleRulesRow
+from weir.control.idle_ladder import idle_rules
+from weir.model.policy import LifecyclePolicy
+from weir.model.queues import Queue, QueueTimeLimits
+from weir.model.workloads import Workload
+
+
+def idle_rules_row(spec: Workload, project: Queue | None, rules: LifecyclePolicy) -> IdleRulesRow | None:
+    """Return the idle times after which the rules act on a workload; None if none does."""
+    if not any(group.request.devices for group in spec.groups):
+        return None
+    found = idle_rules(spec, QueueTimeLimits() if project is None else project.times, rules)
+    row = IdleRulesRow(
+        notice_s=found.first_notice_s,
+        unprotect_s=found.unprotect_s,
+        suspend_s=found.suspend_s,
+        stop_s=found.stop_s,
+    )
+    return None if row == IdleRulesRow() else row
