@@ -161,7 +161,7 @@ def test_times_of_the_list_fit_their_columns_on_a_small_screen(
         go(page, server, "workloads")
         page.get_by_role("link", name="runs-long").wait_for()
         cut = page.evaluate(
-            """() => [['.h6', '9h 59m ago'], ['.h7', '9h 59m']].filter(([name, text]) => {
+            """() => [['.h6', '9h59m ago'], ['.h7', '9h59m']].filter(([name, text]) => {
               const cell = document.querySelector(`tbody td${name}`)
               cell.textContent = text
               return cell.scrollWidth > cell.clientWidth }).map(([name]) => name)"""

@@ -185,7 +185,7 @@ describe('life line', () => {
 describe('numbers and addresses', () => {
   test('spans, sizes and times', () => {
     expect([0.4, 59, 124, 7560, 90000].map(brief)).toEqual(['0s', '59s', '2.1m', '2.1h', '1d'])
-    expect([5, 65, 3600, 7500, 90000, 864000].map(span)).toEqual(['5s', '1m 5s', '1h', '2h 5m', '1d 1h', '10d'])
+    expect([5, 65, 3600, 7500, 90000, 864000].map(span)).toEqual(['5s', '1m5s', '1h', '2h5m', '1d1h', '10d'])
     expect([0, 1023, 1 << 30, 1.5 * 2 ** 40].map(bytes)).toEqual(['0 B', '1023 B', '1 GiB', '1.5 TiB'])
     expect(ago(0, 3)).toBe('now')
     expect(amount('gpu', 1)).toBe('1 GPU')

@@ -188,13 +188,13 @@ def written(resource: str, value: int) -> str:
 
 
 def span(seconds_: float) -> str:
-    """Return a duration as people read it: `2h 5m`, `40s`."""
+    """Return a duration as people read and write it: `2h5m`, `40s`."""
     whole = round(abs(seconds_))
     sign = "-" if seconds_ < 0 and whole else ""
     for unit, size, below, small in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if whole >= size:
             rest = whole % size // small
-            return f"{sign}{whole // size}{unit}" + (f" {rest}{below}" if rest else "")
+            return f"{sign}{whole // size}{unit}" + (f"{rest}{below}" if rest else "")
     return f"{sign}{whole}s"
 
 

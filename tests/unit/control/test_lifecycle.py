@@ -192,7 +192,7 @@ def test_maximum_run_time_ends_a_workload() -> None:
     (end,) = scene.step(*scene.exits(starts, PodExit.STOPPED))
     assert isinstance(end, EndWorkload)
     assert end.how is WorkloadOutcome.STOPPED
-    assert "1m 40s" in end.sentence
+    assert "1m40s" in end.sentence
 
 
 def test_withdrawn_while_waiting_ends_at_once() -> None:

@@ -64,10 +64,10 @@ def test_a_longest_run_that_ends_before_an_outage_is_suggested() -> None:
     shuts = node("n0", outages=(Outage(begins_s, begins_s + 3600, sentence="maintenance"),))
     waits = work("waits", Request(devices=4), preemptible=False)
     assert suggested([shuts], waits)["max_runtime"] == (
-        "With a maximum run time of 1h 58m it starts now. It ends before n0 goes out of service: maintenance."
+        "With a maximum run time of 1h58m it starts now. It ends before n0 goes out of service: maintenance."
     )
     short = work("waits", Request(devices=4), preemptible=False, max_runtime_s=4 * 3600.0)
-    assert "1h 58m instead of 4h it starts now" in suggested([shuts], short)["max_runtime"]
+    assert "1h58m instead of 4h it starts now" in suggested([shuts], short)["max_runtime"]
 
 
 def test_what_others_lose_is_said() -> None:

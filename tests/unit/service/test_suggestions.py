@@ -73,7 +73,7 @@ def waits(
 def test_a_range_is_given_once_enough_have_ended() -> None:
     (found,) = waits(20)
     assert found.sentence == (
-        "If it waits, it starts in 2m to 4m 30s (estimated from 20 ended workloads like runs-99), "
+        "If it waits, it starts in 2m to 4m30s (estimated from 20 ended workloads like runs-99), "
         "when runs-99 has ended."
     )
     assert found.at_s == NOW_S + 270
@@ -93,7 +93,7 @@ def test_a_maximum_run_time_bounds_the_wait() -> None:
     (found,) = waits(0, WorkloadType.INFERENCE, max_runtime_s=700.0)
     assert found.sentence == "If it waits, it starts in 10m at the latest, when runs-99 has ended."
     (found,) = waits(20, max_runtime_s=300.0)
-    assert "in 2m to 3m 20s (estimated" in found.sentence
+    assert "in 2m to 3m20s (estimated" in found.sentence
 
 
 def test_a_run_longer_than_nearly_all_alike_gives_no_estimate() -> None:

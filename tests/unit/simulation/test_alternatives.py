@@ -67,7 +67,7 @@ def runs(name: str | None, *waits: float) -> ReplayedAlternative:
 def test_difference_counts_beyond_the_spread_of_the_seeds() -> None:
     base = runs(None, 3600.0, 7200.0)
     assert verdict([base, runs("add-nodes=1x1", 60.0, 120.0)]) == (
-        "1 more GPU cuts the mean wait from 1h 30m to 1m 30s."
+        "1 more GPU cuts the mean wait from 1h30m to 1m30s."
     )
     assert verdict([base, runs("add-nodes=2x8", 60.0), runs("quota.a=1", 30.0)]).startswith(
         "A quota of 1 for a"

@@ -2,7 +2,7 @@
 
 const UNITS: [string, number][] = [['d', 86400], ['h', 3600], ['m', 60], ['s', 1]]
 
-/** A duration in its two largest units as in the sentences of the server, such as "2h 5m". */
+/** A duration in its two largest units as in the sentences of the server, such as "2h5m". */
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds))
   if (whole < 60) return `${whole}s`
@@ -11,7 +11,7 @@ export function span(seconds: number): string {
   const first = Math.floor(whole / size)
   const [next, less] = UNITS[at + 1]!
   const second = Math.floor((whole % size) / less)
-  return second && first < 10 ? `${first}${unit} ${second}${next}` : `${first}${unit}`
+  return second && first < 10 ? `${first}${unit}${second}${next}` : `${first}${unit}`
 }
 
 /** A duration in one unit, such as "2.1h". */

@@ -13,7 +13,7 @@ _NODE_FIRST = re.compile(r"[a-z]+ has (?:no GPU with as much free|.+ free, and a
 
 def lasting(seconds: float | None) -> str:
     """Return a duration: `2h30m`, `40s`."""
-    return NOTHING if seconds is None else span(max(0.0, seconds)).replace(" ", "")
+    return NOTHING if seconds is None else span(max(0.0, seconds))
 
 
 def since(at_s: float | None, now_s: float | None = None) -> str:

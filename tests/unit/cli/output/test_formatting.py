@@ -2,7 +2,8 @@
 
 import pytest
 
-from weir.cli.output.formatting import number, sentence
+from weir.cli.output.formatting import lasting, number, sentence
+from weir.model.resources import seconds, span
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,9 @@ def test_name_of_a_node_keeps_its_case_at_the_start_of_a_sentence(text: str, wri
 )
 def test_small_amount_is_not_nothing(value: float, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(("lasts_s", "shown"), [(74.0, "1m14s"), (7500.0, "2h5m"), (40.0, "40s")])
+def test_durations_of_tables_and_sentences_can_be_written_back(lasts_s: float, shown: str) -> None:
+    assert lasting(lasts_s) == span(lasts_s) == shown
+    assert seconds(shown) == lasts_s

@@ -27,7 +27,7 @@ def test_a_running_workload_has_started_once_for_each_run() -> None:
         (
             {"phase": "Succeeded", "life": {"ranSeconds": 90.0}},
             {"end"},
-            "vision/train succeeded after running for 1m 30s.",
+            "vision/train succeeded after running for 1m30s.",
         ),
         ({"phase": "Failed"}, {"end", "failure"}, "vision/train failed."),
         ({"phase": "Stopped"}, {"end"}, "vision/train was stopped."),

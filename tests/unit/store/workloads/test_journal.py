@@ -80,7 +80,7 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
         "ended",
         uid,
         "vision",
-        "train stopped after running for 1m 10s.",  # that it idled is an event of its own
+        "train stopped after running for 1m10s.",  # that it idled is an event of its own
     )
     assert event.numbers == {"how": "stopped", "ran_s": 70.0, "kept_s": 50.0, "rule": "idle", "idle_s": 600.0}
     found = store.workloads.newest("train")

@@ -24,8 +24,8 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
     require(person, Action.CONTROL, spec.project, owner=spec.user)
     most_s = pool.policy.life.idle_extend_most
     if duration_s > most_s:
-        asked, most = (span(each).replace(" ", "") for each in (duration_s, most_s))
-        text = f"{asked} is more than the {most} that the policy allows; write {most} or less"
+        most = span(most_s)
+        text = f"{span(duration_s)} is more than the {most} that the policy allows; write {most} or less"
         raise field_refusal("duration", text)
     names = [name] if array is None else [each.name for each in array.queued]
     if not names:

@@ -114,8 +114,8 @@ def check_time_limits(
 
 
 def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: FieldErrors) -> None:
-    most = span(most_s).replace(" ", "")
-    text = f"{key}: {span(asked_s).replace(' ', '')} is more than the {most} that {whose} allows"
+    most = span(most_s)
+    text = f"{key}: {span(asked_s)} is more than the {most} that {whose} allows"
     fields.at((key,), f"{text}; write {most} or less, or leave it out")
 
 

@@ -16,10 +16,10 @@ def check_run_time(submission: Submission, project: Queue, user: str, fields: Fi
     """Note a run time above the maximum of this person in this project."""
     most_s, asked_s = project.limits_of(user).max_runtime_s, submission.max_runtime
     if asked_s is not None and most_s and asked_s > most_s:
-        most = span(most_s).replace(" ", "")
+        most = span(most_s)
         fields.at(
             ("max_runtime",),
-            f"max_runtime: {span(asked_s).replace(' ', '')} is above {most}, the maximum run time of {user} "
+            f"max_runtime: {span(asked_s)} is above {most}, the maximum run time of {user} "
             f"in project {project.name}; write {most} or less, or leave it out",
         )
 
