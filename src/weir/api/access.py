@@ -46,9 +46,13 @@ class WhoAmI(Answer):
 
 
 class MemberPage(Page):
-    """Page of the members of a department or project."""
+    """Page of the members of a department or project.
+
+    `note` says how people get a role in a pool where users of the machine can't be members.
+    """
 
     items: list[MemberRow]
+    note: str | None = None
 
 
 class TokenMade(Answer):

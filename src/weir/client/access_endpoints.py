@@ -30,9 +30,12 @@ class AccessEndpoints:
     @row_list
     def members(self, name: str, *, kind: Kind = "projects") -> Call[RowPage[model.MemberRow]]:
         """Return the members of a project or department, its own first, then those of departments above."""
-        from weir.api.answers import MemberPage
+        return _members(name, kind)
 
-        return Call("GET", _path(kind, name), form(MemberPage))
+    @endpoint
+    def members_page(self, name: str, *, kind: Kind = "projects") -> Call[model.MemberPage]:
+        """Return the members of a project or department, and how people get a role if not as members."""
+        return _members(name, kind)
 
     @endpoint
     def set_member(
@@ -93,3 +96,9 @@ class AccessEndpoints:
 
 def _path(kind: Kind, name: str, *member: str) -> str:
     return "/".join(("", kind, path_part(name), "members", *map(path_part, member)))
+
+
+def _members(name: str, kind: Kind) -> Call[model.MemberPage]:
+    from weir.api.answers import MemberPage
+
+    return Call("GET", _path(kind, name), form(MemberPage))

@@ -43,9 +43,10 @@ def _list_command(kind: Kind, kinds: Kinds) -> Callable[..., int]:
             table, wide, json or yaml.
         """
         with connect() as pool:
-            rows = pool.members(name, kind=kinds)
-        none = f"{name} has no members yet: `weir {kind} members add {name} USER` adds one."
-        show(rows, COLUMNS, output, none=none)
+            page = pool.members_page(name, kind=kinds)
+        how = page.note or f"`weir {kind} members add {name} USER` adds one."
+        joint = "." if page.note else ":"
+        show(page.items, COLUMNS, output, none=f"{name} has no members yet{joint} {how}")
         return 0
 
     return list_members

@@ -113,6 +113,24 @@ class Memberships:
             here = of[here].parent
         return found
 
+    def note(self, scope: str, is_project: bool) -> str | None:
+        """Return how people get a role in a scope if users of the machine can't be members, else None."""
+        accounts = self._pool.accounts
+        if accounts.mode is AccountMode.PERSONAL:
+            return self._personal
+        if accounts.mode is AccountMode.UNIX_ACCOUNTS:
+            return None
+        project = scope if is_project else "PROJECT"
+        tokens = f"`weir token create USER -p {project} --role ROLE`"
+        if not accounts.oidc:
+            return f"People of this pool have tokens: {tokens} makes one, and `weir token list` shows them."
+        add = f"`weir {'project' if is_project else 'department'} members add {scope} {OIDC_PREFIX}USER`"
+        return f"{add} adds a person of the identity provider; {tokens} makes a token for others."
+
+    @property
+    def _personal(self) -> str:
+        return f"This pool is personal: it serves {self._pool.accounts.owner} alone. {INSTALL}."
+
     async def set(
         self, scope: str, is_project: bool, text: str, role: ScopeRole, person: Person
     ) -> MembershipRecord:
@@ -154,7 +172,7 @@ class Memberships:
         """Refuse a subject that this pool can't know."""
         accounts = self._pool.accounts
         if accounts.mode is AccountMode.PERSONAL:
-            raise RequestRefused(409, f"This pool is personal: it serves {accounts.owner} alone. {INSTALL}.")
+            raise RequestRefused(409, self._personal)
         if name.startswith(OIDC_PREFIX):
             if not accounts.oidc:
                 raise RequestRefused(422, f"{name[:80]}: this pool has no sign-in with OpenID Connect.")

@@ -226,3 +226,23 @@ async def test_pools_without_unix_accounts_say_what_to_do(stands: Standing, tmp_
         answer = await personal.admin.put("/api/v1/projects/default/members/ben", json={"role": "member"})
         assert answer.status_code == 409
         assert "sudo weir install" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "words"),
+    [
+        (PoolAccounts(owner="mia"), "This pool is personal: it serves mia alone."),
+        (PoolAccounts(mode=AccountMode.SHARED_ACCOUNT), "`weir token create USER -p default --role ROLE`"),
+        (
+            PoolAccounts(mode=AccountMode.SHARED_ACCOUNT, oidc=True),
+            "`weir project members add default oidc:USER` adds a person of the identity provider",
+        ),
+        (PoolAccounts(mode=AccountMode.UNIX_ACCOUNTS), None),
+    ],
+)
+async def test_list_of_members_says_how_people_get_a_role(
+    tmp_path: Path, accounts: PoolAccounts, words: str | None
+) -> None:
+    async with standing(tmp_path / "home", accounts=accounts) as stands:
+        note = (await stands.get("projects/default/members"))["note"]
+        assert (note is None) if words is None else words in note
