@@ -333,7 +333,7 @@ def test_numbers_of_logs_are_checked_before_the_pool_is_asked(
         ("dashboard -n team", "weir: --namespace is for clusters: leave it out, or set WEIR_URL=kube:."),
         (
             "drain box --at 9999-12-31T00:00",
-            "weir: --at '9999-12-31T00:00' is no time: write a time such as ",
+            "weir: --at '9999-12-31T00:00' is no time: write 2026-12-01T18:00, ",
         ),
         ("submit -p a --begin 9999-12-31T00:00 -- a", "weir: --begin '9999-12-31T00:00' is no time: write "),
     ],

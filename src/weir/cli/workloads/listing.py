@@ -79,7 +79,9 @@ def _list(
             list_filter = replace(list_filter, user=pool.whoami().user)
         if watch:
             return repaint_or_append(
-                lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output),
+                lambda here: _frame(
+                    list_filter.all(pool, _LIMIT), sort, here, output, options.nothing
+                ),
                 _changes(pool, list_filter, limit),
                 columns_of(output),
                 output,
@@ -119,12 +121,11 @@ def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[Wor
 
 
 def _frame(
-    found: "tuple[list[WorkloadRow], WorkloadPage]", sort: Order, here: Screen, output: Output
+    found: "tuple[list[WorkloadRow], WorkloadPage]", sort: Order, here: Screen, output: Output, nothing: str
 ) -> list[str]:
+    """Return the lines of a watched list; `nothing` is the sentence about a list without rows."""
     rows, page = found
-    numbers = (
-        summary(rows, max(page.total, len(rows)), page) if rows else "No workload is pending or running."
-    )
+    numbers = summary(rows, max(page.total, len(rows)), page) if rows else nothing
     head = f"{clock(time.time())}  {numbers}"
     shown = with_parked_together(ordered(rows, sort))[: here.height or _LIMIT]
     return [

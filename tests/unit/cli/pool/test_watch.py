@@ -52,6 +52,25 @@ def test_a_frame_is_no_higher_than_the_terminal(monkeypatch: pytest.MonkeyPatch)
     assert "… 16 more lines" in terminal.getvalue()
 
 
+@pytest.mark.parametrize("words", [[], ["--user", "ada"], ["--all"], ["--project", "vision"], ["--status", "failed"]])
+def test_a_watched_list_without_rows_has_the_sentence_of_the_list(
+    words: list[str], fake: Fake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(fake)
+    fake.on("GET", "/workloads", page())
+    assert main(["list", *words]) == 0
+    sentence = capsys.readouterr().err.strip()
+    terminal = _on_terminal(monkeypatch)
+
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    assert main(["list", "--watch", *words]) == 0
+    assert sentence
+    assert sentence in terminal.getvalue()
+
+
 def test_a_pool_that_goes_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _on_terminal(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
