@@ -27,14 +27,17 @@ def import_sbatch(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) 
     ----------
     words
         Options of sbatch, the script and its arguments. --best-effort goes on without options that Weir
-        doesn't have. --project names the project.
+        doesn't have. --project names the project; without it, it is that of the script's account or
+        $WEIR_PROJECT.
     """
     from weir.cli.slurm.batch_script import read_batch_script
     from weir.cli.slurm.site_table import site_names
     from weir.cli.slurm.weir_file import weir_file
 
     with option_mistakes():
-        fields, ledger = weir_file(read_batch_script(words, os.environ), site_names())
+        fields, ledger = weir_file(
+            read_batch_script(words, os.environ), site_names(), os.environ.get("WEIR_PROJECT")
+        )
     for line in ledger:
         print(plain(str(line)), file=sys.stderr)
     sys.stdout.write(_as_file(fields))

@@ -39,8 +39,12 @@ _OF_FILES = ("output", "error", "input", "open-mode")
 _OF_SUBMISSION = ("wait", "parsable", "quiet", "verbose", "test-only", "export")
 
 
-def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], list[DirectiveOutcome]]:
+def weir_file(
+    script: BatchScript, names: SiteNames, own_project: str | None = None
+) -> tuple[dict[str, Any], list[DirectiveOutcome]]:
     """Return the fields of a submission file in their order, and the outcome of each directive.
+
+    `own_project` is the project of a script that names none.
 
     Raises:
         SlurmError: an option has no counterpart.
@@ -49,7 +53,8 @@ def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], li
     ledger = [_in_a_file(each) for each in job.ledger]
     variables = _variables(script, job)
     ledger += _lost(script, variables)
-    fields = {"project": script.project or _PROJECT, "name": _name(script), **job.fields}
+    project = script.project or own_project
+    fields = {"project": project or _PROJECT, "name": _name(script), **job.fields}
     if script.image is not None:
         fields["image"] = script.image
     if script.namespace is not None:
@@ -57,7 +62,7 @@ def weir_file(script: BatchScript, names: SiteNames) -> tuple[dict[str, Any], li
         ledger.append(DirectiveOutcome("ignored", f"--namespace={script.namespace}", why))
     if script.request.has("chdir"):
         fields["directory"] = script.request.text("chdir")
-    if not script.project and "project" not in job.fields:
+    if not project and "project" not in job.fields:
         ledger.append(DirectiveOutcome("changed", "project", "write yours: no account is named", "file"))
     return {**fields, **_command(script, variables)}, ledger
 

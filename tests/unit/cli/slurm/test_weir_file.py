@@ -91,3 +91,28 @@ def test_a_script_of_another_language_runs_by_its_path(
     assert "ignored  --namespace=b: is an option of `weir submit`" in said.err
     assert fields["command"] == ["/usr/bin/env", "python3", str(file), "one"]
     assert (fields["name"], fields["project"]) == ("named", "vision")
+
+
+@pytest.mark.parametrize(
+    ("words", "directive", "project"),
+    [
+        ([], "", "mine"),
+        ([], "#SBATCH --account=theirs", "theirs"),
+        (["--project", "named"], "", "named"),
+    ],
+)
+def test_project_of_a_file_is_that_of_the_command_line_the_account_or_the_variable(
+    words: list[str],
+    directive: str,
+    project: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEIR_PROJECT", "mine")
+    file = tmp_path / "job.sh"
+    file.write_text(f"#!/bin/bash\n{directive}\ntrue\n")
+    assert main(["import", "sbatch", *words, str(file)]) == 0
+    written = capsys.readouterr()
+    assert written.out.splitlines()[0] == f"project: {project}"
+    assert "write yours" not in written.err
