@@ -12,6 +12,8 @@ MAGIC = "#SBATCH"
 _OLD_MAGIC = "#SLURM"
 _OTHERS = ("#PBS", "#BSUB")
 _SEPARATORS = ("hetjob", "packjob")
+STANDARD_INPUT = "standard input"
+"""Name of a script that isn't in a file."""
 
 
 class Word(NamedTuple):
@@ -28,6 +30,11 @@ class Directives(NamedTuple):
     foreign: tuple[Word, ...] = ()
 
 
+def place(name: str, line: int) -> str:
+    """Return the place of a line for a message: `job.sh:3`, or `standard input, line 3`."""
+    return f"{name}, line {line}" if name == STANDARD_INPUT else f"{name}:{line}"
+
+
 def read_directives(text: str, name: str) -> Directives:
     """Return the directives of a script.
 
@@ -35,11 +42,14 @@ def read_directives(text: str, name: str) -> Directives:
         SlurmError: it is no script, or a directive can't be split.
     """
     if not text.startswith("#!"):
-        raise SlurmError(f"{name}:1: begins with no interpreter: write a first line such as #!/bin/bash")
+        raise SlurmError(
+            f"{place(name, 1)}: begins with no interpreter: write a first line such as #!/bin/bash"
+        )
     if "\0" in text:
         raise SlurmError(f"{name}: holds a zero byte: submit a text, and let it start the program")
     if "\r\n" in text:
-        raise SlurmError(f"{name}: has DOS line breaks: convert it, as with `sed -i 's/\\r$//' {name}`")
+        convert = "sed 's/\\r$//'" if name == STANDARD_INPUT else f"sed -i 's/\\r$//' {name}"
+        raise SlurmError(f"{name}: has DOS line breaks: convert it, as with `{convert}`")
     words: list[Word] = []
     foreign: list[Word] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -51,11 +61,11 @@ def read_directives(text: str, name: str) -> Directives:
         rest = _directive(line)
         if rest is None:
             continue
-        these = split_words(rest, f"{name}:{number}")
+        these = split_words(rest, place(name, number))
         if these[:1] and these[0] in _SEPARATORS:
             right = "submit each part as a job of its own"
             raise SlurmError(
-                f"{name}:{number}: {these[0]} makes a heterogeneous job, and Weir has none: {right}"
+                f"{place(name, number)}: {these[0]} makes a heterogeneous job, and Weir has none: {right}"
             )
         words += (Word(each, number) for each in these)
     return Directives(tuple(words), tuple(foreign))

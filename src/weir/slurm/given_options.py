@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from weir.slurm.directives import Directives
+from weir.slurm.directives import Directives, place
 from weir.slurm.errors import SlurmError
 from weir.slurm.options import OPTIONS, SBATCH, WAIT_FOR_SWITCH, OptionTable, SlurmOption
 
@@ -47,7 +47,7 @@ def from_script(directives: Directives, name: str) -> list[GivenOption]:
     Raises:
         SlurmError: a word is no option.
     """
-    words = [Located(word.text, f"{name}:{word.line}") for word in directives.words]
+    words = [Located(word.text, place(name, word.line)) for word in directives.words]
     given, rest = parse(words, SBATCH)
     if rest:
         right = "write options such as --ntasks=4"

@@ -9,7 +9,7 @@ from pathlib import Path
 from weir.cli.slurm.job_command import WRAPPED
 from weir.cli.submissions.job_script import SCRIPT_BYTES_MOST
 from weir.slurm.batch_request import BatchRequest, read_request
-from weir.slurm.directives import Directives, read_directives
+from weir.slurm.directives import STANDARD_INPUT, Directives, read_directives
 from weir.slurm.errors import SlurmError
 from weir.slurm.given_options import GivenOption, from_command_line, from_script, from_variables
 from weir.slurm.options import OPTIONS, OptionTable, SlurmOption
@@ -20,6 +20,8 @@ _OWN = (
     SlurmOption("image"),
     SlurmOption("namespace"),
 )
+_NAME_OF_INPUT = "sbatch"
+"""Name of a job whose script comes from standard input, as with Slurm."""
 _TABLE = OptionTable("sbatch", (*OPTIONS, *_OWN))
 
 
@@ -61,6 +63,8 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
         right = "put its work into a second file that it runs"
         raise SlurmError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
     shown = Path(file).name
+    if file == STANDARD_INPUT:
+        file = _NAME_OF_INPUT
     directives = read_directives(text, shown)
     options = [*from_script(directives, shown), *from_variables(variables), *given]
     request = read_request(options, datetime.now().astimezone())
@@ -79,7 +83,7 @@ def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str
     if not rest:
         if sys.stdin.isatty():
             raise SlurmError("no script is named: write weir sbatch FILE")
-        return _decoded(sys.stdin.buffer.read(SCRIPT_BYTES_MOST + 1), "the input"), "sbatch", ()
+        return _decoded(sys.stdin.buffer.read(SCRIPT_BYTES_MOST + 1), STANDARD_INPUT), STANDARD_INPUT, ()
     if ":" in rest:
         raise SlurmError("a colon makes a heterogeneous job, and Weir has none: submit each part by itself")
     file = Path(rest[0])

@@ -79,9 +79,7 @@ def _list(
             list_filter = replace(list_filter, user=pool.whoami().user)
         if watch:
             return repaint_or_append(
-                lambda here: _frame(
-                    list_filter.all(pool, _LIMIT), sort, here, output, options.nothing
-                ),
+                lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output, options.nothing),
                 _changes(pool, list_filter, limit),
                 columns_of(output),
                 output,

@@ -52,7 +52,9 @@ def test_a_frame_is_no_higher_than_the_terminal(monkeypatch: pytest.MonkeyPatch)
     assert "… 16 more lines" in terminal.getvalue()
 
 
-@pytest.mark.parametrize("words", [[], ["--user", "ada"], ["--all"], ["--project", "vision"], ["--status", "failed"]])
+@pytest.mark.parametrize(
+    "words", [[], ["--user", "ada"], ["--all"], ["--project", "vision"], ["--status", "failed"]]
+)
 def test_a_watched_list_without_rows_has_the_sentence_of_the_list(
     words: list[str], fake: Fake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

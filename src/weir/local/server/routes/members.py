@@ -33,7 +33,9 @@ def _add_routes(kind: str) -> None:
     )
     async def list_members(name: str, pool: ThePool, who: Who) -> Response:
         rows = [_row(each) for each in pool.memberships.members(name, is_project, who)]
-        return json_response(MemberPage(total=len(rows), items=rows, note=pool.memberships.note(name, is_project)))
+        return json_response(
+            MemberPage(total=len(rows), items=rows, note=pool.memberships.note(name, is_project))
+        )
 
     @routes.put(
         f"/{kind}s/{{name}}/members/{{member}}",
