@@ -33,6 +33,8 @@ LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
 CONNECT_S = 5.0
 _SILENT_S = 30.0
 """Idle time after which a connection through ssh is checked before a request."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL")
+"""Names that versions of OpenSSL give to bytes that aren't TLS."""
 RETRY_AFTER_S_MAX = 10.0
 """Longest pause before a request is repeated that a busy pool refused."""
 
@@ -89,12 +91,26 @@ def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
         return Unreachable(f"The connection to the pool at {address.url} broke: try again.")
     if address.home is not None:
         return Unreachable(_silent_socket(address))
+    if _has_no_tls(error):
+        plain = address.url.replace("https:", "http:", 1)
+        others = "" if address.is_loopback else ", or ask its administrator for the address with TLS"
+        return Unreachable(f"The server at {address.url} answers without TLS: set {URL}={plain}{others}.")
     if address.is_loopback:
         return Unreachable(
             f"The pool at {address.url} can't be reached: ask its administrator to start it with `weir up`, "
             f"or check {URL}."
         )
     return Unreachable(f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}.")
+
+
+def _has_no_tls(error: BaseException) -> bool:
+    """Return True if a connection failed because the server answered the greeting of TLS without TLS."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return cause.reason in _NO_TLS
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def _silent_socket(address: Address) -> str:

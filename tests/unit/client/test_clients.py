@@ -3,6 +3,8 @@
 import inspect
 import json
 import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -246,6 +248,38 @@ def test_a_pool_that_is_gone() -> None:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         with Pool(url) as pool, pytest.raises(Unreachable, match="can't be reached"):
             pool.status()
+
+
+@pytest.mark.parametrize(
+    ("host", "advice"),
+    [
+        ("127.0.0.1", "."),
+        ("pool.example", ", or ask its administrator for the address with TLS."),
+    ],
+)
+def test_server_without_tls_is_named_as_such(
+    host: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, *words, **more: real("127.0.0.1", *words, **more))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        server = threading.Thread(target=_answer_without_tls, args=(listening,))
+        server.start()
+        with Pool(f"https://{host}:{port}") as pool, pytest.raises(Unreachable) as failed:
+            pool.status()
+        server.join()
+    assert str(failed.value) == (
+        f"The server at https://{host}:{port} answers without TLS: set WEIR_URL=http://{host}:{port}{advice}"
+    )
+
+
+def _answer_without_tls(listening: socket.socket) -> None:
+    connection, _ = listening.accept()
+    with connection, suppress(ConnectionError):
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        while connection.recv(4096):  # until the client gives up: unread words would reset the connection
+            pass
 
 
 def test_a_token_follows_no_redirection(fake: Fake) -> None:
