@@ -257,11 +257,11 @@ def test_a_pool_that_is_gone() -> None:
         ("pool.example", ", or ask its administrator for the address with TLS."),
     ],
 )
-def test_server_without_tls_is_named_as_such(
-    host: str, advice: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_without_tls_is_named_as_such(host: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = socket.getaddrinfo
-    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, *words, **more: real("127.0.0.1", *words, **more))
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda _host, *words, **more: real("127.0.0.1", *words, **more)
+    )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         server = threading.Thread(target=_answer_without_tls, args=(listening,))

@@ -23,8 +23,15 @@ ARCHIVES = ("docker-archive:", "oci-archive:", "oci:", "dir:")
 """Images as files of the machine."""
 _ID_MOST = 256
 _REASON_MOST, _LINE_BYTES_MOST = 250, 1 << 13
-_SECRETS = re.compile(r"(?<=://)[^\s/\"']+(?=@)|(?<=\?)[^\s\"']+")
-"""User and query of a URL: proxies have passwords, registries sign downloads, and others read the reason."""
+_SECRETS = re.compile(
+    r"(?<=://)[^\s\"']+(?=@(?!sha\d+:))|(?<=\?)[^\s\"']+|(?<=invalid port \")[^\s\"]+", re.ASCII
+)
+"""User and query of a URL: proxies have passwords, registries sign downloads, and others read the reason.
+
+A password may hold a slash or an @; Podman then takes its beginning for a port. A digest follows another @.
+"""
+_IS_MISSING = 1
+"""Exit code of `podman image exists` for an image that isn't there; others are failures."""
 
 
 class ImageNotAvailable(Exception):
@@ -43,7 +50,7 @@ def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # pods of a gang need the same image: one pulls it
         here = _name_of(store, archive) if archive else image
-        if pull != "always" and here and _is_there(podman, here):
+        if pull != "always" and here and _is_there(podman, here, must_know=pull == "never" and not archive):
             return here
         if pull == "never" and not archive:
             raise ImageNotAvailable(
@@ -126,8 +133,19 @@ def _keep_name(store: str, archive: str, made: str) -> None:
         file.write(made)
 
 
-def _is_there(podman: Sequence[str], image: str) -> bool:
-    done = subprocess.run(  # noqa: S603 - the name was checked, and stands behind --
-        [*podman, "image", "exists", "--", image], stdin=subprocess.DEVNULL, check=False
-    )
-    return done.returncode == 0
+def _is_there(podman: Sequence[str], image: str, *, must_know: bool) -> bool:
+    """Return True if the store has an image.
+
+    Raises:
+        ImageNotAvailable: Podman fails, and `must_know` says that nothing is fetched in that case.
+    """
+    with subprocess.Popen(  # noqa: S603 - the name was checked, and stands behind --
+        [*podman, "image", "exists", "--", image], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as search:
+        assert search.stderr is not None
+        reason = _pass_on(search.stderr)
+        code = search.wait()
+    if code not in (0, _IS_MISSING) and must_know:
+        why = reason or f"podman exited with {code}"
+        raise ImageNotAvailable(f"the images of this machine can't be searched for {image}: {why}")
+    return code == 0

@@ -47,10 +47,54 @@ def test_a_long_reason_keeps_its_end_and_no_query_of_a_url(store: str) -> None:
     assert len(refusal) < 400
 
 
-def test_a_reason_has_no_password_of_a_url(store: str) -> None:
-    words = 'Error: invalid proxy address "http://ann:pass@word@proxy:3128": refused'
-    refusal = _refusal(store, f"print({words!r}, file=sys.stderr); sys.exit(1)")
-    assert refusal.endswith('invalid proxy address "http://...@proxy:3128": refused')
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (
+            'invalid proxy address "http://ann:pass@word@proxy:3128": refused',
+            'invalid proxy address "http://...@proxy:3128": refused',
+        ),
+        (
+            'invalid proxy address "http://ann:pa/ss/@word@proxy:3128": refused',
+            'invalid proxy address "http://...@proxy:3128": refused',
+        ),
+        (
+            'parse "http://ann:pa/ss@proxy:3128": invalid port ":pa" after host',
+            'parse "http://...@proxy:3128": invalid port "..." after host',
+        ),
+        (
+            "docker://registry.example/team/train@sha256:0a1b: manifest unknown",
+            "docker://registry.example/team/train@sha256:0a1b: manifest unknown",
+        ),
+        (
+            "docker://ann:pa/ss@registry.example/train@sha256:0a1b: manifest unknown",
+            "docker://...@registry.example/train@sha256:0a1b: manifest unknown",
+        ),
+    ],
+)
+def test_a_reason_has_no_password_of_a_url(words: str, shown: str, store: str) -> None:
+    refusal = _refusal(store, f"print({'Error: ' + words!r}, file=sys.stderr); sys.exit(1)")
+    assert refusal.endswith(f": {shown}")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("print('Error: storage is damaged', file=sys.stderr); sys.exit(125)", "storage is damaged"),
+        ("sys.exit(126)", "podman exited with 126"),
+    ],
+)
+def test_a_search_that_fails_is_no_missing_image(script: str, why: str, store: str) -> None:
+    program = Path(store, "podman.py")
+    program.write_text(f"import sys\n{script}\n")
+    with pytest.raises(ImageNotAvailable) as refusal:
+        images.ensure([sys.executable, "-I", str(program)], IMAGE, "never", store)
+    assert str(refusal.value) == f"the images of this machine can't be searched for {IMAGE}: {why}"
+
+
+def test_an_image_that_may_not_be_fetched_is_named_as_missing(store: str) -> None:
+    with pytest.raises(ImageNotAvailable, match="isn't on this machine, and --pull never forbids fetching"):
+        images.ensure(_podman(Path(store), ""), IMAGE, "never", store)
 
 
 def test_a_very_long_line_has_no_rest_of_a_query(store: str) -> None:
