@@ -113,10 +113,12 @@ def _carried_out(words: list[str]) -> int:
     from weir.cli.help.extras import how_to_install, missing_extra
     from weir.cli.help.formatter import Help
     from weir.cli.help.other_actions import refuse_other_action, refuse_words_before_command
+    from weir.cli.options.negative_values import with_negative_values
 
     app = App(name="weir", help_format="plaintext", help_formatter=Help(), version=__version__)
     for command in COMMANDS:
         app.command(command.target, name=command.name)
+    words = with_negative_values(words)
     try:
         refuse_other_action(app, words)
         refuse_words_before_command(app, words)

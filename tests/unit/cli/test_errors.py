@@ -63,7 +63,7 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("lits", 'Did you mean "list"?'),
         ("projct list", 'Did you mean "project"?'),
         ("project creat x", 'Did you mean "create"?'),
-        ("extend a -2h", "Unknown option: -2h. See weir extend --help."),
+        ("extend a -x", "DURATION: '-x' is no duration: write one such as 2h."),
         ("node list", "'list' is no option of `weir up`; `weir nodes` lists the nodes of a pool."),
         (
             "project create x --gpus 4 --quota gpu=2",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.options.mistakes import option_mistakes
+from weir.cli.options.negative_values import negative_text
 from weir.cli.options.numbers import number_or_name
 from weir.cli.options.option_types import Switch
 from weir.cli.options.refusals import named
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from weir.client.api import Pool
 
 NamesOrPatterns = Annotated[str, Parameter(help="The workloads, or patterns such as 'sweep-*'.")]
+Duration = Annotated[str, negative_text("is no duration: write one such as 2h")]
 _NAMED = Selection()
 """Filter of the named workloads only."""
 
@@ -68,7 +70,7 @@ def priority(name: str, priority: Annotated[int | str, number_or_name()], /) -> 
     return 0
 
 
-def extend(name: str, duration: str, /) -> int:
+def extend(name: str, duration: Duration, /) -> int:
     """Keep the idle rules away from a workload for a while: the answer to a warning.
 
     Parameters

@@ -53,7 +53,7 @@ def test_every_number_is_read_as_it_is_written() -> None:
         ("list --limit", "--limit has no value; write --limit=VALUE. See weir list --help."),
         ("list -p", "-p has no value; write -p VALUE. See weir list --help."),
         (
-            "report usage --since -1h",
+            "report usage --since --by user",
             "--since has no value; write --since=VALUE. See weir report usage --help.",
         ),
         ("maintenance add", "--from is missing. See weir maintenance add --help."),
