@@ -44,15 +44,26 @@ _UNUSED_CONTROLLERS = (
     *("node-ipam-controller", "persistentvolume-attach-detach-controller"),
     *("persistentvolume-expander-controller", "service-cidr-controller"),
     *("storage-version-migrator-controller", "storageversion-garbage-collector-controller"),
-    *("ttl-controller", "volumeattributesclass-protection-controller"),
+    "ttl-controller",
 )
 """Controllers that no test needs. Each would watch the API server."""
 _CLOUD_CONTROLLERS = ("cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller")
-"""The same, in the releases that still know them."""
+"""The same, in releases before 1.37."""
+_VOLUME_CONTROLLERS = ("volumeattributesclass-protection-controller",)
+"""The same, in releases after 1.31."""
 _GROUPS = {"admin": "system:masters", "weir": ""}
 """Users who come with a token. It is looked up, where a certificate is verified for each request."""
 _TRIES = 3
 _CONTROLLERS_PER_S = 1000
+
+
+def _unused_controllers(release: str) -> tuple[str, ...]:
+    """Return the controllers of a release that no test needs."""
+    return (
+        *_UNUSED_CONTROLLERS,
+        *(_CLOUD_CONTROLLERS if release < "1.37" else ()),
+        *(_VOLUME_CONTROLLERS if release > "1.31" else ()),
+    )
 
 
 class ControlPlane:
@@ -78,8 +89,9 @@ class ControlPlane:
         self._server_options = [*gates, *apis, *server_options]
         self._controller_options = [*gates, *controller_options]
         self._scheduler_options = gates
-        unused = (*_UNUSED_CONTROLLERS, *(_CLOUD_CONTROLLERS if self.binaries.release < "1.37" else ()))
-        self._unused_controllers = [name for name in unused if name not in controllers]
+        self._unused_controllers = [
+            name for name in _unused_controllers(self.binaries.release) if name not in controllers
+        ]
         self.directory = Path()
         self.url = ""
         self.etcd = ""
