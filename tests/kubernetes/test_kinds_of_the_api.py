@@ -53,20 +53,6 @@ GOOD = [
 ]
 BAD = [
     ("Department", {"parent": "a"}, "can't be its own parent: name another, or leave parent out"),
-    (
-        "Project",
-        {"quota": {"gpu": 4}, "limit": {"gpu": 2}},
-        "the limit of gpu is below its quota: raise it, or lower",
-    ),
-    ("Project", {"quota": {"gpu": "unlimited"}, "limit": {"gpu": 2}}, "the limit of gpu is below its quota"),
-    ("Project", {"quota": {"cpu": 8}, "limit": {"cpu": "7900m"}}, "the limit of cpu is below its quota"),
-    ("Project", {"quota": {"gpu": -1}}, 'write a number, a quantity such as 500m or 40Gi, or "unlimited"'),
-    (
-        "Project",
-        {"limit": {"gpu": "four"}},
-        'write a number, a quantity such as 500m or 40Gi, or "unlimited"',
-    ),
-    ("Project", {"weight": {"gpu": "unlimited"}}, "write a number, or a fraction in quotes"),
     ("Project", {"times": {"lifetime": "soon"}}, "write a duration such as 90s, 10m or 2h30m, or 0 for none"),
     ("Project", {"times": {"lifetime": ""}}, "write a duration"),
     ("Project", {"times": {"lifetime": -4}}, "write a duration"),

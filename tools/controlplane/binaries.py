@@ -2,8 +2,8 @@
 
     python -m tools.controlplane.binaries     build them if need be, and say where they are
 
-WEIR_KUBERNETES_VERSION=1.31, 1.35 or 1.37 has the API server, its controllers and its scheduler of that release
-in place of the usual ones; the other programs stay.
+WEIR_KUBERNETES_VERSION=1.31, 1.35 or 1.37 has the API server, its controllers and its scheduler of that
+release in place of the usual ones; the other programs stay.
 
 They are looked for in $KUBEBUILDER_ASSETS if it is set; otherwise they lie in a cache outside the work
 tree, in a directory named after the pins of the modules and the version of Go, so that a changed pin

@@ -80,48 +80,18 @@ _TAKEN = ("type", "minimum", "maximum", "minItems", "maxItems", "maxLength", "pa
 """Keywords with the same meaning in JSON schema and in a CRD's schema."""
 
 
-def _rule(rule: str, message: str, **more: str) -> Schema:
-    return {"rule": rule, "message": message, **more}
+def _rule(rule: str, message: str) -> Schema:
+    return {"rule": rule, "message": message}
 
 
-_AMOUNT = _rule(
-    "string(self) == 'unlimited' || "
-    "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
-    'write a number, a quantity such as 500m or 40Gi, or "unlimited"',
-)
-_WEIGHT = _rule(
-    "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
-    'write a number, or a fraction in quotes such as "0.5"',
-)
 _TIME = _rule(
     "type(self) == int ? int(self) >= 0 : "
     "string(self).matches('^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+([.][0-9]+)?s?)?$') && string(self) != ''",
     "write a duration such as 90s, 10m or 2h30m, or 0 for none",
 )
-_TOO_LOW = (
-    "self.quota.filter(r, r in self.limit && string(self.limit[r]) != 'unlimited' && "
-    "(string(self.quota[r]) == 'unlimited' || isQuantity(string(self.limit[r])) && "
-    "isQuantity(string(self.quota[r])) && "
-    "quantity(string(self.limit[r])).isLessThan(quantity(string(self.quota[r])))))"
-)
-_LIMITS = _rule(
-    f"!has(self.quota) || !has(self.limit) || {_TOO_LOW}.size() == 0",
-    "a limit is below its quota: raise the limit or lower the quota",
-    messageExpression=f"'the limit of ' + {_TOO_LOW}[0] "
-    "+ ' is below its quota: raise it, or lower the quota'",
-)
 _ONCE = _rule("self.all(a, self.exists_one(b, a == b))", "a level is named twice: leave one out")
-_VALUES = {
-    "quota": _AMOUNT,
-    "limit": _AMOUNT,
-    "weight": _WEIGHT,
-    **dict.fromkeys(
-        (*TimesEntry.model_fields, "overcommit_grace", "wait", "idle", "grace", "interval"), _TIME
-    ),
-}
-"""Rules of the values of a mapping, or of the value itself, by the word it stands at."""
-
-
+_TIMES = frozenset((*TimesEntry.model_fields, "overcommit_grace", "wait", "idle", "grace", "interval"))
+"""Words of durations."""
 _OF_GROUPS = (
     "name", "count", "min", "order", "gpus", "devices", "gpuMemory", "gpuModels", "cpu", "memory",
     "resources",
@@ -276,7 +246,6 @@ def project_fields() -> list[str]:
 
 def _queue_spec(*forms: type[BaseModel]) -> Schema:
     spec = _spec(*forms)
-    spec["x-kubernetes-validations"] = [_LIMITS]
     if "namespaces" in spec["properties"]:
         spec["properties"]["namespaces"]["x-kubernetes-list-type"] = "set"
     return spec
@@ -365,7 +334,7 @@ def _stated(schema: Mapping[str, Any]) -> Schema:
 
 
 def _amount(schema: Mapping[str, Any], word: str) -> Schema:
-    rules = {"x-kubernetes-validations": [_VALUES[word]]} if word in _VALUES else {}
+    rules = {"x-kubernetes-validations": [_TIME]} if word in _TIMES else {}
     return {"x-kubernetes-int-or-string": True, "maxLength": _AMOUNT_MOST, **_stated(schema), **rules}
 
 

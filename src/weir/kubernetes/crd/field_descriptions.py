@@ -17,11 +17,13 @@ _CONDITION = {
     "status.conditions[].message": "Reason for the status, as a sentence.",
     "status.conditions[].lastTransitionTime": "Time at which the status changed last.",
 }
+_AMOUNT = 'Each is a number, a quantity such as 500m or 40Gi, or "unlimited".'
 _QUEUE = {
     "spec.quota": "Guaranteed amounts by resource: gpu, gpu.MODEL, cpu, memory, or any other resource of "
-    "pods.",
-    "spec.limit": "Upper bounds by resource. A resource that isn't named is unlimited.",
-    "spec.weight": "Share of idle capacity relative to the siblings, by resource; 1 if it isn't named.",
+    f"pods. {_AMOUNT}",
+    "spec.limit": f"Upper bounds by resource. A resource that isn't named is unlimited. {_AMOUNT}",
+    "spec.weight": "Share of idle capacity relative to the siblings, by resource; 1 if it isn't named. "
+    'Each is a number, or a fraction in quotes such as "0.5".',
     "spec.priority": "Order of siblings for idle capacity: higher first.",
     **_OBJECT,
     "status.quota": "Quota in effect by resource: without one for gpu, a department has those of its "

@@ -18,6 +18,7 @@ from weir.kubernetes.crd.notification_objects import PLURAL as NOTIFICATIONS
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
 from weir.kubernetes.crd.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
+from weir.kubernetes.install.policies.amounts import amount_policy
 from weir.kubernetes.install.policies.expressions import (
     METADATA_WRITERS,
     NOT_A_KUBELET,
@@ -80,6 +81,7 @@ def policies(
     account = account_name(namespace)
     made = [_pods(account, scheduler), *_bindings(account, namespace), *_limits_of(account)]
     made += [_finalizers_alone(account), _records(account), _events(account), _claims_of_pods(account)]
+    made.append(amount_policy())
     made += person_policies()
     made += share_policies(account, devices=devices, exempt=_exempt(options))
     made += _unmanaged(scheduler, managed)
