@@ -1,13 +1,19 @@
 """Device classes, slices, templates and pods that use them, as the API server takes them."""
 
+import os
 from typing import Any
 
+import pytest
 from tests.unit.kubernetes.claims.random_claims import API
 from tools.controlplane.api import Object
 from tools.controlplane.binaries import RELEASE
 from tools.controlplane.work import pod
 
 GPU = "gpu.nvidia.com"
+needs_claims = pytest.mark.skipif(
+    (os.environ.get("WEIR_KUBERNETES_VERSION") or RELEASE) < "1.34",
+    reason="Resource claims need Kubernetes 1.34.",
+)
 TAINT_RULES_API, TAINT_RULES_FEATURES = {
     "1.35": ("resource.k8s.io/v1alpha3", ("DRADeviceTaints", "DRADeviceTaintRules")),
     "1.36": ("resource.k8s.io/v1beta2", ("DRADeviceTaintRules",)),

@@ -36,14 +36,14 @@ class TlsProvider:
         tls = {"cert": self.certificate.read_text(), "key": self.key.read_text()}
         self.provider: Provider = providers.start(tls=tls, lifetime_s=LIFETIME_S)
 
-    def server_options(self) -> list[str]:
-        """Return the options of an API server that takes the provider's tokens."""
+    def server_options(self, release: str) -> list[str]:
+        """Return the options of an API server of a release that takes the provider's tokens."""
         claims = {"claim": "preferred_username", "prefix": "oidc:"}
         authority = self.authority.file.read_text()
         issuer = {"url": self.provider.issuer, "audiences": [CLIENT], "certificateAuthority": authority}
         mappings = {"username": claims, "groups": {"claim": "groups", "prefix": "oidc:"}}
         configuration = {
-            "apiVersion": "apiserver.config.k8s.io/v1",
+            "apiVersion": f"apiserver.config.k8s.io/{'v1' if release >= '1.34' else 'v1beta1'}",
             "kind": "AuthenticationConfiguration",
             "jwt": [{"issuer": issuer, "claimMappings": mappings}],
         }

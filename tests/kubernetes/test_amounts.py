@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from tests.kubernetes.claim_objects import needs_claims
 from tests.kubernetes.constraints import HOST, Team, a_team, scheduling
 from tools.controlplane.api import ApiError, collection
 from tools.controlplane.cluster import Cluster
@@ -224,6 +225,7 @@ def test_further_resources_are_counted(team: Team) -> None:
 # What can't be placed as it is written
 
 
+@needs_claims
 def test_a_claim_that_does_not_exist_is_a_reason_to_wait(team: Team) -> None:
     team.cluster.add([node("a")])
     claims = [{"name": "gpu", "resourceClaimName": "mine"}]

@@ -7,13 +7,15 @@ account has a way to the claims and devices of others.
 from typing import Any
 
 import pytest
-from tests.kubernetes.claim_objects import gpu_class
+from tests.kubernetes.claim_objects import gpu_class, needs_claims
 from tests.kubernetes.policy_site import RBAC, Site, answer
 from tools.controlplane.api import Api, Object
 from tools.controlplane.enforcement import wait_for_rights
 from tools.controlplane.work import pod
 
 from weir.kubernetes.claims.extended_resources import EXTENDED_CLAIM
+
+pytestmark = needs_claims
 
 API = "resource.k8s.io/v1"
 REFUSED = "Weir creates and deletes the claims for extended resources of pods, and no other claims"

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 import pytest
-from tests.kubernetes.claim_objects import gpu_class, gpu_slice
+from tests.kubernetes.claim_objects import gpu_class, gpu_slice, needs_claims
 from tests.kubernetes.test_extended_resources import claims
 from tests.kubernetes.test_gpu_sharing import isolation
 from tools.controlplane.api import Object
@@ -18,6 +18,8 @@ from tools.controlplane.weir import project
 from tools.controlplane.work import pod
 
 from weir.kubernetes.translate.quantities import exact
+
+pytestmark = needs_claims
 
 CLASS = "shared.example.com"
 RESOURCE = f"deviceclass.resource.kubernetes.io/{CLASS}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, template
+from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, needs_claims, template
 from tests.kubernetes.claim_verdicts import RESOURCES, compare
 from tests.kubernetes.constraints import scheduling
 from tests.unit.kubernetes.claims.random_claims import random_case
@@ -18,6 +18,8 @@ from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import pod
+
+pytestmark = needs_claims
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 CASES = 60 * EFFORT

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.kubernetes.claim_objects import needs_claims
 from tests.kubernetes.constraints import (
     HOST,
     ZONE,
@@ -21,6 +22,8 @@ from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir
 from tools.controlplane.work import job
+
+pytestmark = needs_claims
 
 
 @pytest.fixture(scope="module")

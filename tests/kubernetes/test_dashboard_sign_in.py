@@ -35,7 +35,7 @@ def identities(providers: Providers, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def plane(binaries: Binaries, identities: TlsProvider) -> Iterator[ControlPlane]:
     """A control plane whose API server takes the tokens of the provider."""
-    with ControlPlane(binaries, server_options=identities.server_options()) as running:
+    with ControlPlane(binaries, server_options=identities.server_options(binaries.release)) as running:
         running.grant_all("weir")
         yield running
 

@@ -16,6 +16,7 @@ from tests.kubernetes.claim_objects import (
     claiming,
     gpu_class,
     gpu_slice,
+    needs_claims,
     template,
 )
 from tests.kubernetes.claim_verdicts import compare
@@ -27,6 +28,8 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
+
+pytestmark = needs_claims
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 CASES = 60 * EFFORT

@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import yaml
+from tests.kubernetes.claim_objects import needs_claims
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.weir import ROOT, install_kinds
@@ -38,6 +39,7 @@ def _objects(page: Path) -> Iterator[Object]:
                 yield each
 
 
+@needs_claims
 def test_the_api_server_takes_the_objects_of_the_docs(cluster: Cluster) -> None:
     install_kinds(cluster.api)
     namespace = cluster.namespace()

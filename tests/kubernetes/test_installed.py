@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, template
+from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, needs_claims, template
 from tools.controlplane.__main__ import STORY
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
@@ -238,6 +238,7 @@ def right_of(asked: Asked) -> tuple[str, str]:
     return ("watch" if asked.watch else "get" if len(parts) > 1 else "list"), resource
 
 
+@needs_claims
 def test_no_unused_right_is_given(cluster: Cluster, plane: ControlPlane) -> None:
     used: set[tuple[str, str]] = set()
 

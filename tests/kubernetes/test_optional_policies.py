@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from tests.kubernetes.claim_objects import needs_claims
 from tests.kubernetes.policy_site import FREE, GPUS, START, Site, answer
 from tests.properties.budget import EFFORT
 from tools.controlplane.api import Api, Object
@@ -85,6 +86,7 @@ def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Ca
     )
 
 
+@needs_claims
 def test_with_the_option_for_claims_no_pod_with_a_claim_goes_past_weir(
     cluster: Cluster, act_as: Callable[..., Api]
 ) -> None:

@@ -47,13 +47,13 @@ class Scraper:
         self.families: set[str] = set()
         self.token = str(cluster.api.post(account, {"spec": {"expirationSeconds": 3600}})["status"]["token"])
 
-    def ask(self, token: str) -> tuple[int, str]:
+    def ask(self, token: str, path: str = "/metrics") -> tuple[int, str]:
         connection = http.client.HTTPSConnection(*self._at, timeout=120)
         connection.sock = self._tls.wrap_socket(
             socket.create_connection(self._at), server_hostname=self._name
         )
         try:
-            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:

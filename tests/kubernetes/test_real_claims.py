@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.kubernetes.claim_objects import claiming, gpu_class, template
+from tests.kubernetes.claim_objects import claiming, gpu_class, needs_claims, template
 from tests.kubernetes.node_team import REST, SHARING, Team, for_real, set_aside, tracked
 from tests.kubernetes.test_claims import PART, claims, devices
 from tests.kubernetes.test_real_node import no_device_twice
@@ -21,6 +21,8 @@ from tools.node.node import DRIVER, RealNode
 from tools.node.programs import Programs
 
 from weir.kubernetes.node.pod_resources import given_devices
+
+pytestmark = needs_claims
 
 WHOLE, DIVISIBLE = 4, 1
 """Devices that claims get whole, and those that they share."""

@@ -224,6 +224,8 @@ async def test_a_kind_may_come_and_go(cluster: Cluster, weir_kubeconfig: Path) -
     async with reflecting(weir_kubeconfig, path, ApiObject) as (reflector, cluster_state):
         await asyncio.wait_for(reflector.synced.wait(), 120)
         assert reflector.absent
+        heard_s = reflector.heard_s
+        await until(lambda: reflector.heard_s > heard_s > 0.0)
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
         named = {"plural": "things", "singular": "thing", "kind": "Thing"}

@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterable
 
 import pytest
+from tests.kubernetes.claim_objects import needs_claims
 from tests.unit.kubernetes.claims.cel.selector_expressions import ERRORS, REFUSED, VALUES, shown
 from tests.unit.kubernetes.claims.random_claims import API
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_policies
+
+pytestmark = needs_claims
 
 POLICIES = "admissionregistration.k8s.io/v1"
 POLICY = "expressions"

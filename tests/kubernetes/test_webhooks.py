@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.claim_objects import GPU, claimed, claiming, template
+from tests.kubernetes.claim_objects import GPU, claimed, claiming, needs_claims, template
 from tests.kubernetes.test_installed import installed
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
@@ -190,6 +190,7 @@ def test_pods_that_ask_for_gpus_come_to_weir(hooked: tuple[Cluster, Replica]) ->
         assert "weir.dev/project" not in (left["metadata"].get("labels") or {}), name
 
 
+@needs_claims
 def test_pods_that_claim_gpus_come_to_weir(hooked: tuple[Cluster, Replica]) -> None:
     cluster, _ = hooked
     within = bound(cluster, "claims")

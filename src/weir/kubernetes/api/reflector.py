@@ -160,6 +160,7 @@ class Reflector(Generic[T]):
         self.counts.failures += 1
         if isinstance(error, NotFound):
             self._resource_version = ""
+            self.heard_s = time.monotonic()
             self.absent = True
             self.synced.set()
             return self._waits.absent_s
