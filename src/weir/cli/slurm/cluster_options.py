@@ -10,15 +10,12 @@ from weir.slurm.options import Support
 _LOG = "a pod has a log, which `weir logs NAME` prints"
 _PLACEMENT = "`weir submit --topology` keeps pods together"
 _CORES = "the CPU cores of a pod are its request"
-_MAIL = "Weir sends no mail for a cluster: `weir kube alerts` makes rules for Alertmanager"
 _OTHERS: dict[str, tuple[Support, str]] = {
     "output": ("advice", _LOG),
     "error": ("advice", _LOG),
     "open-mode": ("advice", _LOG),
     "input": ("needed", "a pod has no file of yours: write < FILE into the script, with a path of the image"),
     "no-requeue": ("advice", "Weir starts a preempted job again"),
-    "mail-type": ("advice", _MAIL),
-    "mail-user": ("advice", _MAIL),
     "exclude": ("needed", "a Job names the nodes that it may use: write --nodelist or --constraint"),
     "container": ("needed", "write --image=IMAGE instead"),
     "hold": ("needed", "submit it, and write weir suspend with its name"),

@@ -264,7 +264,7 @@ def _map_rest(mapper: _Mapper) -> None:
             mapper.note(
                 name,
                 "ignored",
-                "notifications are a person's, for all their jobs: `weir notify add` sets them",
+                "a rule for mail covers all your jobs: add one with `weir notify add mail ADDRESS --on end`",
             )
     for name, sentence in _OF_SCRIPT.items():
         if mapper.is_mapped(name):

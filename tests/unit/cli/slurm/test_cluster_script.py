@@ -175,6 +175,7 @@ def test_each_difference_from_slurm_is_in_the_ledger(tmp_path: Path, monkeypatch
         *("SLURM_RESTART_COUNT", "--multi-prog"),
     }
     assert "weir logs" in found["--output"][1]
+    assert "weir notify add mail" in found["--mail-type"][1]
     assert found["--export"][1].endswith("write --export=DATA to pass them on")
     assert "one machine" not in str(found)
     assert {name for name, (outcome, _) in found.items() if outcome == "kept"} == {"--time", "--job-name"}
