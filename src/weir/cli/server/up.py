@@ -6,10 +6,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from cyclopts import Parameter
+
 from weir.cli.options.mistakes import option_mistakes
 from weir.cli.options.numbers import whole_number
 from weir.cli.server.remote_options import RemoteOptions, remote_access
 from weir.cli.server.up_options import (
+    CLUSTER,
     ClusterOptions,
     NoProjectOptions,
     PoolOptions,
@@ -22,9 +25,6 @@ from weir.cli.server.up_options import (
 def up(
     *,
     on: Literal["machine", "kubernetes"] = "machine",
-    cluster: ClusterOptions = ClusterOptions(),
-    without: NoProjectOptions = NoProjectOptions(),
-    leader_election: bool = True,
     host: str | None = None,
     port: Annotated[int | None, whole_number(0, 65535)] = None,
     policy: Path | None = None,
@@ -33,6 +33,9 @@ def up(
     remote: RemoteOptions = RemoteOptions(),
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     log_format: Literal["text", "json"] | None = None,
+    cluster: ClusterOptions = ClusterOptions(),
+    without: NoProjectOptions = NoProjectOptions(),
+    leader_election: Annotated[bool, Parameter(group=CLUSTER)] = True,
 ) -> int:
     """Serve this machine's GPUs as a pool, until it is interrupted. Running workloads continue without it.
 

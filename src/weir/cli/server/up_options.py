@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from weir.cli.options.numbers import whole_number
 from weir.cli.options.option_types import Repeated, Switch
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 _PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]+@")
 DATABASE_URL = "WEIR_DATABASE_URL"
+CLUSTER = Group("Options with --on kubernetes", sort_key=1)
+"""Section of the help: few readers of `weir up --help` schedule a cluster by hand."""
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=CLUSTER)
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
     """Options of the scheduler of a cluster."""
@@ -52,7 +54,7 @@ class ClusterOptions:
     """Time to keep the history of a cluster, where --database or --database-file names a database for it."""
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=CLUSTER)
 @dataclass(frozen=True, kw_only=True)
 class NoProjectOptions:
     """Options for GPU pods in namespaces that no project lists."""

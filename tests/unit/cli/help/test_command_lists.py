@@ -15,3 +15,15 @@ def test_each_command_in_a_list_says_what_it_does(name: str, capsys: pytest.Capt
     main([name, "--help"])
     listed = capsys.readouterr().out.partition("\nCommands:\n")[2].partition("\n\n")[0]
     assert _WITHOUT_WORDS.findall(listed) == []
+
+
+def test_help_of_up_has_the_options_of_a_machine_before_those_of_a_cluster(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["up", "--help"])
+    common, _, cluster = capsys.readouterr().out.partition("\nOptions with --on kubernetes:\n")
+    assert "\nOptions:\n" in common
+    assert "--virtual-gpus" in common
+    assert re.findall(r"^  (--\S+?),? ", cluster, re.MULTILINE)[0] == "--context"
+    assert "--without-project-exempt" in cluster
+    assert "--no-leader-election" in cluster
