@@ -41,7 +41,7 @@ from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader, reader_of
 from weir.service.kept_suggestions import KeptSuggestions, with_suggestions_found
-from weir.service.place_in_project import place_in_project
+from weir.service.queue_position import queue_position
 from weir.service.queue_rows import ancestor_rows
 from weir.service.quota_preview import PreviewedChange, preview_queues
 from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
@@ -258,7 +258,7 @@ class SchedulerAnswers:
 
     async def _place(self, name: str) -> tuple[int | None, int]:
         try:
-            return await self._ask(partial(place_in_project, name=name), PLACE_S)
+            return await self._ask(partial(queue_position, name=name), PLACE_S)
         except QueryRefused:
             return None, 0
 

@@ -19,7 +19,7 @@ from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader
 from weir.service.kept_suggestions import with_suggestions_found
 from weir.service.pending_reasons import explanation
-from weir.service.place_in_project import place_in_project
+from weir.service.queue_position import queue_position
 from weir.service.queue_rows import ancestor_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, SuggestionsFound, suggestions
 from weir.state.cluster import Cluster
@@ -66,7 +66,7 @@ async def why(
             return gone, version
         is_waiting = status == "pending" or (status == "running" and job.waiting is not None)
         found = _reason(pool, cluster, job, now_s) if is_waiting else row.reason
-        place, waiting = place_in_project(cluster, name)
+        place, waiting = queue_position(cluster, name)
         answer = WhyAnswer(
             name=asked,
             status=status,

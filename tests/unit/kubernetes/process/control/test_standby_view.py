@@ -15,7 +15,7 @@ from weir.kubernetes.query.cluster.summary import ClusterSummary
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.policy import Policy
-from weir.service.place_in_project import place_in_project
+from weir.service.queue_position import queue_position
 
 NOW_S = 1769860800.0
 
@@ -53,7 +53,7 @@ def test_a_standby_counts_what_a_leader_would_and_writes_nothing() -> None:
     uses = {"n": here.cluster_state.node_states.device_use("n")}
     status = pool_status(control.cluster, uses, Policy(), version="1", started_s=0.0)
     assert (status.devices, status.allocated, status.running, status.pending) == (2, 1.0, 1, 2)
-    assert place_in_project(control.cluster, "team/pod-waits")[1] == 2
+    assert queue_position(control.cluster, "team/pod-waits")[1] == 2
     assert (kept[-1].queues["team"].running, kept[-1].queues["team"].pending) == (1, 2)
     assert written == []
     control.step()

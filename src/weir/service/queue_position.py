@@ -1,12 +1,15 @@
-"""Place of a pending workload among those of its project."""
+"""Position of a pending workload in the queue of its project."""
 
 from bisect import bisect_left
 
 from weir.state.cluster import Cluster
 
 
-def place_in_project(cluster: Cluster, name: str) -> tuple[int | None, int]:
-    """Return the place of a workload among the pending ones of its project, and their number."""
+def queue_position(cluster: Cluster, name: str) -> tuple[int | None, int]:
+    """Return the position of a workload among the pending ones of its project, and their number.
+
+    The position counts from 1; it is None if the workload isn't pending or is unknown.
+    """
     job = cluster.jobs.get(name)
     if job is None:
         return None, 0

@@ -1,11 +1,11 @@
-"""The place of a pending workload follows priority, then age, over all classes of its project."""
+"""The position of a pending workload follows priority, then age, over all classes of its project."""
 
 import random
 
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.service.place_in_project import place_in_project
+from weir.service.queue_position import queue_position
 from weir.state.cluster import Cluster
 from weir.state.events import NodeSet, QueuesSet, WorkloadSubmitted, WorkloadSuspended
 from weir.state.reduce import reduce
@@ -30,13 +30,13 @@ def test_places_are_those_of_a_list_by_priority_age_and_name() -> None:
     for project in "pq":
         jobs = [job for job in cluster.jobs.values() if job.spec.project == project]
         jobs.sort(key=lambda job: (-job.priority, job.submitted_s, job.name))
-        found = [place_in_project(cluster, job.name) for job in jobs]
+        found = [queue_position(cluster, job.name) for job in jobs]
         assert found == [(place, len(jobs)) for place in range(1, len(jobs) + 1)]
 
 
 def test_a_suspended_workload_has_no_place_and_an_unknown_one_neither() -> None:
     cluster = pool(20)
-    _, before = place_in_project(cluster, "w3")
+    _, before = queue_position(cluster, "w3")
     reduce(cluster, WorkloadSuspended("w3", True))
-    assert place_in_project(cluster, "w3") == (None, before - 1)
-    assert place_in_project(cluster, "nothing") == (None, 0)
+    assert queue_position(cluster, "w3") == (None, before - 1)
+    assert queue_position(cluster, "nothing") == (None, 0)
