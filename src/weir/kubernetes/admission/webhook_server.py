@@ -27,6 +27,7 @@ from structlog import get_logger
 
 from weir.kubernetes.admission.claiming_pods import Claimant, ClaimedClasses, claimant
 from weir.kubernetes.admission.connection_limit import HANDSHAKE_S, ConnectionLimit
+from weir.kubernetes.admission.fresh_quota_tree import FreshQuotaTree
 from weir.kubernetes.admission.gang_members import MemberCandidate, candidate
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
@@ -37,7 +38,6 @@ from weir.kubernetes.admission.reviews import (
     lacks_project,
     review_errors,
 )
-from weir.kubernetes.admission.second_look import SecondLook
 from weir.kubernetes.admission.token_review import TokenReviewer, TooManyTokens
 from weir.kubernetes.api.errors import ApiError
 
@@ -72,7 +72,7 @@ class WebhookServices:
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None  # None: owners don't make pods Weir's
     claims: ClaimedClasses | None = None  # None: claims don't make pods Weir's
-    second_look: SecondLook | None = None  # None: judge by the watched objects only
+    fresh_quota_tree: FreshQuotaTree | None = None  # None: judge by the watched objects only
     # True for the front proxy's certificate, which is no webhook caller
     is_front_proxy: Callable[[bytes], bool] = lambda _: False
 
@@ -246,8 +246,8 @@ async def _review(
     except ReviewsBusy as error:
         _LOG.warning("review_not_answered", why=str(error))
         return refused(503, f"Not now: {error}.")
-    if found is not None and found[1].is_doubtful and served.second_look is not None:
-        now = await served.second_look.tree()
+    if found is not None and found[1].is_doubtful and served.fresh_quota_tree is not None:
+        now = await served.fresh_quota_tree.tree()
         if now is not None:
             with suppress(ReviewsBusy):  # if busy, the first answer stays
                 again = partial(_read_review, judge=answer, known=now, reading=served.reading)

@@ -18,10 +18,10 @@ from structlog import get_logger
 from weir.kubernetes.admission.certificate_rotation import CertificateRotation
 from weir.kubernetes.admission.claiming_pods import ClaimedClasses
 from weir.kubernetes.admission.class_resources import ClassResources
+from weir.kubernetes.admission.fresh_quota_tree import FreshQuotaTree
 from weir.kubernetes.admission.node_tokens import NodeTokens
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree
-from weir.kubernetes.admission.second_look import SecondLook
 from weir.kubernetes.admission.token_review import TokenReviewer
 from weir.kubernetes.admission.webhook_server import WebhookServices, application, serve, tls_context
 from weir.kubernetes.api.changes import Change, keep
@@ -147,7 +147,7 @@ class WebhookServer:
             metrics=self.metrics,
             owners=self.owners,
             claims=ClaimedClasses(self.api, self.classes.is_gpu_class),
-            second_look=SecondLook(self._read_now),
+            fresh_quota_tree=FreshQuotaTree(self._read_now),
             is_front_proxy=self._is_front_proxy,
         )
         app = application(served, client_authorities=opening.client_authorities is not None)

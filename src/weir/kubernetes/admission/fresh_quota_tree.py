@@ -1,4 +1,4 @@
-"""Second look at the quota objects, before a review is answered from a watch that may lag behind.
+"""Quota objects read from the API server, before a review is answered from a watch that may lag behind.
 
 `kubectl apply` of one file writes a department and its project within milliseconds, and the watch reports
 the first one a moment later. So the API server is asked before an object is refused, and before a pod counts
@@ -20,7 +20,7 @@ WAITING_MAX = 8
 WITHIN_S = 1.5
 
 
-class SecondLook:
+class FreshQuotaTree:
     """Reads the quota objects for reviews. Belongs to the event loop."""
 
     def __init__(
@@ -31,7 +31,7 @@ class SecondLook:
         waiting_max: int = WAITING_MAX,
         within_s: float = WITHIN_S,
     ) -> None:
-        """Create it. `read` lists the objects, or raises ApiError."""
+        """Limit the reads of the quota tree. `read` lists the objects, or raises ApiError."""
         self._read = read
         self._between_s = between_s
         self._waiting_max = waiting_max

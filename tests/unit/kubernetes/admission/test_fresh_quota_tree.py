@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.unit.kubernetes.admission.test_webhooks import KEY, answers, served
 
+from weir.kubernetes.admission.fresh_quota_tree import FreshQuotaTree
 from weir.kubernetes.admission.reviews import QuotaTree
-from weir.kubernetes.admission.second_look import SecondLook
 from weir.kubernetes.api.errors import ApiUnreachable
 from weir.kubernetes.crd.queue_tree import QueueObject
 
@@ -42,7 +42,7 @@ def review(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> b
 
 
 async def asked(tmp_path: Path, lists: Lists, path: str, body: bytes) -> dict[str, Any]:
-    what = served(QuotaTree(), second_look=SecondLook(lists))
+    what = served(QuotaTree(), fresh_quota_tree=FreshQuotaTree(lists))
     ((status, reply),) = await answers(what, [("POST", f"/{path}/{KEY}", body)], tmp_path)
     assert status == 200
     response: dict[str, Any] = json.loads(reply)["response"]
@@ -79,11 +79,11 @@ async def test_first_answer_counts_if_the_api_server_gives_none(tmp_path: Path) 
 
 async def test_reviews_share_a_read_that_begins_after_they_came() -> None:
     lists = Lists(QuotaTree(), NOW)
-    look = SecondLook(lists, between_s=0.0, within_s=60.0)
-    first = asyncio.create_task(look.tree())
+    fresh = FreshQuotaTree(lists, between_s=0.0, within_s=60.0)
+    first = asyncio.create_task(fresh.tree())
     while not lists.count:  # noqa: ASYNC110
         await asyncio.sleep(0)
-    later = [asyncio.create_task(look.tree()) for _ in range(3)]
+    later = [asyncio.create_task(fresh.tree()) for _ in range(3)]
     assert await first == QuotaTree()
     assert await asyncio.gather(*later) == [NOW] * 3
     assert lists.count == 2
@@ -91,11 +91,11 @@ async def test_reviews_share_a_read_that_begins_after_they_came() -> None:
 
 async def test_few_reviews_wait_and_reads_keep_their_distance() -> None:
     lists = Lists(NOW)
-    look = SecondLook(lists, between_s=3600.0, waiting_max=2, within_s=60.0)
-    assert await look.tree() == NOW
-    look._within_s = 0.05
-    waiting = [asyncio.create_task(look.tree()) for _ in range(5)]
+    fresh = FreshQuotaTree(lists, between_s=3600.0, waiting_max=2, within_s=60.0)
+    assert await fresh.tree() == NOW
+    fresh._within_s = 0.05
+    waiting = [asyncio.create_task(fresh.tree()) for _ in range(5)]
     assert await asyncio.gather(*waiting) == [None] * 5
     assert lists.count == 1
-    assert look._next is not None
-    look._next.cancel()
+    assert fresh._next is not None
+    fresh._next.cancel()
