@@ -1,4 +1,4 @@
-"""A pool for everyone of the machine, and requests to its socket as other users."""
+"""A pool for everyone on the machine, and requests to its socket as other users."""
 
 import http.client
 import json
@@ -66,7 +66,7 @@ def ask_socket(
 
 
 class Installed(Serving):
-    """A server for everyone of the machine."""
+    """A server for everyone on the machine."""
 
     def __init__(self, home: Path, gpus: int = 4, **settings: Any) -> None:
         self.path = home.parent / "run" / "weir.sock"
@@ -85,7 +85,7 @@ class Installed(Serving):
 
 @contextmanager
 def installed(home: Path, gpus: int = 4, **settings: Any) -> Iterator[Installed]:
-    """Serve everyone of the machine until the block ends; jobs end with it."""
+    """Serve everyone on the machine until the block ends; jobs end with it."""
     os.environ.setdefault("PYTHONPATH", "src")
     home.parent.chmod(0o755)
     server = Installed(home, gpus, **settings)

@@ -122,7 +122,7 @@ def test_unix_groups_give_no_rights_to_people_of_the_provider(opened: OpenedPool
         assert person.get("/api/v1/tokens").status_code == 403
         told = person.get("/api/v1/whoami").json()
         assert (told["is_admin"], told["roles"]) == (False, {"default": "member"}), (
-            "as everyone of the machine"
+            "as everyone on the machine"
         )
         assert told["groups"] == ["oidc:root", "oidc:sudo", "oidc:weir-admin"]
 

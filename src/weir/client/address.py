@@ -162,14 +162,17 @@ def _none_here(at: Path) -> Unreachable:
         return Unreachable(f"The pool of this machine is stopped: {ask_to_start()}")
     return Unreachable(
         f"No pool runs in {at}: {ELSEWHERE}, or start one with `weir up`; "
-        "`sudo weir install` installs one for everyone of this machine."
+        "`sudo weir install` installs one for everyone on this machine."
     )
 
 
 def _owner(directory: int, at: Path) -> int:
-    """Return the owner of a home, if a pool may run as that user.
+    """Return the uid of the owner of a home.
 
-    Only root can have made the directory of the machine's socket, so its owner is the pool's user.
+    Only root can create the directory of the machine's socket, so its owner is the pool's user.
+
+    Raises:
+        Unreachable: the owner isn't a user that the pool may run as.
     """
     owner = os.fstat(directory).st_uid
     expected = None if at == MACHINE else expected_uids()

@@ -252,7 +252,10 @@ def _login(issuer: str, client_id: str, granted: Mapping[str, Any], refresh_toke
 
 
 def _expires_s(token: str) -> float:
-    """Return when a token expires; 0 if it doesn't say. The pool verifies it, this only saves requests."""
+    """Return the time at which a token expires, in seconds since 1970; 0 if the token states none.
+
+    The pool verifies the token; this only saves requests.
+    """
     payload = token.split(".")[1]
     try:
         return float(json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"])

@@ -74,7 +74,7 @@ class _LastErrors:
         return getattr(self._stream, name)
 
     def flush(self) -> None:
-        """Flush it; fail when the interpreter ends."""
+        """Flush the stream; raise OSError while the interpreter ends."""
         self._stream.flush()
         if sys.is_finalizing():
             raise OSError("this process was told to stop")

@@ -164,7 +164,7 @@ class LifecycleTransitions:
         self.remember(job, life, retry_at_s)
 
     def _wait_again(self, job: Job, life: LifecycleState, losses: int, at_s: float) -> None:
-        """Queue it again: at once after the first consecutive loss, then after growing pauses."""
+        """Queue a lost workload again: at once after the first loss in a row, then after growing pauses."""
         retry_at_s = None
         if losses > 1:
             pause_s = self.rules.pause_s(losses - 1)

@@ -90,7 +90,7 @@ def check_names(settings: ListenSettings, context: ssl.SSLContext) -> None:
     """Refuse a certificate that doesn't cover the host names of sessions.
 
     Raises:
-        CertificateUnusable: it doesn't.
+        CertificateUnusable: the certificate lacks these names, or can't be read.
     """
     domain = settings.sessions_domain
     if domain is None:
@@ -217,7 +217,7 @@ class _TlsGate(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Forget it."""
+        """Take the connection out of the pending handshakes."""
         self._is_lost = True
         self._handshakes.pending.pop(self, None)
 

@@ -50,7 +50,7 @@ class Cgroup:
         self._hands_down = hands_down
 
     def make(self) -> bool:
-        """Create it; return True if that was allowed. Unknown limits are left out."""
+        """Create the control group; return True if that was allowed. Unknown limits are left out."""
         for _ in range(_TRIES):  # the last pod of the pool may be removing the parent
             try:
                 with suppress(FileExistsError):

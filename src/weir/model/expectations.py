@@ -68,9 +68,9 @@ def _of_workload(name: str, expected: Expectation, pods: Pods) -> Iterator[str]:
             on, wanted = ", ".join(used) or "no node", ", ".join(expected.nodes) or "no node"
             yield f"{name}: runs on {on}, {wanted} expected"
     if expected.reason is not None:
-        whys = sorted({pod.why or "no reason" for pod in pending})
+        whys = sorted({pod.why or "none" for pod in pending})
         if whys != [expected.reason.value]:
-            yield f"{name}: waits for {', '.join(whys) or 'nothing'}, {expected.reason.value} expected"
+            yield f"{name}: has the reason {', '.join(whys) or 'none'}, {expected.reason.value} expected"
     if expected.evicted_by is not None:
         takers = sorted({pod.evicted_by for pod in pods.values() if pod.evicted_by is not None})
         if expected.evicted_by not in takers:
@@ -83,7 +83,7 @@ def _of_pod(name: str, expected: Expectation, pod: PodResult) -> Iterator[str]:
     if expected.gpus is not None and pod.status == "running" and sorted(pod.gpus) != sorted(expected.gpus):
         yield f"{name}: has devices {list(pod.gpus)}, {list(expected.gpus)} expected"
     if expected.reason is not None and pod.why != expected.reason.value:
-        yield f"{name}: waits for {pod.why or 'no reason'}, {expected.reason.value} expected"
+        yield f"{name}: has the reason {pod.why or 'none'}, {expected.reason.value} expected"
     if expected.evicted_by is not None and pod.evicted_by != expected.evicted_by:
         yield f"{name}: was evicted by {pod.evicted_by or 'no workload'}, {expected.evicted_by} expected"
 

@@ -54,7 +54,7 @@ class Outage:
     keeps_running: bool = False
 
     def is_over(self, at_s: float) -> bool:
-        """Return True if it has ended."""
+        """Return True if the outage has ended."""
         return self.until_s is not None and self.until_s <= at_s
 
     def covers(self, devices: Iterable[int]) -> bool:

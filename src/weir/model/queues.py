@@ -44,7 +44,7 @@ class PersonLimits:
 
     @property
     def binds_running(self) -> bool:
-        """Return True if they bound the work that runs at one time."""
+        """Return True if a limit bounds the work that runs at one time."""
         return bool(self.gpus_milli or self.running or self.sessions)
 
 

@@ -93,7 +93,7 @@ class Channels:
     def __init__(
         self, settings: NotificationSettings, clock: Clock, password: Callable[[Path], str] = read_password
     ) -> None:
-        """Create them. `password` reads the file with the password of the mail server."""
+        """Create the channels. `password` reads the file with the password of the mail server."""
         self._settings = settings
         self._password = password
         self._clock = clock

@@ -133,7 +133,9 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
             max(at, 0)
         ), f"has the character {odd!r}; leave it out, or write it as an escape"
     if isinstance(error, UnicodeEncodeError):
-        return LineCounter(text).of(error.start), "has half a character; save the file as UTF-8 text"
+        return LineCounter(text).of(
+            error.start
+        ), "has an incomplete character (half of a surrogate pair); save the file as UTF-8 text"
     return 1, "is not YAML; write a scenario as docs/reference/scenarios.md shows"
 
 

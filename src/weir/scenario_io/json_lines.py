@@ -89,5 +89,5 @@ def _tell_halves(text: str, mistakes: Mistakes) -> None:
             except UnicodeEncodeError:
                 mistakes.on(
                     lines.of(found.start()),
-                    "has half a character (\\ud8..); write both halves, or the character",
+                    "has half of a surrogate pair (\\ud8..); write both halves, or the character",
                 )

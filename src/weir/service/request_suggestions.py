@@ -113,7 +113,7 @@ def _most_free(cluster: Cluster) -> tuple[int, int]:
 
 
 def _with_pods(spec: Workload, pods: int, *, elastic: bool) -> Workload:
-    """Return it with this number of pods, all of them required; elastic work keeps the others optional."""
+    """Return the workload with `pods` required pods; elastic work keeps its other pods as optional."""
     group = spec.groups[0]
     smaller = replace(group, count=group.count if elastic else pods, min=min(group.min, pods))
     return replace(spec, groups=(smaller,), min_pods=min(spec.min_pods, pods))

@@ -48,7 +48,7 @@ class WhatIfOutcome:
 
 
 class WhatIfExhausted(Exception):
-    """Enough was tried, or the workload doesn't wait any more."""
+    """The limit of trials is reached, or the workload isn't pending any more."""
 
 
 @dataclass(frozen=True, slots=True)

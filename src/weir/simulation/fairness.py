@@ -79,8 +79,8 @@ class Fairness:
 def deviation(levels: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> float:
     """Return half the absolute differences of allocation and share, divided by all shares.
 
-    It is the part of the capacity that other projects used than those whose share it was. Capacity that
-    no project could use counts half.
+    The result is the fraction of the capacity that went to projects above their share. Capacity that no
+    project could use counts half.
 
     Args:
         levels: by project, the means of the intervals: allocated devices, and the fair share of them.

@@ -98,7 +98,9 @@ def control_steps(world: SimulatedCluster, control: Control) -> Iterator[None]:
             yield
             steps += 1
             if steps > STEPS_AN_INSTANT_MOST:
-                raise ReplayNotSettling(f"{steps} turns at {world.now_s} s, and still something happens")
+                raise ReplayNotSettling(
+                    f"the simulation doesn't settle: {steps} steps at {world.now_s} s led to further events"
+                )
         world_s, wakes_s = world.next_s(), control.wakes_s
         idle = idle + 1 if world_s is None and steps == 0 else 0
         if world_s is None and (wakes_s is None or idle > IDLE_WAKES_MOST):

@@ -67,7 +67,7 @@ def _check_job(job: str, variables: Mapping[str, str]) -> None:
     """Check that the question is about the own job.
 
     Raises:
-        SlurmError: it isn't.
+        SlurmError: the question is about all jobs, or about another one.
     """
     own = variables.get("SLURM_JOB_ID", "")
     if not job:

@@ -95,7 +95,7 @@ class TokenRecord:
     used_s: float | None = None
 
     def holds(self, now_s: float) -> bool:
-        """Return True if it hasn't expired."""
+        """Return True if the token hasn't expired."""
         return self.expires_s is None or now_s < self.expires_s
 
 

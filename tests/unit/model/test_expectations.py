@@ -43,7 +43,7 @@ def test_a_workload_as_expected(expected: Expectation) -> None:
         (Expectation(nodes=("n0", "n0")), "a: runs on n0, n1, n0, n0 expected"),
         (
             Expectation(reason=ReasonCode.INSUFFICIENT_CAPACITY),
-            "a: waits for waiting_for_eviction, insufficient_capacity expected",
+            "a: has the reason waiting_for_eviction, insufficient_capacity expected",
         ),
         (Expectation(evicted_by="c"), "a: was evicted by b, c expected"),
     ],
@@ -68,7 +68,7 @@ def test_a_node_is_held_against_running_pods_only() -> None:
         (
             "a/x/0",
             Expectation(reason=ReasonCode.INSUFFICIENT_CAPACITY),
-            ["a/x/0: waits for no reason, insufficient_capacity expected"],
+            ["a/x/0: has the reason none, insufficient_capacity expected"],
         ),
         ("a/x/0", Expectation(evicted_by="b"), ["a/x/0: was evicted by no workload, b expected"]),
         ("c/x/0", Expectation(), ["c/x/0: there is no such pod"]),

@@ -38,7 +38,7 @@ from weir.scenario_io.reading import parse_scenario, read_scenario
         ("cluster: {}\ntick: " + "9" * 5000, "2: is a number too long to read; write a shorter one"),
         (
             '{"cluster": {}, "name": "\\ud800"}',
-            "1: has half a character (\\ud8..); write both halves, or the character",
+            "1: has half of a surrogate pair (\\ud8..); write both halves, or the character",
         ),
     ],
 )

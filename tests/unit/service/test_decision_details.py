@@ -75,7 +75,7 @@ def test_running_workload_is_explained_as_if_it_were_placed_again() -> None:
     found = explained(FREE, "runs")
     assert found.again
     assert found.rankings[0].fitting == 2
-    assert "this is the decision if it had to be placed now" in "\n".join(
+    assert "If it had to be placed now, this would be the decision" in "\n".join(
         decision_lines(found, Screen(None, None, colour=False))
     )
 

@@ -150,10 +150,10 @@ class ClusterSweeps:
         return sweep_detail(made, set())
 
     async def _check_claim(self, namespace: str, claim: str) -> None:
-        """Check that a claim for checkpoints is there.
+        """Check that a PersistentVolumeClaim for checkpoints exists.
 
         Raises:
-            Refused: it isn't.
+            Refused: it doesn't exist.
         """
         try:
             path = path_of("v1", "persistentvolumeclaims", namespace, claim)

@@ -37,7 +37,7 @@ T = TypeVar("T", bound=_CreatedObject)
 
 
 class GangAddresses:
-    """Gives the gangs of one command their variables and Services, with the rights of the person."""
+    """Add variables to the gangs of one command, and create their Services, with the rights of the person."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""Parts of a cluster's objects that the command line reads."""
+"""Departments, projects and ConfigMaps, with the fields that the command line reads."""
 
 from typing import Any
 

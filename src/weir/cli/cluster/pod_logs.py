@@ -50,7 +50,7 @@ def log_request(params: Mapping[str, str], index: int | None) -> LogRequest:
     """Return the request of these parameters.
 
     Raises:
-        PoolError: a number isn't one.
+        PoolError: `tail` isn't a number.
     """
     tail = params.get("tail")
     if tail is not None and _NUMBER.fullmatch(tail) is None:

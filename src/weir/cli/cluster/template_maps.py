@@ -174,7 +174,7 @@ def _usable(row: TemplateRow) -> TemplateRow:
     """Return a template that can be used.
 
     Raises:
-        Refused: it can't.
+        Refused: the template has a mistake.
     """
     if row.problem:
         raise refused(422, f"Template {row.name} of project {row.project} can't be used: {row.problem}")

@@ -140,7 +140,7 @@ class ClusterTransport(httpx.BaseTransport):
         return self._result(may(self._api, verb, "", resource, namespace, subresource))
 
     def user(self) -> str:
-        """Return the name that the API server knows the person by; empty if it doesn't tell."""
+        """Return the person's name in the API server; empty if the API server doesn't return it."""
         return self._result(user_of(self._api))
 
     def namespace_of(self, project: str) -> str:

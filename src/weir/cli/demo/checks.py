@@ -110,8 +110,8 @@ def _cheapest(facts: DemoOutcome) -> Check:
         if asker == GANG.name:
             lost, ran_on_s = sorted(stopped.values()), sorted(ran_on) or [0.0]
     sentence = (
-        f"They were the cheapest: {lost[0]:.1f} to {lost[-1]:.1f} s since each had saved, "
-        f"{ran_on_s[0]:.1f} to {ran_on_s[-1]:.1f} s for those that ran on."
+        f"The evicted jobs had the least to lose: {lost[0]:.1f} to {lost[-1]:.1f} s since their checkpoints, "
+        f"against {ran_on_s[0]:.1f} to {ran_on_s[-1]:.1f} s of the jobs that ran on."
     )
     return Check(sentence, found > 0 and worst <= _slack_s(facts))
 
@@ -131,7 +131,7 @@ def _at_once(seen: Observations) -> Check:
         return Check(f"{NOTEBOOK.name} never started.", holds=False)
     waiting = sum(_waits(seen, part.name, starts[0].at_s) for part in SWEEP)
     past = counted(waiting, "job")
-    sentence = f"{NOTEBOOK.name} started {waited:.1f} s after it was asked for, past {past} in the queue."
+    sentence = f"{NOTEBOOK.name} started {waited:.1f} s after its submission, ahead of {past} in the queue."
     return Check(sentence, len(starts) == 1 and waiting > 0)
 
 

@@ -164,7 +164,11 @@ def carry_out(steps: Sequence[Step], host: Host) -> bool:
 
 
 def _check_options(options: Sequence[str]) -> None:
-    """Refuse options that `weir up` doesn't have, before the service fails by them."""
+    """Refuse options that `weir up` doesn't have: the installed service would fail at its start.
+
+    Raises:
+        InstallFailed: an option is unknown, or is set by the installation itself.
+    """
     from cyclopts import App, CycloptsError
 
     from weir.cli.server.up import up

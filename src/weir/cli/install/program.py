@@ -81,7 +81,7 @@ def _problem(part: Path, status: os.stat_result) -> str | None:
 
 
 def _own_paths() -> Iterator[Path]:
-    """Yield the interpreter, the package and the directories of other packages, with their real places."""
+    """Yield the interpreter, the package and the directories of packages, each with its resolved path."""
     named = [Path(sys.executable), Path(weir.__file__), *map(Path, sys.path)]
     for path in named:
         if path.is_absolute() and os.access(path, os.F_OK, effective_ids=True):

@@ -123,7 +123,7 @@ def checked(settings: InstallSettings) -> InstallSettings:
     """Return settings that are safe in a unit file and in commands.
 
     Raises:
-        InstallFailed: one isn't.
+        InstallFailed: a setting isn't safe.
     """
     for name in (settings.user, *filter(None, (settings.allow_group,))):
         if _NAME.fullmatch(name) is None:

@@ -203,7 +203,7 @@ def _history_table(report: "HistoryReport") -> list[str]:
     quota = report.total.to_quota
     if quota.count:
         times = f"{lasting(quota.p50_s)} (P50) and {lasting(quota.p90_s)} (P90)"
-        lines += ["", f"Owners got GPUs of their quota back after {times}, {counted(quota.count, 'time')}."]
+        lines += ["", f"Reclaimed GPUs of a quota after {times} of waiting, {counted(quota.count, 'time')}."]
     if report.total.waits.rounded or quota.rounded:
         lines += ["", "P50 and P90 of more than 10,000 times are rounded to 2.5 %."]
     for rule in report.rules:

@@ -175,7 +175,7 @@ def refuse_ended(detail: "WorkloadDetail") -> None:
     """Refuse the entry into a workload that is over.
 
     Raises:
-        EntryRefused: it is.
+        EntryRefused: the workload is over.
     """
     if detail.status in ENDED:
         why = "" if detail.reason is None else f": {plain(detail.reason.sentence)}"

@@ -53,7 +53,7 @@ class RequestOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions:
-    """Rules for a workload in the queue and at its end."""
+    """Priority, preemption, time limits and retries of a workload."""
 
     type_: Annotated[Literal["train", "build", "inference"] | None, Parameter(name="--type")] = None
     """train, build (interactive) or inference: sets the default priority and preemptibility."""
@@ -195,10 +195,10 @@ def check_command(submission: Mapping[str, Any]) -> None:
 
 
 def _check_memory(request: RequestOptions) -> None:
-    """Check that memory without a unit isn't a few bytes.
+    """Refuse memory without a unit that would mean a few bytes.
 
     Raises:
-        ValueError: it is.
+        ValueError: a size is below _BYTES_MIN.
     """
     for flag, text in (("--memory", request.memory), ("--gpu-memory", request.gpu_memory)):
         if text is not None and text.isdecimal() and 0 < int(text) < _BYTES_MIN:

@@ -18,7 +18,7 @@ def decision_lines(answer: "DecisionAnswer", here: Screen) -> list[str]:
     """Return the nodes for its next pod and the victims considered."""
     lines: list[str] = []
     if answer.again:
-        lines += ["", "No decision is due on it: this is the decision if it had to be placed now."]
+        lines += ["", "No decision about it is due. If it had to be placed now, this would be the decision:"]
     for ranking in answer.rankings:
         lines += ["", *_ranked(ranking, here, named=len(answer.rankings) > 1)]
     return [*lines, "", *_victims(answer, here)]

@@ -41,7 +41,7 @@ class Peers:
 
     @property
     def of(self) -> EquivalenceClass:
-        """Return one of them, for all that they have in common."""
+        """Return the class of the first entry, for the values that all entries share."""
         return self.entries[0][3]
 
     def copy(self) -> "Peers":
@@ -85,7 +85,7 @@ class RequestLine:
 
     @property
     def of(self) -> EquivalenceClass:
-        """Return one of them, for all that they have in common."""
+        """Return the class of the first entry, for the values that all entries share."""
         return next(iter(self.classes.values()))[0]
 
     def peers(self, cluster: Cluster, order: RuntimeOrder, served_of: ServedOf) -> Iterable[Peers]:

@@ -1,7 +1,7 @@
 """Node states by number: nodes in the same state share their scores.
 
-Nodes of one make that hold nothing are all alike, and so are many others. What is worked out by state is
-worked out once, however many nodes there are and however often they come back to it.
+Empty nodes of one make are in the same state, and so are many others. A score is computed once for a state,
+however many nodes have it and however often they return to it.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ class NodeStateTable:
     """Free capacity and class of nodes by state number; devices in rising order.
 
     Args:
-        class_of: by node, what else makes nodes different: equal for those the same requests may use.
+        class_of: class of each node; nodes of one class may be used by the same requests.
     """
 
     def __init__(self, class_of: Ints) -> None:

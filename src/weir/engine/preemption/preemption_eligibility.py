@@ -103,7 +103,7 @@ class PreemptionEligibility:
         return lowest_priority(self._cluster, self._policy, of.project) < of.first.priority
 
     def _has_claim(self, of: EquivalenceClass, job: Job) -> bool:
-        """Return True if it may reclaim although its project's quota doesn't cover it."""
+        """Return True if a workload may reclaim although its project's quota doesn't cover it."""
         if not job.preemptible or self._now_s - job.waits_since_s >= self._policy.reclaim_share_after:
             return True
         quota = self._cluster.ledger.quota

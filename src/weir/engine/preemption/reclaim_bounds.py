@@ -173,12 +173,12 @@ def max_pods(
     """Return an upper bound on the pods of `each` exclusive devices that fit on the open nodes.
 
     Args:
-        free: devices by node that are free, or will be whatever is stopped.
+        free: free devices by node, with those that become free in any case.
         each: devices of one pod.
-        open_: the nodes it may use.
-        victims: what may be stopped.
-        over: by project, devices above its quota; infinite where that isn't what it gives for.
-        grain: by project, what all that it holds is a multiple of.
+        open_: True for each node that the pod may use.
+        victims: pods that may be evicted.
+        over: devices above the quota, by project; infinite if the quota doesn't bound its victims.
+        grain: a common divisor of the devices of all pods, by project.
     """
     pairs, pair = np.unique(victims.project * len(free) + victims.node, return_inverse=True)
     project, node = np.divmod(pairs, len(free))

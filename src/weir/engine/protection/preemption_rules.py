@@ -60,7 +60,7 @@ class PreemptionRules:
 
     @property
     def is_owner(self) -> bool:
-        """Return True if it is in quota."""
+        """Return True if the requester is in quota."""
         return self._fixed or self._entitled
 
     @property
@@ -74,7 +74,7 @@ class PreemptionRules:
 
     @property
     def _claims(self) -> bool:
-        """Return True if it may reclaim within its own department: in quota, or after its patience."""
+        """Return True if the requester may reclaim in its department: in quota, or long enough pending."""
         return self.is_owner or (self.is_patient and self.in_share)
 
     @property
@@ -121,16 +121,16 @@ class PreemptionRules:
 
     @property
     def has_claim(self) -> bool:
-        """Return True if it may claim capacity from the siblings of its queue at any level."""
+        """Return True if the requester may reclaim from siblings of its queue at any level."""
         return any(self.by_quota(level) or self.by_share(level) for level in range(len(self.path)))
 
     def has_claim_on(self, path: tuple[int, ...]) -> bool:
-        """Return True if it claims from the queues where its path and this one diverge."""
+        """Return True if the requester may reclaim at the level where its path and this one diverge."""
         level = divergence_level(self.path, path)
         return self.by_quota(level) or self.by_share(level)
 
     def may_ask(self, path: tuple[int, ...]) -> bool:
-        """Return True if it may evict work of the project with this path now."""
+        """Return True if the requester may now evict work of the project with this path."""
         level = divergence_level(self.path, path)
         return self.rule_from(level, path[level]) is not None
 
@@ -150,7 +150,7 @@ class PreemptionRules:
         return None
 
     def _in_quota_below(self, level: int) -> bool:
-        """Return True if it stays within all quotas below a level, else it would be reclaimed itself."""
+        """Return True if the requester stays in all quotas below a level: else it would be reclaimed."""
         return self._fixed or (
             self._entitled
             and all(self._overlay.in_quota(queue, self.request) for queue in self.path[level:-1])

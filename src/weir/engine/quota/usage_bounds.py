@@ -52,9 +52,10 @@ class UsageBounds:
         return self.quota_refusal(job, _sum([self._usage(placement) for placement in placements]))
 
     def moved_refusal(self, job: Job, placements: Sequence[NodePlacement]) -> QuotaRefusal | None:
-        """Return the first quota or limit that running pods would exceed by counting more at a new place.
+        """Return the first quota or limit that running pods would exceed at a new place; None without one.
 
-        The model of their devices may be another, or the part of a device that their memory is.
+        Pods may be charged more there: the GPU model may be another one, and a request of GPU memory may be a
+        larger fraction of a device.
         """
         usage = [self._usage(placement) for placement in placements]
         if all(

@@ -27,9 +27,10 @@ class KeptClaim(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KeptRefusal:
-    """Refusal of a class of pending workloads. An equal refusal of a later state is the same object.
+    """Refusal of a class of pending workloads, kept for the next state.
 
-    The checks that don't ask for free capacity hold for one version of usage.
+    An equal refusal of a later state is the same object. Quota checks stay valid until `usage` changes; the
+    checks of free capacity run again in each state.
     """
 
     candidate: Candidate  # the workload that the refusal was computed for

@@ -166,7 +166,7 @@ class ApiClient:
         return asyncio.create_task(asked)
 
     async def time_s(self) -> float | None:
-        """Return the time by the API server's clock, in seconds since the epoch; None if it doesn't say."""
+        """Return the time by the API server's clock, in seconds since the epoch; None without an answer."""
         assert self._lines is not None, _OPENED
         try:
             async with asyncio.timeout(self._limits.write_s):

@@ -72,7 +72,7 @@ def device_of(found: ResourceSlice, written: SliceDevice) -> PoolDevice:
 
     Raises:
         ValueError: an amount can't be read.
-        CelError: a version isn't one.
+        CelError: a version isn't a semantic version.
     """
     spec = found.spec
     source = written if spec.per_device_node_selection else spec

@@ -59,7 +59,7 @@ def parse_slice(found: ResourceSlice) -> ParsedSlice:
 
     Raises:
         ValueError: an amount can't be read.
-        CelError: a version isn't one.
+        CelError: a version isn't a semantic version.
     """
     spec = found.spec
     counters: Counters = {}

@@ -230,7 +230,7 @@ _SWEEP = {
     "spec.jobTemplate": "Job of a trial without its parameters.",
     "spec.stop": "True to stop the sweep for good.",
     "status.phase": "Phase of the sweep.",
-    "status.message": "Mistakes of the sweep, or their consequences.",
+    "status.message": "Reason for the phase: a mistake of the sweep, or the obstacle to its next trial.",
     "status.endedAt": "Time of the end.",
     "status.best": "Best result of a trial at any rung.",
     "status.progress": "Begun trials and all trials.",

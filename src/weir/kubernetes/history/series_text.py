@@ -36,5 +36,5 @@ def joined(text: str | None, recent: Series) -> dict[str, MetricSeries]:
 
 
 def text_of(series: dict[str, MetricSeries]) -> str:
-    """Return curves as the text of them."""
+    """Return curves as JSON text."""
     return encode({name: (each.every_s, each.points) for name, each in series.items()}).decode()

@@ -17,7 +17,7 @@ GpuNumber = int
 
 
 class GpuMemory(NamedTuple):
-    """Memory of a GPU in use, all of it and by process; None: the driver doesn't say it."""
+    """Memory of a GPU in use, all of it and by process; None: the driver doesn't report it."""
 
     number: GpuNumber
     used: int | None

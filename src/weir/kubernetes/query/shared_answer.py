@@ -19,7 +19,7 @@ class SharedAnswer(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def get(self) -> T:
-        """Return the next answer."""
+        """Return an answer that is computed after this call; callers at the same time share it."""
         if self._next is None:
             self._next = asyncio.create_task(self._answer(self._running))
             self._next.add_done_callback(_heed)

@@ -142,14 +142,14 @@ OURS = (
         "idle-extended-until",
         "extended_until_s",
         "2026-03-01T12:00:00Z",
-        "The idle rules leave it alone until then, at most for the policy's `idle_extend_most`.",
+        "End of a pause of the idle rules, at most `idle_extend_most` of the policy from now.",
         parse_instant,
     ),
     AnnotationKey(
         "topology",
         "topology",
         "net:required=rack",
-        "Nodes that its pods are to be together on.",
+        "Levels of a topology that all pods share: required or preferred.",
         parse_topology,
     ),
     AnnotationKey(
@@ -160,18 +160,18 @@ OURS = (
         parse_instant,
     ),
     AnnotationKey(
-        "begin", "begin_s", "2026-12-01T18:00:00Z", "The time before which it doesn't start.", parse_instant
+        "begin", "begin_s", "2026-12-01T18:00:00Z", "Earliest start of the workload.", parse_instant
     ),
     AnnotationKey(
         "after",
         "after",
         "prepare",
-        "Jobs or Workloads of its namespace that have to start before it does.",
+        "Jobs or Workloads of the namespace that must start first.",
         parse_names,
     ),
-    AnnotationKey("after-ok", "after_ok", "prepare,index", "Those that have to succeed before.", parse_names),
-    AnnotationKey("after-not-ok", "after_not_ok", "train", "Those that have to fail before.", parse_names),
-    AnnotationKey("after-any", "after_any", "train", "Those that have to end before.", parse_names),
+    AnnotationKey("after-ok", "after_ok", "prepare,index", "Workloads that must succeed first.", parse_names),
+    AnnotationKey("after-not-ok", "after_not_ok", "train", "Workloads that must fail first.", parse_names),
+    AnnotationKey("after-any", "after_any", "train", "Workloads that must end first.", parse_names),
     AnnotationKey("user", "user", "mia", "Creator of the object. Weir's webhook writes it.", parse_name),
 )
 KAI_TOPOLOGY = "kai.scheduler/topology"

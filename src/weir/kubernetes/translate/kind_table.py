@@ -168,7 +168,7 @@ def read_table(text: str, file: str) -> list[KindRule]:
     """Return the rules of a text; mistakes name `file`.
 
     Raises:
-        Refused: with everything that is wrong with it.
+        InvalidFile: with everything that is wrong with it.
     """
     mistakes = Mistakes(file)
     raw = read_document(text, mistakes)

@@ -227,7 +227,7 @@ def load_kinds(more: str | None = None, file: str = "kinds") -> WorkloadKinds:
     """Return the table that comes with Weir, with an administrator's own entries before it.
 
     Raises:
-        Refused: with everything that is wrong with them.
+        InvalidFile: with everything that is wrong with them.
     """
     return WorkloadKinds([*(read_table(more, file) if more else ()), *built_in()])
 

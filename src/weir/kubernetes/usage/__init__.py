@@ -1,1 +1,1 @@
-"""Use of GPUs on a cluster, as a Prometheus server knows it: read, matched with pods, and classified."""
+"""Use of GPUs on a cluster, read from node agents or from Prometheus, matched with pods, and classified."""

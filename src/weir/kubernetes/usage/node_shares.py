@@ -17,6 +17,6 @@ class PodShare(Struct, frozen=True):
 
 
 class NodeShares(Struct, frozen=True):
-    """Shares of a node, complete."""
+    """Complete list of the shares of a node, which replaces the list of the answer before."""
 
     shares: Annotated[tuple[PodShare, ...], Meta(max_length=4096)] = ()

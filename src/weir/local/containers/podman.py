@@ -156,7 +156,7 @@ def _plain(path: str) -> str:
     """Return a path that can stand in an option.
 
     Raises:
-        ContainerRefused: it can't.
+        ContainerRefused: the path has a comma or a control character.
     """
     if "," in path or not path.isprintable():
         raise ContainerRefused(

@@ -78,7 +78,7 @@ def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | Unre
     `directory` ends in UID/START-GROUP-INDEX; only its parents above these two may be links.
 
     Raises:
-        OSError: the machine is short of something.
+        OSError: the machine lacks memory or file descriptors.
     """
     fd = _open(directory, name, flags | _SAFE)
     return _regular(fd, name) if isinstance(fd, int) else fd
@@ -88,7 +88,7 @@ def read_whole(directory: str, name: str, most: int) -> bytes | UnreadableFile |
     """Return the content of a file, if it has at most `most` bytes; None if it doesn't exist.
 
     Raises:
-        OSError: the machine is short of something.
+        OSError: the machine lacks memory or file descriptors.
     """
     fd = open_file(directory, name)
     return _content(fd, name, most) if isinstance(fd, int) else fd
@@ -101,7 +101,7 @@ def read_at(directory_fd: int | None, name: str, most: int) -> bytes | Unreadabl
     something of this process.
 
     Raises:
-        OSError: the machine is short of something.
+        OSError: the machine lacks memory or file descriptors.
     """
     try:
         fd = os.open(name, os.O_RDONLY | _SAFE, dir_fd=directory_fd)
@@ -150,7 +150,7 @@ def open_directory(directory: str) -> int | UnreadableFile | None:
     """Open the directory of a start; the descriptor stays valid if the name changes.
 
     Raises:
-        OSError: the machine is short of something.
+        OSError: the machine lacks memory or file descriptors.
     """
     return _open(directory, "", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 

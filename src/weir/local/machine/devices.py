@@ -87,13 +87,16 @@ class Nvml:
         return self._faults.faults()
 
     def minor(self, index: int) -> int | None:
-        """Return the number of the device file of a GPU; None if the driver doesn't say it."""
+        """Return the number of the device file of a GPU; None if the driver doesn't report it."""
         with suppress(self._nvml.NVMLError):
             return int(self._nvml.nvmlDeviceGetMinorNumber(self._boards[index]))
         return None
 
     def links(self, devices: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
-        """Return sets of close devices: joined by NVLink, then behind one host bridge."""
+        """Return sets of close whole devices by index: joined by NVLink, then behind one host bridge.
+
+        Sets of one device, or of all, are left out.
+        """
         whole = [device for device in devices if device.parent is None]
         near = _sets(whole, self._are_linked) + _sets(whole, self._are_near)
         return tuple(dict.fromkeys(found for found in near if 1 < len(found) < len(devices)))
@@ -103,13 +106,13 @@ class Nvml:
         return [self._doing(index, handle) for index, handle in self._handles.items()]
 
     def memory_used(self, index: int) -> int | None:
-        """Return the bytes of a device in use; None if the driver doesn't say it."""
+        """Return the bytes of a device in use; None if the driver doesn't report it."""
         with suppress(self._nvml.NVMLError):
             return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handles[index]).used)
         return None
 
     def process_memory(self, index: int) -> dict[int, int] | None:
-        """Return the bytes of a device by process; None if the driver doesn't say all of them."""
+        """Return the bytes of a device by process; None if the driver doesn't report all of them."""
         nvml, handle = self._nvml, self._handles[index]
         try:
             processes = list(nvml.nvmlDeviceGetComputeRunningProcesses(handle))

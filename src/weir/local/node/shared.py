@@ -98,7 +98,7 @@ def _as_user(user: pwd.struct_passwd) -> dict[str, Any]:
 
 
 def _prepare_socket(directory: str, server: pwd.struct_passwd) -> None:
-    """Make the directory in which the server listens for everyone of the machine."""
+    """Make the directory in which the server listens for everyone on the machine."""
     with suppress(FileExistsError):
         os.mkdir(directory, 0o755)
         os.chown(directory, server.pw_uid, server.pw_gid)

@@ -88,10 +88,13 @@ def run_start(order: StartOrder, account: Account | None, files: StartFiles, sit
 
 
 def _make_groups(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]:
-    """Make the control groups of a start, and keep this process and all that it starts to its devices.
+    """Create the control groups of a start, and deny this process and its children all other devices.
+
+    With `strict` the pool isolates users from each other. Without it, groups that can't be created are left
+    out.
 
     Raises:
-        OSError: a group or a rule can't be made, where users are held apart.
+        OSError: with `strict`, a group or a rule for devices can't be created.
     """
     planned = [Cgroup(*words) for words in site.groups.of_pod(order.name, order.limits)]
     groups = [group for group in planned if group.make()]
@@ -109,10 +112,10 @@ def _make_groups(order: StartOrder, site: Site, *, strict: bool) -> list[Cgroup]
 
 
 def limit_gpu_memory(site: Site, name: str, devices: Sequence[int], memory: int) -> None:
-    """Limit the memory of a start's GPUs. A driver that hangs ends this process.
+    """Limit a start to `memory` bytes of each of its GPUs. A driver that hangs ends this process.
 
     Raises:
-        NotLimited: it isn't.
+        NotLimited: the driver refused the limit, or can't set one.
     """
     signal.alarm(_DRIVER_S)
     gpus = [site.gpus[at] if at < len(site.gpus) else "" for at in devices]

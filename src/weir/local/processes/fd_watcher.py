@@ -39,7 +39,7 @@ class FdWatcher:
         self._epoll.register(fd, select.EPOLLIN)
 
     def drop(self, fd: int) -> None:
-        """Watch it no more."""
+        """Stop watching a descriptor."""
         with self._lock:
             known = self._calls.pop(fd, None)
         if known is not None:

@@ -212,7 +212,7 @@ class NodeClient:
         return _decode(message)
 
     def close(self) -> None:
-        """End the node process, or leave it; it still carries out earlier requests."""
+        """Close the connection. A node process of this server ends after its earlier orders."""
         self._watch.drop(self._starts.fileno())
         self._end()
 

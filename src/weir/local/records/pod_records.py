@@ -287,7 +287,7 @@ def _text(value: object, name: str) -> str:
     try:
         os.fsencode(value)
     except UnicodeEncodeError:
-        raise _InvalidRecord(f"has half a character in {name}") from None
+        raise _InvalidRecord(f"has half of a surrogate pair in {name}") from None
     return value
 
 

@@ -31,7 +31,7 @@ class StartFiles(NamedTuple):
     secrets: int = -1
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all open files of the start."""
         for each in self:
             if each >= 0:
                 os.close(each)

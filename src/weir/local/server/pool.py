@@ -220,7 +220,7 @@ class PoolService(PoolState):
         """Run a query on the cluster between steps of control.
 
         Raises:
-            Refused: the control loop can't answer now.
+            RequestRefused: the control loop can't answer now.
         """
         with _unavailable_refused():
             return await asyncio.wait_for(asyncio.wrap_future(self.control_thread.query(fn)), ASK_S_MOST)
@@ -231,7 +231,7 @@ class PoolService(PoolState):
         """Call a function on a worker thread with a reader of the state that decisions are made from.
 
         Raises:
-            Refused: the control loop can't answer now.
+            RequestRefused: the control loop can't answer now.
         """
         with _unavailable_refused():
             return await asyncio.to_thread(work, reader_of(self.control_thread), *args, **more)
@@ -250,7 +250,7 @@ class PoolService(PoolState):
         """Queue a workload; `size` is the number of bytes of its JSON.
 
         Raises:
-            Refused: the request is invalid, or not allowed for this person.
+            RequestRefused: the request is invalid, or not allowed for this person.
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
         return await self.submitter.submit(ReadSubmission(submission, raw, size), person)

@@ -103,7 +103,7 @@ class UtilizationTask:
                 _LOG.warning("look_failed", kind=type(error).__name__, why=str(error))
 
     def look(self) -> None:
-        """Check once."""
+        """Sample all devices once, and pass the readings to control, the meter and the views."""
         sample = self._sampler.sample()
         node = self._pool.node.name
         passed_s = self._every_s if self._last_s is None else sample.at_s - self._last_s

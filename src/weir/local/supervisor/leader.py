@@ -42,10 +42,10 @@ class Leader:
         (theirs if self.pid else ours).close()
 
     def go(self, log: int) -> None:
-        """Let it become its command, with this output.
+        """Make the process become its command, with `log` as the descriptor of its output.
 
         Raises:
-            NotStarted: it couldn't.
+            NotStarted: the command can't be executed.
         """
         with self._other, suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._other, [b"go"], [log])
@@ -53,7 +53,7 @@ class Leader:
                 raise NotStarted(*json.loads(report))
 
     def dismiss(self) -> None:
-        """Let it end without its command."""
+        """End the process without its command."""
         self._other.close()
 
     def wait(self, files: StartFiles, problem: str = "", *, gpu_memory_limited: bool = False) -> None:

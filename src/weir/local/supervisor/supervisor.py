@@ -228,10 +228,11 @@ class Supervisor:
                 _tell(pid)
 
     def _tell_orphans(self) -> None:
-        """Give notice to processes that the leader left in other groups: the one to its own missed them.
+        """Send the stop signal to orphans in other process groups than the leader's.
 
-        A runtime that was stopped while it still started its container ends alone, and leaves the container.
-        Children of an orphan get notice from it.
+        For example, a runtime that is stopped while it starts its container ends alone and leaves the
+        container.
+        An orphan passes the signal on to its children.
         """
         for pid in pod_files.children(os.getpid()):
             with suppress(ProcessLookupError):

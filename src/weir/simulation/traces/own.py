@@ -84,7 +84,7 @@ class _TraceLines:
         """Return the workload of one line; unusable if the line has errors."""
         name, project = cells.text("name"), cells.text("project")
         if not name or "/" in name:
-            cells.note(f"name {name!r} can't be: a name isn't empty and has no slash")
+            cells.note(f"name {name!r} can't be used: write one or more characters without a slash")
         if project not in self._projects:
             cells.note(f"project {project!r} isn't in the cluster file: it has {_listed(self._projects)}")
         submitted_s = cells.time_s("submitted")

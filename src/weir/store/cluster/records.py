@@ -1,4 +1,4 @@
-"""Input and output of the history of a cluster as plain values."""
+"""Workloads, events and filters of a cluster's history, as its writer and reader pass them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from weir.api.answers import EventRow
 from weir.api.workload_list import WorkloadRow
 
 PENDING = "pending"
-"""Kind of the event that has a new reason of a pending workload."""
+"""Kind of an event with a new reason of a pending workload."""
 GAP = "history_gap"
-"""Kind of the event that names a gap of the history."""
+"""Kind of an event about a period that the history lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterHistoryEntry:
-    """A workload as the API server states it, or stated it last.
+    """State of a workload in the API server, or its last state there.
 
-    `is_live`: it isn't over. `seen_s`: time of that state. `stated` has the values that answers need besides
-    the row; it must be JSON.
+    `is_live`: the workload isn't over. `seen_s`: time of the state, in seconds since 1970. `stated`: further
+    values for answers, as JSON.
     """
 
     row: WorkloadRow
@@ -33,7 +33,7 @@ class ClusterHistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """An event for people. `source` tells it from all others: the uid of its object."""
+    """An event for people. `source`: the uid of its object, different for each event."""
 
     source: str
     namespace: str
@@ -42,10 +42,10 @@ class ClusterEvent:
 
 @dataclass(frozen=True, slots=True)
 class ClusterWorkloadFilter:
-    """Filter of workloads that are over; an empty value selects all. `named`: by name, or that of the owner.
+    """Filter of workloads that are over; an empty value selects all.
 
-    `since_s`: the earliest time of submission. `present` are the numbers of workloads that the API server
-    still has: others answer for those.
+    `named`: name of the workload or of its owner. `since_s`: the earliest time of submission. `present`:
+    numbers of workloads that the API server still has, which the filter leaves out.
     """
 
     namespace: str = ""

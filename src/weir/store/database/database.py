@@ -147,10 +147,10 @@ class Database(ReadableDatabase):
         return self._opened
 
     def write(self, work: Work[Result], *, durable: bool = True) -> "Future[Result]":
-        """Run this in a transaction of the writer; the future is done after the commit.
+        """Run `work` in a transaction of the writer; the future is done after the commit.
 
-        A Refusal must be raised before `work` changes anything: then the others of its commit aren't
-        disturbed. `work` may be called again if the commit it was part of was broken off.
+        `work` must raise a Refusal before its first change: the other writes of the same commit go on. After
+        a failed commit, `work` is called again.
         """
         asked = _WriteRequest(work, durable)
         with self._closing:
@@ -227,7 +227,7 @@ class Database(ReadableDatabase):
             self._connection.close()
 
     def _do(self, together: list[_WriteRequest]) -> None:
-        """Do it all in one commit; if one piece breaks that, each in its own."""
+        """Carry out these writes in one commit; if it fails, each in a commit of its own."""
         try:
             outcomes = self._commit(together)
         except BaseException as error:  # noqa: BLE001 - whatever it was, a caller waits for the answer

@@ -129,7 +129,7 @@ class Durability:
         self._waits = True
 
     def before(self, durable: bool) -> None:
-        """Call it before the transaction begins: SQLite can't change this in one."""
+        """Set the durability of the next transaction on SQLite, which can't change it inside of one."""
         if self._is_sqlite and durable != self._waits:
             raw = self._connection.connection.driver_connection
             assert raw is not None
@@ -137,7 +137,7 @@ class Durability:
             self._waits = durable
 
     def within(self, durable: bool) -> None:
-        """Call it in the transaction: PostgreSQL knows it by transaction."""
+        """Set the durability of the current transaction on PostgreSQL."""
         if not self._is_sqlite and not durable:
             self._connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
 

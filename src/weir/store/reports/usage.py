@@ -126,7 +126,10 @@ class UsageReports:
         points: int = 240,
         scope: ReportScope = EVERYTHING,
     ) -> list[HistoryPoint]:
-        """Return at most this many points, of some workloads or all; the last is of the time stored yet."""
+        """Return the usage of the workloads in scope as at most `points` points of equal length.
+
+        The last point covers the time up to the last stored sample only.
+        """
         points = max(1, min(points, POINTS_MOST))
         long_s = until_s - since_s
         finest = _finest(since_s, now_s, self._retention)

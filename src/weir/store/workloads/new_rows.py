@@ -144,7 +144,7 @@ def _check_names(connection: Connection, names: Sequence[str]) -> None:
     """Refuse names that aren't free.
 
     Raises:
-        NameTaken: one isn't.
+        NameTaken: a name is taken, or occurs twice.
     """
     if len(set(names)) < len(names):
         raise NameTaken("Two of the workloads have the same name: name each differently.")

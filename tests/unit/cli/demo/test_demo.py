@@ -188,8 +188,8 @@ def test_all_claims_hold_when_they_are_true(facts: DemoOutcome) -> None:
     assert false_of(facts) == []
     assert "0.6 s after it was submitted: 4 jobs stopped for it (reclaim_quota)" in checks(facts)[1].sentence
     assert "within 30 ms" in checks(facts)[2].sentence
-    assert "0.1 to 0.1 s since each had saved, 10.1 to 10.1 s" in checks(facts)[3].sentence
-    assert "past 6 jobs" in checks(facts)[5].sentence
+    assert "0.1 to 0.1 s since their checkpoints, against 10.1 to 10.1 s" in checks(facts)[3].sentence
+    assert "ahead of 6 jobs" in checks(facts)[5].sentence
 
 
 def test_no_claim_holds_of_nothing() -> None:

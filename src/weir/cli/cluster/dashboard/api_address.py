@@ -13,10 +13,10 @@ class ApiAddress:
     """URL and authority of an API server."""
 
     def __init__(self, server: str | None = None, authority: Path = POD_AUTHORITY) -> None:
-        """Create it; `server` is by default that of the pod that this runs in.
+        """Read the address of `server`, by default the API server of the pod that this process runs in.
 
         Raises:
-            NoCredentials: there is none, or its authority can't be read.
+            NoCredentials: there is no such pod, the address lacks HTTPS, or its CA can't be read.
         """
         found = server or server_of_pod()
         if not found:

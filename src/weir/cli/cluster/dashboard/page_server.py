@@ -74,7 +74,7 @@ class PageServer:
     """Routes of the dashboard of one cluster."""
 
     def __init__(self, visitors: Visitors, server: str) -> None:
-        """Create it; `server` is the API server, for people."""
+        """Create the server. `server`: address of the API server, to show to people."""
         self._visitors = visitors
         self._server = server
         self._sessions = visitors.sessions

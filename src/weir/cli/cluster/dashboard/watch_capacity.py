@@ -54,7 +54,7 @@ class SharedWatch(Sized, Protocol):
         ...
 
     async def stop(self) -> None:
-        """End it until the next page."""
+        """End the watch; the next page starts it again."""
         ...
 
 
@@ -72,7 +72,7 @@ class WatchCapacity:
         watches: Callable[[], Iterable[SharedWatch]],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create it; `most` are workloads of all watches together, `watches` all watches, oldest first."""
+        """Limit all watches together to `most` workloads. `watches` returns the watches, oldest first."""
         self._most = most
         self._watches = watches
         self._now_s = now_s

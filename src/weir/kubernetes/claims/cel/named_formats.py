@@ -64,7 +64,7 @@ def _label_value(text: str) -> Errors:
 
 
 def _prefix(check: Callable[[str], Errors]) -> Callable[[str], Errors]:
-    """Return the check of a name to which something is added: its last character may be a dash."""
+    """Return the check of the prefix of a generated name, whose last character may be a dash."""
     return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 

@@ -142,7 +142,7 @@ def semver_of(text: str) -> Semver:
     """Return a semantic version.
 
     Raises:
-        CelError: the text isn't one.
+        CelError: the text isn't a semantic version.
     """
     match = _SEMVER.fullmatch(text) if len(text) <= _SEMVER_MOST else None
     if match is None:

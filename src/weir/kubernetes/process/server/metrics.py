@@ -88,7 +88,7 @@ class ClusterMetrics(Collector):
             yield GaugeMetricFamily("weir_usage_known", "1 if the use of GPUs is read.", known)
             yield GaugeMetricFamily(
                 "weir_usage_read_time_seconds",
-                "Time of the last reading of use.",
+                "Time of the last reading of use, in seconds since 1970; 0 before the first.",
                 here.usage.reader.read_s or 0.0,
             )
         yield from self._notifications()
@@ -118,7 +118,9 @@ class ClusterMetrics(Collector):
                 "weir_history_stored", "1 if the history is stored.", float(not history.trouble)
             )
             yield GaugeMetricFamily(
-                "weir_history_store_time_seconds", "Time of the last write of the history.", history.written_s
+                "weir_history_store_time_seconds",
+                "Time of the last write of the history, in seconds since 1970.",
+                history.written_s,
             )
 
     def _requests(self) -> Iterator[Metric]:

@@ -65,7 +65,7 @@ async def offered(api: ApiClient, group: str) -> list[str]:
     """Return the versions of a group of the API that are served, with the name of the group.
 
     Raises:
-        ApiError: the API server doesn't say.
+        ApiError: the API server doesn't answer.
     """
     try:
         there = await api.get(f"/apis/{group}", _Versions)
@@ -78,7 +78,7 @@ async def is_served(api: ApiClient, api_version: str, resource: str) -> bool:
     """Return True if a version of a group of the API has a resource.
 
     Raises:
-        ApiError: the API server doesn't say.
+        ApiError: the API server doesn't answer.
     """
     found = await api.get(f"/apis/{api_version}", _Resources)
     return any(each.name == resource for each in found.resources)
@@ -132,7 +132,7 @@ class ServedWatch:
         """Return the newest version that the API server serves; empty if it serves none.
 
         Raises:
-            ApiError: the API server doesn't say.
+            ApiError: the API server doesn't answer.
         """
         form = self._form
         there = await offered(self._api, form.group)

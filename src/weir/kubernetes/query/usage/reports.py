@@ -84,7 +84,7 @@ def report_request(
 
 
 def recent_part(request: ReportRequest, now_s: float) -> ReportRequest:
-    """Return the part of a report that is in memory."""
+    """Return the request for the last KEPT_S seconds of a report: the part whose usage is in memory."""
     oldest_s = now_s - KEPT_S
     since_s, until_s = max(oldest_s, request.since_s), max(oldest_s, request.until_s)
     return replace(request, since_s=since_s, until_s=until_s)

@@ -1,7 +1,7 @@
 """Events of the last hours: Weir's reports on workloads and their pods, on every replica.
 
-An API server keeps Events for an hour. What a replica has seen it keeps for longer, up to a number. Beyond it
-the namespace with the most Events loses its oldest: those of one tenant can't displace those of the others.
+An API server keeps Events for an hour, and a replica keeps those it has seen for KEPT_S. Beyond EVENTS_MAX
+the namespace with the most Events loses its oldest one: a tenant can't displace the Events of others.
 """
 
 import time

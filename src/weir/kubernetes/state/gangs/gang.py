@@ -284,36 +284,36 @@ class Gang:
 
     @property
     def priority(self) -> int:
-        """Its priority by its class, or else by its type; no higher than its project allows."""
+        """Return the priority of the class, or else of the type; at most the maximum of the project."""
         requested = self.priority_asked
         return requested if self.priority_most is None else min(requested, self.priority_most)
 
     @property
     def priority_asked(self) -> int:
-        """The priority of its class, or else of its type."""
+        """Return the priority of the class, or else of the type, without the maximum of the project."""
         assert self.head is not None
         type_ = self.head.annotations.type or self.head.derived.type
         return DEFAULT_PRIORITY[type_] if self.head.priority is None else self.head.priority
 
     @property
     def is_preemptible(self) -> bool:
-        """Return True if it says so, or else its priority does."""
+        """Return the annotation; without one, True if the priority is below PREEMPTIBLE_BELOW."""
         assert self.head is not None
         stated = self.head.annotations.preemptible
         return self.priority < PREEMPTIBLE_BELOW if stated is None else stated
 
     @property
     def is_short(self) -> bool:
-        """Return True if some of its pods have a place, and fewer than it needs."""
+        """Return True if some pods have a place, but fewer than the gang needs."""
         return 0 < sum(tracked.holds and not tracked.stopping for tracked in self.pods()) < self.needed
 
     def note_shortness(self, now_s: float) -> None:
-        """Remember since when it is short of pods, or that it isn't."""
+        """Note the time since which the gang is short of pods; 0 if it isn't short."""
         self.short_since_s = (self.short_since_s or now_s) if self.is_short else 0.0
 
     @property
     def is_schedulable(self) -> bool:
-        """Return True if control has to know it."""
+        """Return True if control has to know this gang."""
         if self.head is None or self.project is None or self.newer:
             return False
         return self.count > 0 and (self.is_over() is None or any(each.holds for each in self.pods()))

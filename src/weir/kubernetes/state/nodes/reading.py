@@ -71,7 +71,7 @@ def _device_memory(labels: Mapping[str, str]) -> int:
 
 
 def _sane_memory(value: int) -> int:
-    """Return the bytes of a device; 0, which means unknown, where no device can have as many."""
+    """Return the bytes of a device; 0 (unknown) if no device can have this size."""
     return value if 0 < value <= DEVICE_MEMORY_MOST else 0
 
 

@@ -32,7 +32,7 @@ class TrackedOwner:
         self.above = self.metadata.controller
 
     def is_in(self, namespace: str) -> bool:
-        """Return True if it may own objects of a namespace: its own, or any if it has none."""
+        """Return True if the owner may own objects of a namespace: its own, or any if it has none."""
         return self.metadata.namespace in ("", namespace)
 
 

@@ -266,7 +266,7 @@ class Owners:
     def _telling_of(
         self, pod_owners: Sequence[TrackedOwner], absent: OwnerReference | None
     ) -> tuple[str, ...]:
-        """Return the labels of pods by which the table tells the roles and gangs below these owners."""
+        """Return the pod labels that tell the roles and gangs below these owners apart, by the kind table."""
         kinds = tuple(
             (str(each.body.get("apiVersion", "")), str(each.body.get("kind", ""))) for each in pod_owners
         )

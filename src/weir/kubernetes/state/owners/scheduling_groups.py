@@ -75,7 +75,7 @@ class SchedulingGroups:
     """Relates pods to the pod groups that they name."""
 
     def __init__(self, stale: set[str]) -> None:
-        """Create it; `stale` takes the pods to be read again."""
+        """Create the index. `stale`: set to which it adds the keys of pods to read again."""
         self._stale = stale
         self.named: Counter[str] = Counter()  # number of pods by the kind of their group
         self._policies: dict[_Object, Mapping[str, GroupPolicy]] = {}  # policies by object and group name

@@ -1,8 +1,8 @@
-"""Non-preemptible work that Weir hasn't let run as such: held against the quota of its project.
+"""Quota check of non-preemptible work that Weir didn't place.
 
-A pod that names its node passes Weir by. A non-preemptible one that passes the quota of a queue above it
-counts as preemptible, whatever it says, and is reclaimed before all others. What Weir bound itself is never
-judged again, unless it was preemptible then and says otherwise now.
+A pod that names its node bypasses Weir. If it is non-preemptible and exceeds the quota of a queue above it,
+it counts as preemptible, whatever its annotation, and is reclaimed before all others. A workload that Weir
+placed is checked again only if it was preemptible then and is non-preemptible now.
 """
 
 from collections import Counter
@@ -27,9 +27,10 @@ class NonPreemptibleUsage:
         self._allocated: Counter[tuple[str, str]] = Counter()
 
     def judge(self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates) -> None:
-        """Charge these workloads, and find out which of them pass a quota that Weir hasn't granted them.
+        """Charge non-preemptible workloads to the quotas of their queues, and mark those that exceed one.
 
-        Those that were granted theirs come first, then the oldest.
+        A marked workload (`overrun`) counts as preemptible. Workloads that Weir granted as non-preemptible
+        come first and are never marked. The others come by age.
         """
         for gang in sorted(gangs, key=lambda each: (not _is_granted(each), each.submitted_s, each.name)):
             self.forget(gang)
@@ -53,9 +54,10 @@ class NonPreemptibleUsage:
     def judge_protected(
         self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates
     ) -> None:
-        """Find the workloads, non-preemptible by their budgets, that pass a quota with their usage.
+        """Mark the workloads, non-preemptible by their disruption budgets, that exceed a quota.
 
-        Their budgets came after they had borrowed. The oldest come first.
+        A budget of a marked workload (`lapsed`) was created after the workload had borrowed. The oldest are
+        charged first.
         """
         for gang in sorted(gangs, key=lambda each: (each.submitted_s, each.name)):
             if not gang.is_preemptible or gang.project is None:

@@ -35,7 +35,7 @@ class QuotaObjects:
     """Turns departments, projects and topologies into the quota tree of the engine."""
 
     def __init__(self, without: WithoutProject = IGNORE, managed: ManagedNamespaces = ALL) -> None:
-        """Create it; `without` decides about pods in namespaces that no project lists."""
+        """Create an empty tree. `without`: rule for pods in namespaces that no project lists."""
         self._without, self._managed = without, managed
         # Labels of namespaces, if namespaces without a project need them
         self._labels: dict[str, dict[str, str]] = {}

@@ -121,7 +121,7 @@ class AllocationRecords:
     by_pod: Mapping[str, AllocationStatus]
 
     def of(self, owner: str) -> Mapping[str, AllocationStatus]:
-        """Return them if the Workload is of this owner: another one may have had its name."""
+        """Return the allocations if the Workload is of this owner: an earlier owner may have had its name."""
         return self.by_pod if owner == self.owner else {}
 
 

@@ -24,7 +24,7 @@ class Budgets:
     """Budgets at the API server, and their last state in control."""
 
     def __init__(self, labels: Labels) -> None:
-        """Create it; `labels` returns those of a pod by its key."""
+        """Create it without budgets. `labels` returns the labels of a pod by its key."""
         self._rules = BudgetPolicy()
         self._labels = labels
         self._found: dict[str, PodDisruptionBudget] = {}

@@ -128,7 +128,7 @@ class ApiWriter:
                 self._settle(swallowed, WriteSuperseded())
 
     async def run(self) -> None:
-        """Carry them out, for ever."""
+        """Carry out queued writes until the task is cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.recorder.run(), name="weir-events")
             while True:
@@ -188,7 +188,7 @@ class ApiWriter:
         self._queues.give_back(object_queue)
 
     async def _try(self, pending: PendingWrite) -> Outcome | None:
-        """Try it once; None: it is to be tried again."""
+        """Try a write once, and return its outcome; None if it has to be tried again."""
         if self._closed:
             return _unsent(pending, "Weir is stopping.")
         if isinstance(pending.write, Bind | Evict | SuspendOwner):
@@ -226,7 +226,10 @@ class ApiWriter:
             await emit(fenced, because)
 
     def _await_devices(self, pending: PendingWrite, sentence: str) -> None:
-        """Schedule the next look at devices that are being prepared. Their claim has the time limit."""
+        """Schedule the next attempt of a binding whose devices are being prepared.
+
+        The claim of the devices has the time limit, not the binding.
+        """
         pending.awaits_devices, pending.tried_s = True, 0.0
         pending.not_before_s = time.monotonic() + min(self._pace.devices_s, pending.backoff.next_s())
         if pending.delayed_by != sentence:

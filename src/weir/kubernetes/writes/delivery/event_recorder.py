@@ -57,7 +57,7 @@ class EventRecorder:
         waiting_most: int,
         busy: Callable[[], bool],
     ) -> None:
-        """Create it; while `busy` returns True, events wait for other work."""
+        """Create a recorder; while `busy` returns True, events wait for other work."""
         self._api = api
         self._leadership = leadership
         self._rate = RateLimiter(per_s, burst=max(1.0, per_s))
@@ -97,7 +97,7 @@ class EventRecorder:
         self.dropped += 1
 
     async def run(self) -> None:
-        """Say them, for ever."""
+        """Send queued events until the task is cancelled."""
         while True:
             if not len(self):
                 self._wake.clear()

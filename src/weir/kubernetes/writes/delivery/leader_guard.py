@@ -28,7 +28,7 @@ class LeaderGuard:
         """Check that this replica still leads in the term of the guard.
 
         Raises:
-            NotLeading: it isn't one.
+            NotLeading: the replica doesn't lead, or leads in a later term.
         """
         if self._leadership.term != self._term or not self._leadership.may_write():
             raise NotLeading("This one doesn't lead any more.")

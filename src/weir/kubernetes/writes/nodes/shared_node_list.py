@@ -15,7 +15,10 @@ AGAIN_S = 60.0
 
 
 class SharedNodeList:
-    """Write the names when they change, and from time to time. All calls come from the control thread."""
+    """Write the names of these nodes when they change, and every AGAIN_S.
+
+    All calls come from the control thread.
+    """
 
     def __init__(self, node_states: NodeStates, namespace: str) -> None:
         self._node_states = node_states
@@ -24,7 +27,7 @@ class SharedNodeList:
         self._written_s = 0.0
 
     def forget(self) -> None:
-        """Write again: another instance may have written since."""
+        """Write the names at the next `take`: another replica may have written them since."""
         self._written = None
 
     @property

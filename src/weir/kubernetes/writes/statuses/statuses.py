@@ -221,7 +221,7 @@ class StatusWriter:
     def keep(
         self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False
     ) -> list[Write | EmitEvent]:
-        """Persist this in the status of its object, which is created if needed."""
+        """Persist `words` in the status of the workload's object, which is created if needed."""
         done = self._written.get(gang)
         first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
         shown = self._written[gang].shown if gang in self._written else ""  # a new object has no past events

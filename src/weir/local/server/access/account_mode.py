@@ -1,6 +1,6 @@
 """Account mode of a pool: the people it serves, and the Unix users of their jobs.
 
-A personal pool serves the user who started it. An installed pool serves everyone of the machine, each job as
+A personal pool serves the user who started it. An installed pool serves everyone on the machine, each job as
 its person. With `--shared-account` people have tokens, and every job runs as the user of the server.
 """
 
@@ -13,7 +13,7 @@ from weir.local.server.http.problem_details import RequestRefused
 from weir.user_names import own_user
 
 ADMIN_GROUP = "weir-admin"
-INSTALL = "`sudo weir install` serves everyone of this machine, and runs each job as its own user"
+INSTALL = "`sudo weir install` serves everyone on this machine, and runs each job as its own user"
 OIDC_PREFIX = "oidc:"
 """Begin of the names of people and groups of an provider. No Unix account has a colon in its name."""
 _SAME_NAME = (

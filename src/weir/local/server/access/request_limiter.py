@@ -42,7 +42,7 @@ class RequestLimiter:
         """Hold a person's place for the length of one request.
 
         Raises:
-            Refused: the person has used up their share, with when to come again.
+            RequestRefused: the person has used up their share, with when to come again.
         """
         if not may(person, Action.EXCEED_LIMITS):
             self._take(person.user, cost_of(method, path, query))
@@ -98,7 +98,7 @@ class SuggestionQueue:
         """Wait for a turn.
 
         Raises:
-            Refused: the person, or all persons together, have too many requests waiting.
+            RequestRefused: the person, or all persons together, have too many requests waiting.
         """
         user = person.user
         if self._waiting[user] >= SUGGESTIONS_PER_PERSON_MAX:

@@ -29,7 +29,7 @@ def check_within(person: Person, before: Queue | None, after: Queue, queues: Ite
     """Refuse a lead's change that gives more than the department has, or that reaches beyond it.
 
     Raises:
-        RequestRefused: it does.
+        RequestRefused: the change exceeds the department's quota or rights.
     """
     if may(person, Action.ADMINISTER):
         return

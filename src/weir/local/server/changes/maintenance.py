@@ -41,7 +41,7 @@ class Maintenance:
     """Windows and drains at a time of a pool. Belongs to the event loop."""
 
     def __init__(self, pool: PoolState, drain_now: Due) -> None:
-        """Create it; `drain_now` carries out a due drain."""
+        """Create it without windows. `drain_now` carries out a due drain."""
         self._pool = pool
         self._drain_now = drain_now
         self._lock = asyncio.Lock()

@@ -43,7 +43,7 @@ class QueueChanges:
     ) -> tuple[bool, QueueRow]:
         """Create or change a department or project; return True if it is new, and its row.
 
-        `version`: the one that the person has read. None changes any.
+        `version`: the version that the person has read, which must still hold; None skips this check.
         """
         pool = self._pool
         async with self._lock:
@@ -60,7 +60,7 @@ class QueueChanges:
             followed = following_departments(queue, name, inventory)
             self._apply(await asyncio.to_thread(pool.store.set_queue, queue, followed=followed))
         noun = "project" if queue.is_project else "department"
-        self._add_event(f"{person.user} {'makes' if new else 'changes'} {noun} {name}.", queue, person)
+        self._add_event(f"{person.user} {'creates' if new else 'changes'} {noun} {name}.", queue, person)
         rows = await self._queue_rows()
         return new, rows.get(name) or bare_queue_row(queue)  # another request may have deleted it meanwhile
 
@@ -100,7 +100,7 @@ def checked_queue(
     """Return the department or project that a request describes. It keeps the age of the existing one.
 
     Raises:
-        Refused: with everything that is wrong with it.
+        RequestRefused: with everything that is wrong with it.
     """
     is_project = isinstance(entry, ProjectEntry)
     noun = "project" if is_project else "department"
@@ -125,7 +125,11 @@ def checked_queue(
 
 
 def _check_version(queue: Queue, before: Queue | None, version: str | None) -> None:
-    """Refuse a change of settings that aren't those that the person has read."""
+    """Check that the settings still have the version that the person has read; None skips the check.
+
+    Raises:
+        RequestRefused: they have another one.
+    """
     noun = "project" if queue.is_project else "department"
     now = None if before is None else queue_detail(bare_queue_row(before)).version
     if (sentence := version_refusal(noun, queue.name, now, version)) is not None:

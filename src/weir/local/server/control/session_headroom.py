@@ -28,7 +28,7 @@ class SessionHeadroom:
     """Keeps the headroom of a pool up to date. Belongs to the event loop."""
 
     def __init__(self, pool: PoolState, wake: Callable[[], None]) -> None:
-        """Create it switched off; `wake` has control follow the policy."""
+        """Create it switched off. `wake` tells control that the policy has changed."""
         self._pool = pool
         self._wake = wake
         self._policy = pool.policy  # without the learned part

@@ -52,7 +52,7 @@ def check_origin(scope: Scope) -> None:
     """Refuse a request that names another host than this pool, or comes from another site.
 
     Raises:
-        RequestRefused: it does.
+        RequestRefused: the host or the origin is another one.
     """
     check_host(scope)
     host, origin, fetch_site = (header(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))
@@ -65,7 +65,7 @@ def check_host(scope: Scope) -> None:
     """Refuse a request for a host that isn't this pool: a name that an attacker points here.
 
     Raises:
-        RequestRefused: it is.
+        RequestRefused: the host isn't this pool.
     """
     host = header(scope, b"host")
     if scope.get("scheme") == "https":

@@ -115,7 +115,7 @@ class LiveHub:
         self._feed.begin(self._table)
 
     def _observe(self, changes: Sequence[Change]) -> None:
-        """Process changes as they are published."""
+        """Apply published changes to the table; during a reload, keep them for its end."""
         if self._backlog is not None:
             self._backlog.extend(changes)
         else:

@@ -37,7 +37,7 @@ class MaintenanceWindow(BaseModel):
 
     @property
     def is_drain(self) -> bool:
-        """Return True if it is a drain at a time."""
+        """Return True if the window is a drain at a time, without an end."""
         return self.until_s is None
 
     @property

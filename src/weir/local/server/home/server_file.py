@@ -9,7 +9,7 @@ SERVER_FILE = "server.json"
 
 
 def write(home: Path, url: str, own: str | None, mode: int = 0o600) -> None:
-    """Write the address of the server. `own`: name of its socket beside the file."""
+    """Write the address of the server. `own`: name of its socket in the same directory; None without one."""
     beside = home / f"{SERVER_FILE}.new"
     beside.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n", "utf-8")
     beside.chmod(mode)

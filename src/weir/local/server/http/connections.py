@@ -127,7 +127,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._awaits_since_s: float | None = monotonic()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count it, and note the peer of a Unix socket for its requests."""
+        """Count the connection, and note the peer of a Unix socket for its requests."""
         peer = peer_of_socket(transport.get_extra_info("socket"))
         if peer is not None:
             self.app_state[PEER] = peer
@@ -135,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._registry.made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Take the connection out of the count."""
         self._registry.lost(self)
         super().connection_lost(exc)
 
@@ -196,11 +196,11 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._awaits_since_s is not None and self._awaits_since_s < since_s
 
     def keep(self) -> None:
-        """Keep it until its request is answered."""
+        """Keep this connection open until its request is answered."""
         self._registry.kept(self)
 
     def drop(self, last_words: bytes) -> None:
-        """Close it at once, whatever it still has to send."""
+        """Send `last_words` if no answer is under way, and close the connection at once."""
         transport = self.transport
         if last_words and not (transport.is_closing() or self._is_answering):
             if not transport.get_write_buffer_size():

@@ -1,4 +1,4 @@
-"""Socket of an installed pool: everyone of the machine may connect, and the kernel names the caller.
+"""Socket of an installed pool: everyone on the machine may connect, and the kernel names the caller.
 
 Its directory belongs to the server, and others can't write there. It holds the address of the port, too.
 """

@@ -105,7 +105,7 @@ def read_as(
     """Parse a body as its model; `priority_classes` are those of the pool, where the body may name one.
 
     Raises:
-        Refused: with everything that doesn't fit.
+        RequestRefused: with everything that doesn't fit.
     """
     context = None if priority_classes is None else {CLASSES_CONTEXT: priority_classes}
     return read_model(model, raw, FieldErrors(what), context)
@@ -115,7 +115,7 @@ async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Resul
     """Parse the body, off the event loop.
 
     Raises:
-        Refused: the body is too large, arrives too slowly, has too many values or is invalid.
+        RequestRefused: the body is too large, arrives too slowly, has too many values or is invalid.
     """
     limits: ServerLimits = request.app.state.limits
     raw = await _body_of(request, limits)
@@ -165,7 +165,7 @@ def _check_values(raw: bytes, values_max: int) -> None:
     """Refuse a body of more values than any request needs, before each of them is checked.
 
     Raises:
-        Refused: it has more.
+        RequestRefused: it has more.
     """
     if len(raw) // 2 <= values_max:  # each value takes at least two bytes
         return

@@ -46,7 +46,7 @@ def pod_numbers(workload: Workload, pod: str | None) -> tuple[int, int]:
     """Return a pod's group and index from `group/index` (group by name or position); None means the first.
 
     Raises:
-        Refused: the pod doesn't exist.
+        RequestRefused: the pod doesn't exist.
     """
     if pod is None:
         return 0, 0

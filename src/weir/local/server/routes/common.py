@@ -51,7 +51,7 @@ def position(after: str | None) -> int | None:
     """Return the position that `after` names.
 
     Raises:
-        Refused: the position is invalid.
+        RequestRefused: the position is invalid.
     """
     if after is None or after == "":
         return None
@@ -70,7 +70,7 @@ def refuse_large(size: int, pool: PoolService, what: str) -> None:
     """Refuse a request whose JSON is larger than that of one workload may be.
 
     Raises:
-        RequestRefused: it is.
+        RequestRefused: the JSON is too large.
     """
     most = pool.limits.workload_bytes_max
     if size > most:
@@ -81,12 +81,12 @@ def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...
     """Split a comma-separated parameter, and refuse unknown words.
 
     Raises:
-        Refused: one isn't.
+        RequestRefused: a word is unknown.
     """
     found = comma_words(text)
     for word in found:
         if word not in known:
-            raise field_refusal(name, f"{word[:40]!r} isn't known; write some of {', '.join(known)}")
+            raise field_refusal(name, f"{word[:40]!r} is unknown; write one or several of {', '.join(known)}")
     return found
 
 

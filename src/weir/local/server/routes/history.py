@@ -104,7 +104,7 @@ def _period(
     """Return now, and the period that a request means.
 
     Raises:
-        Refused: it is no period, or the person may not read its sums.
+        RequestRefused: it is no period, or the person may not read its sums.
     """
     if by == "user" and pool.hides_others:
         require(who, Action.ADMINISTER)
@@ -120,7 +120,7 @@ def moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
     """Return a time of the timeline, from an epoch time of the wall clock or a span before now.
 
     Raises:
-        Refused: it is neither.
+        RequestRefused: it is neither.
     """
     try:
         number: float | None = float(text)

@@ -79,8 +79,8 @@ async def department(name: str, pool: ThePool, _who: Who) -> Response:
 
 _SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueDetail, "description": "Created."}}
 _ABOUT_VERSION = (
-    f"Change it only if it still has this version; {NEW_QUEUE!r}: only if it doesn't exist. Else it is "
-    "changed, whatever happened since it was read."
+    f"Version that the queue must have now, as it was read; {NEW_QUEUE!r}: it must not exist yet. Without a "
+    "version the queue changes in any case."
 )
 Version = Annotated[str | None, Query(max_length=64, description=_ABOUT_VERSION)]
 

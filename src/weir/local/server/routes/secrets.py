@@ -47,7 +47,7 @@ def _value(body: bytes) -> str:
     """Return the value a body holds.
 
     Raises:
-        Refused: the body has no value; the answer repeats none of it.
+        RequestRefused: the body has no value; the answer repeats none of it.
     """
     try:
         written = json.loads(body)

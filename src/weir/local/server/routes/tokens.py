@@ -101,7 +101,7 @@ def _made(request: Request, row: StoredToken, text: str) -> TokenMade:
     "/own/rotate",
     response_model=TokenMade,
     responses=problems(403, 404, 409, *BODY_REFUSALS),
-    openapi_extra=takes(TokenRotated, "When the new text expires; an empty object for as before."),
+    openapi_extra=takes(TokenRotated, "Expiry of the new text; an empty object keeps the lifetime."),
 )
 async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
     """Rotate the token of this request. It never expires later than before."""

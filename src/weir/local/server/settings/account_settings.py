@@ -35,7 +35,7 @@ def whom_it_serves(settings: ServerSettings, accounts: PoolAccounts) -> str:
 def _on_this_machine(settings: ServerSettings, accounts: PoolAccounts) -> str:
     match accounts.mode:
         case AccountMode.UNIX_ACCOUNTS:
-            return f"It serves everyone of this machine at {settings.socket_path}, without tokens."
+            return f"It serves everyone on this machine at {settings.socket_path}, without tokens."
         case AccountMode.SHARED_ACCOUNT:
             may = "do everything on this machine" if accounts.owner_uid == 0 else "do all that it can"
             return f"WARNING: everyone with a token runs jobs as {accounts.owner}, and may {may}. {INSTALL}."

@@ -63,7 +63,7 @@ def read_listen(text: str) -> tuple[str, int]:
     """Return host and port of `ADDRESS:PORT`.
 
     Raises:
-        ValueError: it isn't one.
+        ValueError: the text isn't an address with a port.
     """
     try:
         parts = urlsplit(f"//{text}")

@@ -44,8 +44,8 @@ class ServerSettings:
         ignores_foreign: start work on GPUs that processes outside the pool use.
         prices: of an hour of a GPU, by model.
         shared_account: the name of the server's own user: people with tokens run their jobs as this user.
-        installed: serve everyone of this machine by their Unix account, and run each job as its person.
-        socket_path: the socket of an installed pool, for everyone of this machine.
+        installed: serve everyone on this machine by their Unix account, and run each job as its person.
+        socket_path: the socket of an installed pool, for everyone on this machine.
         admin_group: members of this Unix group administer an installed pool.
         remote: the listener for other machines, and the sign-in that guards it.
         log_level: of the server's own log, on standard error.

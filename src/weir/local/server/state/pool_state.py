@@ -180,7 +180,7 @@ class PoolState:
         """Refuse a person who may not see a workload, or who lacks the right to a part of it.
 
         Raises:
-            Refused: they may not.
+            RequestRefused: the person lacks the right.
         """
         require(person, action, project, owner=owner)
         if not self.may_see(person, project, submitted_s):

@@ -91,7 +91,7 @@ class ContainerChecks:
 
 
 def is_image(text: str) -> bool:
-    """Return True if a text names an image of a registry, or a file of the machine with one."""
+    """Return True if a text names an image of a registry, or an image archive on this machine."""
     archive = next((each for each in ARCHIVES if text.startswith(each)), None)
     if archive is not None:
         return _ARCHIVE.fullmatch(text.removeprefix(archive)) is not None

@@ -41,7 +41,7 @@ class PendingLimits:
         """Hold places in the queue while workloads are written down; an array takes one.
 
         Raises:
-            Refused: the person or the project has as many pending workloads as one may.
+            RequestRefused: the person or the project has as many pending workloads as one may.
         """
         if not may(person, Action.EXCEED_LIMITS):
             self._check(person.user, project, number)

@@ -104,7 +104,7 @@ class ProjectSecrets:
         """Refuse a submission that names a secret its project doesn't have.
 
         Raises:
-            Refused: it does.
+            RequestRefused: the project lacks a secret.
         """
         if not submission.secrets:
             return
@@ -124,7 +124,7 @@ class ProjectSecrets:
         """Refuse to resume a workload that lacks a secret.
 
         Raises:
-            Refused: it does.
+            RequestRefused: the project has lost a secret of the workload.
         """
         recorded = await asyncio.to_thread(self._pool.store.workloads.newest, name)
         if recorded is not None and recorded.record.launch.secrets:

@@ -99,7 +99,9 @@ class Reruns:
         array_uid = found.row.array_uid
         array = None if array_uid is None else self._pool.store.workloads.of(array_uid)
         if array is None:
-            raise RequestRefused(409, f"The array of {found.row.name} is forgotten: submit it again.")
+            raise RequestRefused(
+                409, f"The array of {found.row.name} was deleted from the history: submit it again."
+            )
         return array
 
     async def _failed(self, found: StoredWorkload) -> tuple[int, ...]:
@@ -157,7 +159,7 @@ def _check_rerun(recorded: StoredWorkload, person: Person) -> None:
     Its new user gets all that it was submitted with.
 
     Raises:
-        Refused: it can't be run again by them.
+        RequestRefused: it can't be run again by them.
     """
     name, user = recorded.row.name, recorded.row.user
     if not recorded.record.launch.command:

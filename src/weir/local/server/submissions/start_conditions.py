@@ -55,7 +55,7 @@ async def start_conditions(
     `batch` are the names of workloads that are submitted with it: dependencies on them have no number yet.
 
     Raises:
-        Refused: a workload doesn't exist, or a condition can't be met.
+        RequestRefused: a workload doesn't exist, or a condition can't be met.
     """
     names = {key: list(getattr(submission, key)) for key in _CONDITIONS}
     if not any(names.values()):

@@ -80,7 +80,7 @@ def check_submission(
         containers: checks of containers by the rules of the pool; the default rules if None.
 
     Raises:
-        Refused: with everything that is wrong with it.
+        RequestRefused: with everything that is wrong with it.
     """
     fields, rules = FieldErrors("The submission"), rules or LifecyclePolicy()
     _check_new_name(submission.name, fields)

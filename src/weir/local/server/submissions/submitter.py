@@ -96,7 +96,7 @@ class Submitter:
         """Queue a workload or an array; `write` stores it in place of the store.
 
         Raises:
-            Refused: the request is invalid, or not allowed for this person.
+            RequestRefused: the request is invalid, or not allowed for this person.
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
         made = await self._submit([await self._prepared(asked, person)], person, write=write)
@@ -108,7 +108,7 @@ class Submitter:
         """Check a submission that is queued later, by the present state of the pool; return its record.
 
         Raises:
-            Refused: it is invalid, or not allowed for this person.
+            RequestRefused: it is invalid, or not allowed for this person.
         """
         checked = [await self._prepared(ReadSubmission(submission, {}, size), person)]
         check = partial(self._records, checked, person, self._pool.clock(), ())

@@ -33,12 +33,12 @@ class LiveTrial:
 
     @property
     def is_active(self) -> bool:
-        """Return True if it runs, or is to run."""
+        """Return True if the trial runs, or is to run."""
         return not self.is_over and not self.parked
 
     @property
     def is_parked(self) -> bool:
-        """Return True if it waits at a rung."""
+        """Return True if the trial waits at a rung."""
         return self.parked and not self.is_over
 
 
@@ -125,7 +125,7 @@ class LiveSweep:
         return self._halving.promotion(ready=self._parked, last=done)
 
     def has_ended(self) -> bool:
-        """Return True if it was written down that it is over."""
+        """Return True if the end of the sweep is in the database."""
         return self.record.ended_s is not None
 
     @property

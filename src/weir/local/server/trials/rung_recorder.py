@@ -59,7 +59,7 @@ class WatchedTrial:
         self.saved_step = max(self.saved_step, -1 if message.step is None else message.step)
 
     def is_due(self, *, leaves: bool) -> bool:
-        """Return True if it has to be parked now."""
+        """Return True if the trial has to be parked now. `leaves`: its pod has exited."""
         if self.parked or self.passed <= self.plan.target or self.passed == len(self.plan.rungs):
             return False
         if leaves or self.reached_s is None:
@@ -72,7 +72,7 @@ class WatchedTrial:
         return parked_reason(self.plan.sweep_name, self.plan.rungs[self.passed - 1])
 
     def overran(self, message: JobMessage) -> bool:
-        """Return True if it trains on past the last rung."""
+        """Return True if a message shows that the trial trains on past the last rung."""
         is_last = self.passed == len(self.plan.rungs)
         return is_last and message.step is not None and message.step > self.reached_step
 

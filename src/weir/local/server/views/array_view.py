@@ -52,7 +52,7 @@ class ArrayView:
         return len(self.record.indices) - sum(self.stored.values()) - self.record.skipped
 
     def counts(self) -> ArrayCounts:
-        """Return the indices by status; those that run are never more than are written down as live."""
+        """Return the indices by status. The running ones are at most those that the store has as live."""
         stored, skipped = self.stored, self.record.skipped
         ended = {state: stored.get(state, 0) for state in ("succeeded", "failed", "stopped")}
         ended["stopped"] += skipped

@@ -18,7 +18,7 @@ def check_origin(request: BrowserRequest, site: SessionSite) -> None:
     """Refuse a request for another host, or of another page than the session's own.
 
     Raises:
-        RequestRefused: it is one.
+        RequestRefused: the host or the page is another one.
     """
     site.check_host(request.host)
     if (refusal := page_refusal(request, site.scheme)) is not None:

@@ -36,7 +36,7 @@ class SessionSite(Protocol):
         """Refuse a Host header that names another place.
 
         Raises:
-            RequestRefused: it does.
+            RequestRefused: the header names another place.
         """
         ...
 
