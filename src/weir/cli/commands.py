@@ -52,7 +52,7 @@ _WORKLOADS = (
     Command(
         "extend",
         "workloads.lifecycle:extend",
-        "Keep the idle rules away from a workload for a while.",
+        "Pause the idle rules for a workload.",
         "workloads",
     ),
     Command("rerun", "workloads.lifecycle:rerun", "Submit ended workloads again.", "ended"),

@@ -73,7 +73,8 @@ Print the output of a workload. The error output says where a later
 start begins.
 
 Arguments:
-  NAME  The workload: the newest of that name.
+  NAME  The workload: the newest of that name. In a pool also a uid,
+        which `weir list -o wide` shows.
 
 Options:
   -f, --follow  Continue until the workload is over.

@@ -42,11 +42,11 @@ def audit(
     user
         Only requests of this person.
     outcome
-        Only those that were allowed, refused (not known, or without the right), or failed otherwise.
+        Only requests that were allowed, refused (unknown person, or no right), or failed otherwise.
     path
-        Only those with this in their path, such as tokens.
+        Only requests with this text in their path, such as tokens.
     limit
-        Maximum number of items.
+        Maximum number of requests.
     output
         table, wide, json (with the details of each) or yaml.
     """

@@ -44,7 +44,7 @@ def login(url: str | None = None, /) -> int:
 
 
 def logout(url: str | None = None, /) -> int:
-    """Forget a login, and take it back at the identity provider.
+    """Forget a login, and revoke it at the identity provider.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def add(
     digest: str | None = None,
     file: Path | None = None,
 ) -> int:
-    """Tell me about my work, or with --project about all work of a project.
+    """Add a notification about your work, or with --project about all work of a project.
 
     The address of a webhook is a secret: it is typed without echo, or read from the input or a file.
 
@@ -91,7 +91,7 @@ def add(
         The mail address. Leave it out for the others.
     on
         A topic: start, end, failure, eviction, idle, warning, quota (GPUs of the quota are returned) or
-        maintenance. Repeat it for others; by default end, eviction and warning.
+        maintenance. Repeat it for more topics; by default end, eviction and warning.
     project
         The project, for all of its work; its leads may do this.
     quiet

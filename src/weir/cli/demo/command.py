@@ -16,9 +16,9 @@ FAILED, INTERRUPTED = 1, 130
 def demo() -> int:
     """Take a tour in a temporary pool with real training, in about a minute.
 
-    Eight virtual GPUs and three projects, in a temporary home. A sweep borrows idle GPUs, and an owner comes
-    back. The cheapest victims are stopped, and go on later at the very step. Everything that is claimed is
-    checked; it ends with 1 if something did not come true. Nothing of it is left afterwards.
+    The pool has eight virtual GPUs and three projects. A sweep borrows idle GPUs until their project needs
+    them. The cheapest victims are stopped, and later resume at the same step. The tour checks each of its
+    claims; its exit code is 1 if a claim is false. It leaves no process and no file.
     """
     from weir.cli.demo.checks import checks
     from weir.cli.demo.demo_pool import DemoFailed, DemoPool, Interrupted, missing

@@ -49,7 +49,7 @@ def install(
     options
         Options of `weir up`, after --. They replace those of the last installation.
     user
-        User that runs the server; it is made if there is none. By default weir.
+        User that runs the server; it is created if it doesn't exist. By default weir.
     home
         Directory of the pool's state. By default /var/lib/weir.
     allow_group

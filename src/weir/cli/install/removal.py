@@ -30,7 +30,8 @@ def uninstall(
     Parameters
     ----------
     purge
-        Also delete the pool's home with all output and checkpoints, and the users and groups that were made.
+        Also delete the pool's home with all output and checkpoints, and the users and groups that the
+        installation created.
     stop_jobs
         Stop running jobs first, with their notice.
     """

@@ -320,7 +320,7 @@ def status(*, output: DocumentedOutput = "table", watch: WatchOption = False) ->
     Parameters
     ----------
     output
-        table for people, json or yaml for programs.
+        table, wide, json or yaml.
     watch
         Go on, and show it again as it changes.
     """

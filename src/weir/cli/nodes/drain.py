@@ -40,7 +40,7 @@ _OPTIONS = {
     "until_s": "--until",
 }
 NodeName = Annotated[str | None, Parameter(help="The node; it can be left out in a pool of one.")]
-Reason = Annotated[str, Parameter(help="Why, for people whose workloads wait.")]
+Reason = Annotated[str, Parameter(help="Reason, which people with pending workloads see.")]
 Gpus = Annotated[Sequence[int], Parameter(name="--gpu", negative=()), whole_number(0)]
 
 
@@ -220,7 +220,7 @@ def add(
     until
         End: 2026-12-01T22:00, 22:00 for the next such time after the beginning, or +4h from the beginning.
     gpu
-        Index of a GPU, where not the whole node is out of service; repeat it for each.
+        Index of a GPU, if only some GPUs of the node go out of service. Repeat it for more GPUs.
     running
         Work that still runs at the beginning goes back to its queues (evict), or runs on (finish).
     name

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weir.api.answers import QueueRow
     from weir.client.api import Pool
 
-Name = Annotated[str, Parameter(help="Name of the queue.")]
+Name = Annotated[str, Parameter(help="Name of the new project or department.")]
 ProjectName = Annotated[str, Parameter(help="The project.")]
 DepartmentName = Annotated[str, Parameter(help="The department.")]
 ListOutput = Annotated[

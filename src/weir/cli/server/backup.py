@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from weir.cli.options.mistakes import failures
 from weir.cli.output.formatting import counted
 
-_ADDRESS = "The database's address, if it isn't the file in the home; $WEIR_DATABASE_URL if left out."
+_ADDRESS = "Database URL, instead of the file in the home; $WEIR_DATABASE_URL by default."
 DatabaseOption = Annotated[str | None, Parameter(help=_ADDRESS)]
 
 
@@ -22,7 +22,7 @@ def backup(file: Path, /, *, database: DatabaseOption = None) -> int:
     Parameters
     ----------
     file
-        Where to write it; it must not be there yet.
+        File to write. It must not exist yet.
     """
     from weir.cli.server.up_options import database_url
     from weir.client.address import home
@@ -40,7 +40,7 @@ def restore(file: Path, /, *, database: DatabaseOption = None) -> int:
     """Put a backup in the place of the pool's database. The server must not run.
 
     Numbers of workloads go on above every directory of the home. Jobs that were submitted after the backup
-    are ended at the next `weir up`, and tokens that were revoked after it hold again.
+    are ended at the next `weir up`, and tokens that were revoked after it are valid again.
 
     Parameters
     ----------
@@ -63,5 +63,5 @@ def restore(file: Path, /, *, database: DatabaseOption = None) -> int:
     )
     if replaced is not None:
         print(f"The database it replaces is in {replaced}.")
-    print("Check `weir token list` after `weir up`: tokens revoked after the backup hold again.")
+    print("Check `weir token list` after `weir up`: tokens revoked after the backup are valid again.")
     return 0

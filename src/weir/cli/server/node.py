@@ -44,7 +44,7 @@ def node(
     new_privileges
         Let jobs gain privileges, as sudo and ping do.
     gpu_file
-        Device file of a GPU, in the order of the GPUs, where they aren't NVIDIA's; repeat it for each.
+        Device file of a GPU that isn't NVIDIA's. Repeat it for more GPUs, in their order.
     """
     if options and not options[0].startswith("-"):
         raise WrongOption(f"{options[0]!r} is no option of `weir up`; `weir nodes` lists the nodes of a pool")

@@ -113,15 +113,16 @@ class PoolOptions:
     hide_others: Switch = False
     """Hide workload names of other projects in metrics, and usage by person in reports."""
     priority_class: Repeated = ()
-    """Name for a priority, such as interactive=90; repeat it for others. Every pool has low, normal, high and
-    urgent."""
+    """Name for a priority, such as interactive=90. Repeat it for more names. Every pool has low, normal,
+    high and urgent."""
     foreign_processes: Literal["avoid", "ignore"] = "avoid"
     """GPUs in use by processes that Weir didn't start: avoid them, or ignore those processes."""
     shared_account: str | None = None
     """Name of the user that runs the server: accept tokens of other people, and run all their jobs as this
     user. They can do all that it can."""
     price: Repeated = ()
-    """Price of an hour of a GPU, such as 2.50, or NVIDIA-H100=2.50 for one model; repeat it for others."""
+    """Price of an hour of a GPU, such as 2.50, or NVIDIA-H100=2.50 for one model. Repeat it for more
+    models."""
     currency: str = "USD"
     """Currency of the prices."""
 

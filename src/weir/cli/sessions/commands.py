@@ -47,7 +47,7 @@ def shell(
     """Open a shell in a workload, as in `weir shell dev -p vision --gpus 1`.
 
     If there is no workload of this name, an interactive one is queued with these options, and entered once it
-    runs. It goes on after the shell; `weir stop` ends it.
+    runs. The workload goes on after the shell; `weir stop` ends it.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
 def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     """Run a command next to a running workload, as in `weir exec NAME -- nvidia-smi`.
 
-    It has the environment, the devices and the directory of one of its pods, and ends with it. This works
-    on the machine the workload runs on, for its submitter, and on a cluster with the right to enter pods.
+    The command has the environment, the devices and the directory of one pod, and ends with that pod. It
+    works on the machine of the workload for its submitter, and on a cluster for people who may enter pods.
 
     Parameters
     ----------

@@ -58,7 +58,8 @@ def simulate(
     add_nodes
         Compare with more nodes, such as 2x8xH100: two nodes with eight GPUs each.
     what_if
-        Compare with an alternative, such as add-nodes=2x8xH100,quota.vision=8,policy=throughput; repeat it.
+        Compare with an alternative, such as add-nodes=2x8xH100,quota.vision=8,policy=throughput.
+        Repeat it for more alternatives.
     seeds
         Replays of each alternative, each with the jobs of a second in another order.
     report

@@ -13,7 +13,12 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from weir.cli.submissions.submit_options import StartOptions, WorkloadOptions, variables
+from weir.cli.submissions.submit_options import (
+    ArrayOptions,
+    StartOptions,
+    WorkloadOptions,
+    variables,
+)
 
 DIRECTIVE = "#WEIR"
 SCRIPT_BYTES_MOST = 131_071
@@ -108,12 +113,13 @@ def _options(
     project: Annotated[str | None, Parameter(name=("--project", "-p"))] = None,
     name: str | None = None,
     workload: WorkloadOptions = WorkloadOptions(),
+    indices: ArrayOptions = ArrayOptions(),
     conditions: StartOptions = StartOptions(),
 ) -> dict[str, Any]:
     """Return the fields of a submission for the options of a directive."""
     stated = {"project": project, "name": name}
     found: dict[str, Any] = {key: value for key, value in stated.items() if value is not None}
-    found |= workload.stated(conditions)
+    found |= workload.stated(conditions, indices)
     if workload.environment.env:
         found["env"] = variables(workload.environment.env)
     return found

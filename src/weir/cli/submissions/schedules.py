@@ -16,7 +16,12 @@ from weir.cli.output.terminal import plain, say
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
-from weir.cli.submissions.submit_options import TemplateOptions, WorkloadOptions, check_command
+from weir.cli.submissions.submit_options import (
+    ArrayOptions,
+    TemplateOptions,
+    WorkloadOptions,
+    check_command,
+)
 from weir.cli.submissions.templates import filled_template
 from weir.cli.workloads.list_filter import check_projects, chosen
 
@@ -38,6 +43,7 @@ def add(
     concurrency: Literal["allow", "forbid", "replace"] = "allow",
     project: ProjectOption = None,
     options: WorkloadOptions = WorkloadOptions(),
+    indices: ArrayOptions = ArrayOptions(),
     template: TemplateOptions = TemplateOptions(),
 ) -> int:
     """Create or change a schedule: `weir schedule add --cron "0 2 * * *" --name nightly -- python train.py`.
@@ -61,7 +67,7 @@ def add(
         namespace = options.placement.namespace
         body = filled_template(template, project, namespace)
         body.pop("name", None)  # each run has a name of its own
-        words = options.stated() | ({"command": list(command)} if command else {})
+        words = options.stated(indices=indices) | ({"command": list(command)} if command else {})
         check_command({**body, **words})
         with connect(namespace=namespace) as pool, named(cron="--cron", zone="--zone"):
             words["project"] = default_project(pool, project or body.get("project"))

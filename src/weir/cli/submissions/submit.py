@@ -17,6 +17,7 @@ from weir.cli.output.terminal import plain, say, screen
 from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit_options import (
+    ArrayOptions,
     StartOptions,
     TemplateOptions,
     WorkloadOptions,
@@ -38,6 +39,7 @@ def submit(
     project: ProjectOption = None,
     name: str | None = None,
     workload: WorkloadOptions = WorkloadOptions(),
+    indices: ArrayOptions = ArrayOptions(),
     conditions: StartOptions = StartOptions(),
     file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
     template: TemplateOptions = TemplateOptions(),
@@ -70,7 +72,7 @@ def submit(
 
     with option_mistakes(), refusals_in(in_options):
         body, words = _read(file, template, command, project, name, workload.placement.namespace)
-        words |= workload.stated(conditions)
+        words |= workload.stated(conditions, indices)
         if "workloads" in body:
             return submit_batch(body, words, workload, output, waits=wait or follow)
         check_command({**body, **words})

@@ -70,9 +70,16 @@ class RuleOptions:
     """Time to stop after notice, such as 30s."""
     retries: Annotated[int | None, whole_number(0)] = None
     """Number of restarts after a failure."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ArrayOptions:
+    """Indices of an array. Trials of sweeps and sessions can't be arrays."""
+
     array: str | None = None
-    """Run the command once for each index: 0-499, 1-100:5 or 1,3,7; with %20 at the end 20 at the same time.
-    $WEIR_ARRAY_INDEX is the index."""
+    """Run the command once for each index: 0-499, 1-100:5 or 1,3,7. With %20 at the end, at most 20 indices
+    run at the same time. $WEIR_ARRAY_INDEX is the index."""
 
 
 @Parameter(name="*")
@@ -81,16 +88,18 @@ class StartOptions:
     """Conditions for the first start of a workload. Until then it is pending, and reserves nothing."""
 
     begin: str | None = None
-    """Time before which it doesn't start: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now."""
+    """Earliest start: 2026-12-01T18:00, 18:00 for the next such time, or +2h from now."""
     after: Repeated = ()
-    """Workload that has to start before it, or to end, or several between commas. So are --after-ok,
-    --after-not-ok and --after-any, and each may be repeated."""
+    """Workload that has to start, or to end without a start, before this one starts; several between commas.
+    Repeat it for more workloads."""
     after_ok: Repeated = ()
-    """Workload that has to succeed before it starts. If that fails or is stopped, this is stopped."""
+    """Workload that has to succeed first. If it fails or is stopped, this one is stopped. Several are written
+    as for --after."""
     after_not_ok: Repeated = ()
-    """Workload that has to fail or be stopped before it starts. If that succeeds, this is stopped."""
+    """Workload that has to fail or be stopped first. If it succeeds, this one is stopped. Several are written
+    as for --after."""
     after_any: Repeated = ()
-    """Workload that has to end before it starts, in any way."""
+    """Workload that has to end first, in any way. Several are written as for --after."""
 
 
 @Parameter(name="*")
@@ -120,7 +129,7 @@ class PlacementOptions:
     image: str | None = None
     """Container image that the command runs in, such as docker.io/library/python:3.13."""
     pull: Literal["missing", "always", "never"] | None = None
-    """Fetching of the image: if it is missing (the default), always or never."""
+    """Rule for fetching the image: missing (if the machine lacks it; the default), always or never."""
     container_runtime: Literal["podman", "docker"] | None = None
     """Program that runs the container; podman by default."""
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None
@@ -148,14 +157,16 @@ class WorkloadOptions:
     environment: EnvironmentOptions = EnvironmentOptions()
     placement: PlacementOptions = PlacementOptions()
 
-    def stated(self, conditions: StartOptions = StartOptions()) -> dict[str, Any]:
+    def stated(
+        self, conditions: StartOptions = StartOptions(), indices: ArrayOptions = ArrayOptions()
+    ) -> dict[str, Any]:
         """Return the given options as fields of a submission, without environment variables.
 
         Raises:
             ValueError: an option can't be read.
         """
         found: dict[str, Any] = {}
-        for options in (self.request, self.rules, conditions, self.environment, self.placement):
+        for options in (self.request, self.rules, indices, conditions, self.environment, self.placement):
             for option in fields(options):
                 value = getattr(options, option.name)
                 if option.name not in _READ_APART and value not in (None, ()):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weir.api.sweeps import RungRow, SweepDetail, SweepRow, TrialRow
     from weir.client.api import Pool
 
-app = App(name="sweep", help="Search hyper-parameters, and list, show, stop and delete searches.")
+app = App(name="sweep", help="Search hyper-parameters, and list, show, stop and delete sweeps.")
 SweepName = Annotated[str, Parameter(help="The sweep.")]
 
 

@@ -71,7 +71,7 @@ def priority(name: str, priority: Annotated[int | str, number_or_name()], /) -> 
 
 
 def extend(name: str, duration: Duration, /) -> int:
-    """Keep the idle rules away from a workload for a while: the answer to a warning.
+    """Pause the idle rules for a workload, as an answer to a warning.
 
     Parameters
     ----------

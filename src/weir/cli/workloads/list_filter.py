@@ -34,7 +34,7 @@ class ListOptions:
     all_: Annotated[bool, Parameter(name=("--all", "-A"), negative=())] = False
     """Include workloads that are over."""
     status: Repeated = ()
-    """Only workloads with this status. Repeat it for several ones."""
+    """Only workloads with this status. Repeat it for more statuses."""
     type_: Annotated[str | None, Parameter(name="--type")] = None
     """Only workloads of this type: train, build or inference."""
     user: Annotated[str | None, Parameter(name=("--user", "-u")), NOT_EMPTY] = None

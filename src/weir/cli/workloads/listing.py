@@ -139,7 +139,7 @@ def describe(name: str, /, *, output: DocumentedOutput = "table", watch: WatchOp
     Parameters
     ----------
     name
-        The workload: the newest of that name, or any by its uid, which --output wide lists.
+        The workload: the newest of that name. In a pool also a uid, which `weir list -o wide` shows.
     output
         table for people (wide adds the environment), json or yaml for programs.
     watch

@@ -50,7 +50,7 @@ def logs(
     Parameters
     ----------
     name
-        The workload: the newest of that name.
+        The workload: the newest of that name. In a pool also a uid, which `weir list -o wide` shows.
     follow
         Continue until the workload is over.
     pod

@@ -33,11 +33,11 @@ class Selection:
     """Choice among the workloads of a pool. A pattern is for one's own, unless an option says otherwise."""
 
     project: ProjectOption = None
-    """Only workloads of this project, of all people; without a name all of them."""
+    """Only workloads of this project, of all people. Without NAMES, all of these."""
     me: Switch = False
-    """Only your own workloads; without a name all of them."""
+    """Only your own workloads. Without NAMES, all of these."""
     all_users: Switch = False
-    """Patterns are for workloads of all people, too; by default for your own."""
+    """Apply patterns to the workloads of all people; by default only to your own."""
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False
     """Don't ask before several workloads are changed."""
 

@@ -41,11 +41,11 @@ def why(name: str, /, *, explain: bool = False, output: DocumentedOutput = "tabl
     Parameters
     ----------
     name
-        The workload: the newest of that name.
+        The workload: the newest of that name. In a pool also a uid, which `weir list -o wide` shows.
     explain
         Also print the details of the decision: nodes with their scores, and victims with their price.
     output
-        table for people, json or yaml for programs.
+        table, wide, json or yaml.
     """
     with connect() as pool:
         is_table = output == "table"

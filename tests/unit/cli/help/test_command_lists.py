@@ -27,3 +27,19 @@ def test_help_of_up_has_the_options_of_a_machine_before_those_of_a_cluster(
     assert re.findall(r"^  (--\S+?),? ", cluster, re.MULTILINE)[0] == "--context"
     assert "--without-project-exempt" in cluster
     assert "--no-leader-election" in cluster
+
+
+@pytest.mark.parametrize(
+    ("command", "has_indices"),
+    [
+        *(("submit", True), ("schedule add", True)),
+        *(("sweep", False), ("shell", False), ("ssh", False), ("jupyter", False), ("code", False)),
+    ],
+)
+def test_only_commands_that_can_queue_an_array_offer_indices(
+    command: str, has_indices: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*command.split(), "--help"])
+    text = capsys.readouterr().out
+    assert "--max-runtime" in text
+    assert ("--array" in text) is has_indices
