@@ -2,7 +2,7 @@
 
 A person's pending workloads in a project are admitted by priority and age, as far as the limits of that
 person cover them beside the running ones. The engine sees admitted workloads alone, so that no decision can
-pass a limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it wait,
+exceed a limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it wait,
 too: a large workload isn't overtaken for good.
 """
 
