@@ -59,7 +59,10 @@ class IdleRules(NamedTuple):
 
     @property
     def first_notice_s(self) -> float | None:
-        """Return the delay of the first notice: at the latest halfway to the first rung after it."""
+        """Return the delay of the first notice: at the latest halfway to the first rung after it.
+
+        The answer is None without a notice and without rungs.
+        """
         rungs = [each for each in (self.unprotect_s, self.end_s) if each is not None]
         halfway = min(rungs) / 2 if rungs else None
         return least_limit(self.notice_s, halfway)
@@ -124,7 +127,7 @@ class IdleTracker:
             self.progress = found._replace(idle_s=counted_s, is_idle=True, excused_until_s=None)
 
     def step(self, rules: IdleRules) -> IdleStep | None:
-        """Take the step that is due, at most one at a time."""
+        """Take the step that is due, at most one at a time, and return it; None if none is due."""
         found = self.progress
         due = _due(rules, found) if found.is_idle else None
         if due in (IdleStep.NOTICE, IdleStep.LAST_NOTICE):
@@ -153,7 +156,7 @@ def _due(rules: IdleRules, found: IdleProgress) -> IdleStep | None:
 
 
 def _end(rules: IdleRules, found: IdleProgress, end_s: float) -> IdleStep | None:
-    """Return the last notice or the end, whichever is due."""
+    """Return the last notice or the end, whichever is due; None if neither is due."""
     idle_s = found.idle_s
     if found.notices < 2 and idle_s >= end_s - rules.lead_s and idle_s > found.noticed_s:
         return IdleStep.LAST_NOTICE

@@ -26,7 +26,7 @@ class Timers:
         heappush(self._heap, (at_s, workload, due, since_s))
 
     def next_s(self) -> float | None:
-        """Return the time of the next timer."""
+        """Return the time of the next timer; None without timers."""
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now_s: float) -> tuple[str, TimerKind, float] | None:

@@ -27,19 +27,25 @@ def cookie_in(header: str, name: str) -> str:
 
 
 def loopback_refusal(host: str) -> str | None:
-    """Return why a Host header is refused: a name that an attacker points to this machine."""
+    """Return why a Host header is refused: a name that an attacker points to this machine.
+
+    The answer is None if it is accepted.
+    """
     return None if is_this_machine(host) else _ON_LOOPBACK
 
 
 def public_refusal(host: str, public: str) -> str | None:
-    """Return why a Host header is refused that isn't the public address of the page."""
+    """Return why a Host header is refused that isn't the public address of the page.
+
+    The answer is None if it is accepted.
+    """
     if host.lower().removesuffix(":443") == public:
         return None
     return f"The dashboard answers to https://{public} alone: open it by that name."
 
 
 def origin_refusal(method: str, host: str, origin: str, fetch_site: str) -> str | None:
-    """Return why a request is refused that comes from another site."""
+    """Return why a request is refused that comes from another site; None if it is accepted."""
     if method not in _READS and fetch_site not in ("", "same-origin"):
         return "This change comes from another site."
     try:

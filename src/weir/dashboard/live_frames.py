@@ -58,7 +58,7 @@ def workload_columns(row: WorkloadRow) -> bytes:
 
 
 def _why(row: WorkloadRow) -> Explanation | None:
-    """Return the reason of a workload, or the warning that it is idle."""
+    """Return the reason of a workload, or the warning that it is idle; None without both."""
     activity = row.activity
     if row.reason is not None or activity is None or activity.warning is None:
         return row.reason

@@ -55,7 +55,7 @@ def _assets() -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def page_file(path: str) -> tuple[bytes, str] | None:
-    """Return a file's content and type."""
+    """Return a file's content and type; None if there is no such file."""
     try:
         content = (FOLDER / path).read_bytes()
     except OSError:

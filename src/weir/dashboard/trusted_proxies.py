@@ -75,7 +75,7 @@ def plain_address(text: str) -> Address | None:
 
 
 def _forwarded_address(text: str) -> Address | None:
-    """Return the address of one value; some proxies write the port, too."""
+    """Return the address of one value; some proxies write the port, too; None if it can't be read."""
     text = text.strip()
     if len(text) > _LENGTH_MAX:
         return None

@@ -154,7 +154,7 @@ class EngineCache:
         return False
 
     def wake_s(self) -> float | None:
-        """Return the time at which the last plan could change without an event."""
+        """Return the time at which the last plan could change without an event; None if none is known."""
         assert self._unchanged is not None
         return None if self._unchanged[1] == float("inf") else self._unchanged[1]
 

@@ -174,7 +174,7 @@ class Cycle:
         self._nominate(job.name, plan.placements, tuple(freed_by))
 
     def _wakes_s(self) -> float | None:
-        """Return the next time at which the plan could change without an event."""
+        """Return the next time at which the plan could change without an event; None without one."""
         times = patience_times_s(self._cluster, self._policy, self._now_s)
         times += [*self._gangs.times_s(), *self._nominations.times_s()]
         times += self._accounting.disruptions.ends_s()

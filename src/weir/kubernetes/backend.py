@@ -274,7 +274,10 @@ class KubernetesBackend:
 
     @property
     def due_s(self) -> float | None:
-        """Return when to ask for facts without a change from the API server."""
+        """Return when to ask for facts without a change from the API server.
+
+        The answer is None if there is no such time.
+        """
         with self._lock:
             times = (
                 *(self.cluster_state.due_s, self._taints.due_s),

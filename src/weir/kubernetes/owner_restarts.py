@@ -92,6 +92,8 @@ class OwnerRestarts:
     def _resumption(self, uid: str, now_s: float) -> SuspendOwner | None:
         """Return the write that resumes a marked owner, or that removes a mark without a suspension.
 
+        The answer is None if nothing is due.
+
         The mark alone says that it is this Weir's: its workload may be forgotten, or be a pod group.
         """
         body, state = self._state.resolver.owners.marked[uid], self._state

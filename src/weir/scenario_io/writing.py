@@ -215,7 +215,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
 
 
 def _defaults(defaults: WorkloadDefaults) -> dict[str, Any] | None:
-    """Return the stated defaults of a project."""
+    """Return the stated defaults of a project; None without any."""
     gpus = defaults.gpus_milli
     return (
         _stated(
@@ -233,7 +233,7 @@ def _defaults(defaults: WorkloadDefaults) -> dict[str, Any] | None:
 
 
 def _person_limits(limits: PersonLimits) -> dict[str, Any] | None:
-    """Return the stated limits of a person."""
+    """Return the stated limits of a person; None without any."""
     gpus = limits.gpus_milli
     return (
         _stated(

@@ -80,6 +80,8 @@ def _by(ends: list[_ExpectedEnd], now_s: float) -> str:
 def _end_of(cluster: Cluster, job: Job, now_s: float) -> _ExpectedEnd | None:
     """Return when a running workload ends, by its maximum run time and by training runs alike that ended.
 
+    The answer is None if it isn't known.
+
     A service runs until it is stopped, so only its maximum run time counts.
     """
     if job.started_s is None:

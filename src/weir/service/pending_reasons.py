@@ -27,7 +27,7 @@ UPDATE_S, CLASSES_MIN = 0.05, 32
 
 
 def explanation(found: Reason | None) -> Explanation | None:
-    """Return a reason as the API shows it."""
+    """Return a reason as the API shows it; None without a reason."""
     return (
         None
         if found is None

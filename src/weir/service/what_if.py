@@ -180,7 +180,7 @@ def _pending_request(state: DecisionState, name: str) -> PendingRequest:
 
 
 def _decided(state: DecisionState, cluster: Cluster, variant: Workload) -> WhatIfOutcome | None:
-    """Return the outcome of a decision on a branch for the variant."""
+    """Return the outcome of a decision on a branch for the variant; None if the workload doesn't start."""
     plan = decide(cluster, state.policy, state.now_s, state.cache_for(cluster))
     bound = [0] * len(variant.groups)
     for place in plan.binds:

@@ -49,12 +49,12 @@ def _moment(text: str, now: datetime) -> datetime | None:
 
 
 def _unit(word: str) -> int | None:
-    """Return the seconds of a unit; a number alone is in seconds."""
+    """Return the seconds of a unit; a number alone is in seconds; None if the unit is unknown."""
     return 1 if not word else _UNITS.get(word.removesuffix("s") or word)
 
 
 def _day_and_time(text: str, now: datetime) -> datetime | None:
-    """Return a day, a time of day, or both in either order."""
+    """Return a day, a time of day, or both in either order; None if the text is neither."""
     day: date | None = None
     clock: time_of_day | None = None
     for word in re.split(r"\s+(?![ap]m\b)|(?<=\d)-(?=\d)", text, flags=re.IGNORECASE):

@@ -66,7 +66,7 @@ def _cpus(request: BatchRequest, nodes: int, gpus: int) -> int | None:
 
 
 def _memory(request: BatchRequest, nodes: int, cpus: int | None, gpus: int) -> int | None:
-    """Return the memory in MiB; 0 of a node is all of it, so there is no limit."""
+    """Return the memory in MiB; 0 of a node is all of it, so there is no limit; None without a limit."""
     if request.memory is not None:
         return request.memory * nodes or None
     if request.memory_per_cpu is not None:

@@ -90,7 +90,7 @@ def _commands(request: StepRequest) -> Sequence[Sequence[str]]:
 
 
 def _gpus_of(request: StepRequest, gpus: Sequence[str] | None, rank: int) -> Sequence[str] | None:
-    """Return the GPUs that a task sees: its own, or all of the step."""
+    """Return the GPUs that a task sees: its own, or all of the step; None if the devices are unknown."""
     if gpus is None or request.gpus_per_task is None:
         return gpus
     first = rank * request.gpus_per_task

@@ -2,8 +2,8 @@
 
 A person's pending workloads in a project are admitted by priority and age, as far as the limits of that
 person cover them beside the running ones. The engine sees admitted workloads alone, so that no decision can
-exceed a limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it wait,
-too: a large workload isn't overtaken for good.
+exceed a limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it
+wait, too: a large workload isn't overtaken for good.
 """
 
 from bisect import bisect_left, insort
@@ -124,7 +124,7 @@ class PersonUsage:
         return self.entries[name].place is not None and name not in self.admitted
 
     def first_beyond_gpus(self) -> str | None:
-        """Return the first pending workload for which too few GPUs of the limit are left."""
+        """Return the first pending workload for which too few GPUs of the limit are left; None if all fit."""
         beyond = [
             next((place for place in line if place[2] not in self.admitted), None)
             for kind, line in enumerate(self.lines)

@@ -109,7 +109,10 @@ class RuntimeSamples:
             self.made += 1
 
     def longer(self, ran_s: float) -> tuple[float, float, float] | None:
-        """Return the mean of samples longer than `ran_s`, and the range in which it is the mean."""
+        """Return the mean of samples longer than `ran_s`, and the range in which it is the mean.
+
+        The answer is None if no sample is longer.
+        """
         sums = self._sums
         if sums is None:
             runs = sorted(self.runs[: self._covers])

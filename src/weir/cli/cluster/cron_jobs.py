@@ -81,7 +81,7 @@ class CronJobs:
         self._objects = NamespacedObjects(api, lookup, *kind, noun="schedule", selector=PROJECT)
 
     async def answer(self, method: str, parts: Sequence[str], body: bytes) -> BaseModel | None:
-        """Return the answer to a request below /schedules.
+        """Return the answer to a request below /schedules; None for a deletion.
 
         Raises:
             PoolError: it is invalid, or a cluster can't carry it out.
@@ -219,7 +219,10 @@ def _job_of(cron_job: CronView, name: str) -> dict[str, Any]:
 
 
 def _missed(cron_job: CronView) -> float | None:
-    """Return the time of the newest run that a suspended CronJob has missed: the cluster catches it up."""
+    """Return the time of the newest run that a suspended CronJob has missed: the cluster catches it up.
+
+    The answer is None if it missed none, or its times can't be read.
+    """
     try:
         cron, zone = _times(cron_job)
     except ValueError:

@@ -147,7 +147,7 @@ class JobChanges:
 
 
 def _labelled_project(job: Object) -> str | None:
-    """Return the project that the labels of a Job or of its pods name."""
+    """Return the project that the labels of a Job or of its pods name; None if they name none."""
     of_pods = job["spec"]["template"].get("metadata") or {}
     labels = {**(of_pods.get("labels") or {}), **(job["metadata"].get("labels") or {})}
     project: str | None = labels.get(PREFIX + "project")

@@ -109,7 +109,10 @@ class Lookup:
         return list(dict.fromkeys(found))
 
     async def _just_queued(self, namespace: str, name: str) -> LookupResult | None:
-        """Return a Job or bare pod without a workload: a new one, or one of another scheduler."""
+        """Return a Job or bare pod without a workload: a new one, or one of another scheduler.
+
+        The answer is None if there is neither.
+        """
         from weir.kubernetes.crd.objects import OwnerFields, OwnerObject
 
         async def read(kind: str, api_version: str, resource: str) -> LookupResult | None:

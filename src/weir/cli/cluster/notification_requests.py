@@ -66,7 +66,7 @@ class NotificationRequests:
     async def answer(
         self, method: str, parts: Sequence[str], params: Mapping[str, str], body: bytes
     ) -> BaseModel | None:
-        """Return the answer to a request below /notifications.
+        """Return the answer to a request below /notifications; None for a deletion.
 
         Raises:
             PoolError: it is invalid, or a cluster can't carry it out.

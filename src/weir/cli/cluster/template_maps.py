@@ -78,7 +78,7 @@ class TemplateMaps:
         self._jobs = jobs
 
     async def answer(self, method: str, project: str, parts: Sequence[str], body: bytes) -> BaseModel | None:
-        """Return the answer to a request below the templates of a project.
+        """Return the answer to a request below the templates of a project; None for a deletion.
 
         Raises:
             PoolError: it is invalid, or a cluster can't carry it out.

@@ -79,5 +79,5 @@ def _as_a_job() -> dict[str, str]:
 
 
 def done(output: str) -> str | None:
-    """Return the line with a job's final loss in all digits."""
+    """Return the line with a job's final loss in all digits; None without such a line."""
     return next((line for line in output.splitlines() if line.startswith(DONE)), None)

@@ -205,7 +205,7 @@ def _stopped_for(seen: Observations, asker: str) -> tuple[dict[str, float], set[
 
 
 def _waited_s(seen: Observations, name: str) -> float | None:
-    """Return the time from a job's submission to its first process."""
+    """Return the time from a job's submission to its first process; None if it never started."""
     starts, detail = _events(seen, "started", name), seen.details.get(name)
     return starts[0].at_s - detail.submitted_s if starts and detail else None
 

@@ -110,7 +110,10 @@ def _meaning(group: App, kinds: Sequence[object], actions: Sequence[str]) -> lis
 def _misspelled(
     word: str, rest: Sequence[str], kinds: Sequence[object], actions: Sequence[str]
 ) -> str | None:
-    """Return the action that a word nearly is, where it would become the first word of a command to run."""
+    """Return the action that a word nearly is, where it would become the first word of a command to run.
+
+    The answer is None without one.
+    """
     options = {each.partition("=")[0] for each in rest}
     if Parameter.VAR_POSITIONAL not in kinds or {"--", "--param"} & options:
         return None

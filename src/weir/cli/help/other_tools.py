@@ -282,7 +282,7 @@ def _file(words: Sequence[str]) -> str | None:
 
 
 def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return the value of the first of these options."""
+    """Return the value of the first of these options; None without a value."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         option, _, value = word.partition("=")
         if option in names:

@@ -78,7 +78,7 @@ def _check(settings: InstallSettings, *, stops: bool, systemd: bool) -> None:
 
 
 def _server_pid(directory: Path) -> int | None:
-    """Return the process of a running server, by the file beside its socket."""
+    """Return the process of a running server, by the file beside its socket; None if none runs."""
     try:
         pid = int(json.loads((directory / "server.json").read_text("utf-8"))["pid"])
         os.kill(pid, 0)

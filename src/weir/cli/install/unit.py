@@ -100,7 +100,10 @@ def shown(host: Host, name: str) -> str:
 
 
 def _started_s(host: Host) -> float | None:
-    """Return the wall-clock time at which the node process was started, by the clock of now."""
+    """Return the wall-clock time at which the node process was started, by the clock of now.
+
+    The answer is None if it doesn't run.
+    """
     monotonic_us = shown(host, "ExecMainStartTimestampMonotonic")
     if not monotonic_us.isdigit() or monotonic_us == "0":
         return None

@@ -243,7 +243,7 @@ def server_settings(
 
 
 def database_url(url: str | None, file: Path | None) -> str | None:
-    """Return the database URL from the option, the file or the environment.
+    """Return the database URL from the option, the file or the environment; None if none is named.
 
     Raises:
         ValueError: option and file are both given, or the file can't be used.

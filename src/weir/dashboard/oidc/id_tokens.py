@@ -43,7 +43,7 @@ class OidcIdentity:
 
 
 def key_of(token: str) -> str | None:
-    """Return the key id in the head of a token, which isn't verified yet.
+    """Return the key id in the head of a token, which isn't verified yet; None if the head names none.
 
     Raises:
         TokenInvalid: it is too long, is no token, or is signed in a way that isn't accepted.

@@ -188,7 +188,7 @@ class IdentityProvider:
             raise ProviderUnavailable(problem)
 
     async def _fetch(self) -> str | None:
-        """Fetch the keys; return why that failed."""
+        """Fetch the keys; return why that failed, None if it succeeded."""
         try:
             raw = await self._request("GET", (await self.description()).jwks_uri)
             before = self._keys

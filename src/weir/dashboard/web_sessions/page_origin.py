@@ -27,7 +27,7 @@ class BrowserRequest:
 
 
 def page_refusal(request: BrowserRequest, scheme: str) -> str | None:
-    """Return why a request is refused that is of another page than the session's own.
+    """Return why a request is refused that is of another page than the session's own; None if it is accepted.
 
     The address may be opened from elsewhere. A page of another origin, which any user of this machine can
     serve on a port of it, may neither read nor change anything. `scheme`: of the session's address.

@@ -51,7 +51,10 @@ class WorkloadPlacer:
         self._nodes_of: dict[Job, list[int]] = {}  # nodes of placed workloads with a topology
 
     def place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
-        """Return placements by its topology; a gang waits for its preferred level before it scatters."""
+        """Return placements by its topology; a gang waits for its preferred level before it scatters.
+
+        The answer is None if it doesn't fit.
+        """
         if not self.outages:
             return self._place(candidate, placer)
         with self.outages.withheld(placer.capacity, candidate.job):
@@ -71,7 +74,7 @@ class WorkloadPlacer:
         return self._place_by_pod(candidate, placer) if job.topology is None else None
 
     def _place_in_open(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
-        """Return placements on nodes that are open to all of its pods."""
+        """Return placements on nodes that are open to all of its pods; None if they don't fit."""
         job, within = candidate.job, self.open_to(candidate)
         affinity = self._feasibility.affinity(job)
         if job.topology is None:

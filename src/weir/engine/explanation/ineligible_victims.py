@@ -134,7 +134,7 @@ class RunningHoldings:
 
 
 def _least_protection(job: Job) -> Protection | None:
-    """Return the protection that a workload has from every requester at any time."""
+    """Return the protection that a workload has from every requester at any time; None if it has none."""
     return None if job.preemptible else Protection.FIXED
 
 

@@ -139,7 +139,10 @@ def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason
 
 
 def _apart(allocator: Allocator, idle: Capacity, need: Need, affinity: AffinityRules) -> Reason | None:
-    """Return the reason why anti-affinity or spread can't be satisfied within a group."""
+    """Return the reason why anti-affinity or spread can't be satisfied within a group.
+
+    The answer is None if they can, or that isn't certain.
+    """
     group, shape, pods = need
     own = [
         rule

@@ -72,7 +72,10 @@ class Candidate:
         return Candidate(self.of, self.at, placed)
 
     def otherwise(self) -> "Candidate | None":
-        """Return the workload with the next group it may grow by, after this one didn't fit."""
+        """Return the workload with the next group it may grow by, after this one didn't fit.
+
+        The answer is None if there is no further one.
+        """
         if self.choice + 1 >= self.choices:
             return None
         return Candidate(self.of, self.at, self.placed if self.again else None, self.choice + 1)
@@ -136,7 +139,7 @@ class QueueOrder:
         return () if queue in self._alone else self._overlay.key(queue, best.request)
 
     def next(self) -> Candidate | None:
-        """Return the candidate to serve now; it stays first until it is settled."""
+        """Return the candidate to serve now; it stays first until it is settled; None if none is left."""
         self._served = self._best(_ROOT)
         return self._served
 

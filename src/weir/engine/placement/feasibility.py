@@ -66,7 +66,7 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
 
 
 def untolerated_taint(node: Node, request: Request) -> Taint | None:
-    """Return the first taint of a node that keeps a request off."""
+    """Return the first taint of a node that keeps a request off; None if it tolerates all."""
     for taint in node.taints:
         if taint.effect != "PreferNoSchedule" and not any(
             toleration.tolerates(taint) for toleration in request.tolerations

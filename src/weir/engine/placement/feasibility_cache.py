@@ -99,7 +99,7 @@ class FeasibilityCache:
         return self._pod_rules
 
     def finest_domains(self) -> TopologyLevel | None:
-        """Return the finest level with several nodes a domain; small work keeps such domains free."""
+        """Return the finest level with several nodes a domain, or None: small work spares its domains."""
         for name in self._cluster.topologies:
             for level in reversed(self.levels(name)):
                 if level.count < (level.of >= 0).sum():

@@ -69,7 +69,10 @@ class PreemptionAttempts:
         return PreemptionPlan(None, placements)
 
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
-        """Free capacity in the first way that succeeds; keep lasting failures, and the end of searches."""
+        """Free capacity in the first way that succeeds; keep lasting failures, and the end of searches.
+
+        The answer is None if all ways fail.
+        """
         failed, member = self._failed_moves, (rules.candidate.of, rules.candidate.at)
         end: SearchEnd | None = None  # result of the searches with evictions
         until_s = INFINITE  # time until which every way fails

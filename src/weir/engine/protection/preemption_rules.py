@@ -200,7 +200,10 @@ def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
 
 
 def cycle_ends_s(rules: PreemptionRules, victim: str) -> float | None:
-    """Return the time until which a workload is protected, since the requester was evicted for it."""
+    """Return the time until which a workload is protected, since the requester was evicted for it.
+
+    The answer is None if it isn't protected.
+    """
     at_s = rules.job.stopped_for.get(victim)
     ends_s = None if at_s is None else at_s + rules.policy.reserve_after
     return ends_s if ends_s is not None and rules.now_s < ends_s else None

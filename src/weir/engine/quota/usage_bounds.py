@@ -39,7 +39,10 @@ class UsageBounds:
         self._of_others: _Bounds = ((RefusalKind.QUOTA, overlay.fixed, ledger.bounded), limits)
 
     def quota_refusal(self, job: Job, request: Amounts) -> QuotaRefusal | None:
-        """Return the first quota or limit on the path of a workload that a request would exceed."""
+        """Return the first quota or limit on the path of a workload that a request would exceed.
+
+        The answer is None without one.
+        """
         return _first_over(self._bounds_of(job), job.path, request)
 
     def shortfall(self, job: Job, request: Amounts) -> QuotaRefusal | None:
@@ -48,7 +51,10 @@ class UsageBounds:
         return _first_over((quotas,), job.path[::-1], request)
 
     def placed_refusal(self, job: Job, placements: Iterable[NodePlacement]) -> QuotaRefusal | None:
-        """Return the first quota or limit that pods of a workload on these nodes would exceed."""
+        """Return the first quota or limit that pods of a workload on these nodes would exceed.
+
+        The answer is None without one.
+        """
         return self.quota_refusal(job, _sum([self._usage(placement) for placement in placements]))
 
     def moved_refusal(self, job: Job, placements: Sequence[NodePlacement]) -> QuotaRefusal | None:
@@ -99,7 +105,7 @@ class UsageBounds:
 
 
 def _first_over(bounds_by_kind: _Bounds, path: Sequence[int], request: Amounts) -> QuotaRefusal | None:
-    """Return the first bound on a path that a request would exceed."""
+    """Return the first bound on a path that a request would exceed; None without one."""
     for kind, used, bounds in bounds_by_kind:
         for queue in path:
             if bounds[queue]:

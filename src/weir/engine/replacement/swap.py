@@ -58,7 +58,7 @@ class SwapPlanner:
         )
 
     def _swap(self, job: Job) -> tuple[Candidate, list[NodePlacement]] | None:
-        """Swap a job for the first pending workload of its size that may come.
+        """Swap a job for the first pending workload of its size that may come; None if none may come.
 
         Only one that precedes it by the minimum gain does.
         """

@@ -69,6 +69,8 @@ class CheapestNode:
     def best(self, accept: Accept, steps_most: int) -> tuple[int, Going] | None:
         """Return the cheapest node and its victims; `accept(node, units)` may reject each set.
 
+        The answer is None without a set.
+
         The search ends after `steps_most` nodes without a set.
         """
         if not self._shape.pod_rules:

@@ -33,7 +33,7 @@ class LegalOrder:
         return self._disruptions.allows(pods, overrides=self._overrides and not moves)
 
     def rule(self, victim: Victim) -> EvictionRule | None:
-        """Return the rule by which a victim may be evicted now."""
+        """Return the rule by which a victim may be evicted now; None if no rule allows it."""
         if self._disruptions.any and not self.may_stop(victim.pods, moves=victim.moves):
             return None
         if victim.moves:

@@ -44,7 +44,7 @@ def runner_up(
 
 
 def _following_node(ordered: list[list[Entry]]) -> RunnerUp | None:
-    """Return the node after the chosen one."""
+    """Return the node after the chosen one; None if there is none."""
     chosen, rest = ordered[0][0], min(ordered[0][1:3], default=None)
     if rest is not None:
         is_level = rest[0][:PRICE_AT] == chosen[0][:PRICE_AT]

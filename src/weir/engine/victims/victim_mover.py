@@ -63,7 +63,10 @@ class VictimMover:
         return placements
 
     def _by_topology(self, victim: Victim) -> list[NodePlacement] | None:
-        """Return new placements in one domain of its level, together with its remaining pods."""
+        """Return new placements in one domain of its level, together with its remaining pods.
+
+        The answer is None if they don't fit.
+        """
         context, job, topology = self._context, victim.job, victim.job.topology
         assert topology is not None
         if missing_topology(context.cluster.topologies, topology) is not None:

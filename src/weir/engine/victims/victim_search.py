@@ -86,7 +86,10 @@ class VictimSearch:
         return taken
 
     def _from(self, first: Job | None) -> PreemptionPlan | None:
-        """Search once from the initial state; `first` is evicted before any other workload."""
+        """Search once from the initial state; `first` is evicted before any other workload.
+
+        The answer is None if it fails.
+        """
         with self._transaction.trial() as trial:
             if self._stop_first(first) and self._under_limits() and self._place_all():
                 self._settlement.spare(self._victims, self._placements)

@@ -121,7 +121,7 @@ class OwnerIndex:
         return False
 
     async def _delivered(self, namespace: str, reference: OwnerReference) -> _Owner | None:
-        """Wait until the watch delivers an owner."""
+        """Wait until the watch delivers an owner; None if too many reviews wait, or it doesn't come."""
         if self._waiting.total() >= WAITING_MAX or self._waiting[namespace] >= WAITING_IN_ONE_MAX:
             return None
         self._look_again(reference.api_version, reference.kind)

@@ -80,7 +80,7 @@ class TokenReviewer:
         return found
 
     async def _ask(self, key: _Key, token: str, path: str) -> bool | None:
-        """Ask the API server, and keep its answer."""
+        """Ask the API server, and keep its answer; None without an answer."""
         found = await review_token(self._api, token)
         if not found.authenticated:
             self._known.pop(key, None)

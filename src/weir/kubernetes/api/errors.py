@@ -139,5 +139,5 @@ def refusal_of(status: ApiStatus, code: int = 0, retry_after_s: float | None = N
 
 
 def _seconds(text: str) -> float | None:
-    """Return Retry-After in seconds; the API server never sends a date."""
+    """Return Retry-After in seconds; the API server never sends a date; None without the header."""
     return float(text) if text.isdigit() else None

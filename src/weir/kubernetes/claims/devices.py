@@ -118,7 +118,7 @@ def _capacity(written: CapacityValue) -> CapacityRule:
 
 
 def _typed(written: AttributeValue) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the kind and the values of an attribute; a single one is a set of one."""
+    """Return the kind and the values of an attribute; a single one is a set of one; None without a value."""
     single = (
         ("int", written.int_),
         ("bool", written.bool_),

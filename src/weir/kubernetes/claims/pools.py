@@ -161,7 +161,10 @@ class SliceIndex:
         return nodes
 
     def _nodes_with(self, changed: ParsedSlice) -> set[str] | None:
-        """Return the nodes that reach a slice's pool by name: its completeness depends on all slices."""
+        """Return the nodes that reach a slice's pool by name: its completeness depends on all slices.
+
+        The answer is None if all nodes may be concerned.
+        """
         if not changed.nodes.name and not changed.has_counters:
             return None
         nodes = self.nodes_of(changed.pool)

@@ -76,7 +76,10 @@ class StoredAnswers:
         start: int,
         limit: int,
     ) -> tuple[int, list[Listed]] | None:
-        """Return the number of selected workloads, and a page: live ones, and those without an object."""
+        """Return the number of selected workloads, and a page: live ones, and those without an object.
+
+        The answer is None without an answer of the database.
+        """
         wanted = ClusterWorkloadFilter(
             namespace=query.namespace,
             projects=query.projects,
@@ -102,12 +105,15 @@ class StoredAnswers:
         return len(found) + count, merged[start - first : start - first + limit]
 
     async def workload(self, namespace: str, name: str, since_s: float) -> StoredRow | None:
-        """Return the newest deleted workload of a name, submitted since a time."""
+        """Return the newest deleted workload of a name, submitted since a time.
+
+        The answer is None if there is none, or without an answer.
+        """
         found = await self._ask(lambda reader: reader.workload(namespace, name, since_s))
         return None if found is None else _row(found)
 
     async def series(self, number: int, recent: Series) -> Series | None:
-        """Return the curves of a workload, stored ones with the points after them."""
+        """Return the curves of a workload, stored ones with the points after them; None without an answer."""
 
         def read(reader: ClusterHistoryReader) -> Series:
             found = joined(reader.series(number), recent)
@@ -118,7 +124,7 @@ class StoredAnswers:
     async def events(
         self, query: EventFilter, start: int, limit: int
     ) -> tuple[int, Sequence[EventRow]] | None:
-        """Return the number of selected events, and a page of them, newest first."""
+        """Return the number of selected events, and a page of them, newest first; None without an answer."""
         page = await self._ask(lambda reader: reader.events(query, start, limit))
         return None if page is None else (page.total, page.items)
 
@@ -130,7 +136,7 @@ class StoredAnswers:
         queues: Mapping[str, QueueRow],
         now_s: float,
     ) -> "UsageReport | HistoryReport | None":
-        """Return a report of a period of any length."""
+        """Return a report of a period of any length; None without an answer."""
         return await self._ask(
             partial(_report, kind=kind, asked=asked, past=past, queues=queues, now_s=now_s)
         )

@@ -29,7 +29,10 @@ class NamespaceRules:
             self._surplus.setdefault(state.namespace, {})[state.uid] = state
 
     def remove(self, state: RuleState) -> RuleState | None:
-        """Remove a rule; return a surplus one that is used in its place from now on."""
+        """Remove a rule; return a surplus one that is used in its place from now on.
+
+        The answer is None if there is none.
+        """
         namespace = state.namespace
         surplus, used = self._surplus.get(namespace, {}), self._used[namespace]
         successor = None

@@ -190,7 +190,7 @@ class SchedulerProcess:
         return webhook_server
 
     def _thread(self) -> ControlThread | None:
-        """Return the thread that has the state of the cluster, deciding or not."""
+        """Return the thread that has the state of the cluster, deciding or not; None before there is one."""
         return self.control_thread or self.standby.thread
 
     def _numbers(self) -> ClusterSummary:

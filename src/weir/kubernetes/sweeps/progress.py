@@ -63,7 +63,7 @@ class SweepProgress:
         self._halving.leave(number)
 
     def promotion(self) -> Promotion | None:
-        """Return the next promotion of a parked trial."""
+        """Return the next promotion of a parked trial; None if none is due."""
         ready = {number for number, trial in enumerate(self.trials) if trial.state == PARKED}
         return self._halving.promotion(ready=ready, last=self.is_exhausted and not self.live)
 

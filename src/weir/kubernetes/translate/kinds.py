@@ -215,7 +215,7 @@ class WorkloadKinds:
         return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, mark_of(rule, found))
 
     def _rule(self, found: Found) -> KindRule | None:
-        """Return the first entry that an object fits."""
+        """Return the first entry that an object fits; None if none fits."""
         key = (group_of(str(found.get("apiVersion", ""))), str(found.get("kind", "")))
         for rule in self._by_kind.get(key, ()):
             if rule.when is None or rule.when.holds(found):

@@ -97,6 +97,8 @@ def read_whole(directory: str, name: str, most: int) -> bytes | UnreadableFile |
 def read_at(directory_fd: int | None, name: str, most: int) -> bytes | UnreadableFile | None:
     """Return the content of a file of an open directory, as `read_whole` does; without one `name` is a path.
 
+    The answer is None if there is no such file.
+
     Directories of a path may be links, so a file that the kernel makes in /proc isn't read either: it may say
     something of this process.
 

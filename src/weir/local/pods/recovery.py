@@ -178,7 +178,7 @@ def _is_plausible(workload: Workload, pod: PodKey) -> bool:
 
 
 def _unused_nomination(nomination: Nominated | None, started_s: dict[PodKey, float]) -> Nominated | None:
-    """Return the nomination without pods that have started since it was made."""
+    """Return the nomination without pods that have started since it was made; None if none is left."""
     if nomination is None:
         return None
     rest = tuple(place for place in nomination.places if started_s.get(place.pod, -1.0) < nomination.at_s)

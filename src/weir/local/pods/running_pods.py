@@ -78,7 +78,10 @@ class LocalWorkload:
             self.port = 0
 
     def use_nomination(self, pod: PodKey) -> ReserveNomination | ReleaseNomination | None:
-        """Use the nominated place of a pod that starts; return the effect that records the other places."""
+        """Use the nominated place of a pod that starts; return the effect that records the other places.
+
+        The answer is None if it used none.
+        """
         if self.nomination is None:
             return None
         old = self.nomination

@@ -112,17 +112,17 @@ class JobMessage(NamedTuple):
 
 
 def parse_start(text: bytes | UnreadableFile | None) -> StartRecord | UnreadableFile | None:
-    """Parse a spec."""
+    """Parse a spec; None without a text."""
     return _record(text, "start.json", _start)
 
 
 def parse_exit(text: bytes | UnreadableFile | None) -> ExitRecord | UnreadableFile | None:
-    """Read an end."""
+    """Parse the record of an end; None without a text."""
     return _record(text, "exit.json", _exit)
 
 
 def parse_running(text: bytes | UnreadableFile | None) -> RunningRecord | UnreadableFile | None:
-    """Read which process it is."""
+    """Parse the record of a running process; None without a text."""
     return _record(text, "running.json", _running)
 
 

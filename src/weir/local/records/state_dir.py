@@ -46,7 +46,10 @@ class StartOutcome(ExitRecord):
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code as a shell reports it: 128 plus the number for a signal."""
+        """Return the exit code as a shell reports it: 128 plus the number for a signal.
+
+        The answer is None if it is unknown.
+        """
         return self.code if self.signal is None else SIGNALLED + self.signal
 
     @property

@@ -208,7 +208,7 @@ class PoolService(PoolState):
         )
 
     async def probed_trouble(self) -> str | None:
-        """Return the trouble of the pool after a write to the disk and the database."""
+        """Return the trouble of the pool after a write to the disk and the database; None without trouble."""
         unwritten = await self.health.unwritten()
         return self.trouble or (unwritten and f"{unwritten} {STANDS_STILL}")
 

@@ -86,7 +86,10 @@ def _process_disk(pids: Iterable[int]) -> int | None:
 
 
 def _process_bytes(text: str) -> int | None:
-    """Return the larger one of the bytes of calls and the bytes of disks or servers."""
+    """Return the larger one of the bytes of calls and the bytes of disks or servers.
+
+    The answer is None if the text is empty.
+    """
     if not text:
         return None
     values = {line.partition(" ")[0]: _number(line.partition(" ")[2]) for line in text.splitlines()}

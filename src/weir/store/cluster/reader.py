@@ -87,7 +87,10 @@ class ClusterHistoryReader:
         return found
 
     def workload(self, namespace: str, name: str, since_s: float = 0.0) -> StoredHistoryEntry | None:
-        """Return the newest workload of a name, or whose owner has it, that was submitted since a time."""
+        """Return the newest workload of a name, or whose owner has it, that was submitted since a time.
+
+        The answer is None if there is none.
+        """
         wanted = ClusterWorkloadFilter(namespace=namespace, named=name, since_s=since_s)
         return next(iter(self.workloads(wanted, 0, 1)[1]), None)
 

@@ -177,7 +177,10 @@ def _go_on(file: Path, opened: int, highest: int) -> None:
 
 
 def _put_aside(target: Path) -> Path | None:
-    """Keep the database that is replaced, with all its files, beside those of earlier restores."""
+    """Keep the database that is replaced, with all its files, beside those of earlier restores.
+
+    The answer is None if there was none.
+    """
     if not target.exists():
         for part in _PARTS[1:]:  # left by a deleted database, and would be applied to the new one
             target.with_name(target.name + part).unlink(missing_ok=True)

@@ -96,7 +96,7 @@ class TokenTable:
         return token, text
 
     def with_hash(self, hashed: str) -> TokenRecord | None:
-        """Return the token whose text has this hash, expired or not, from memory."""
+        """Return the token whose text has this hash, expired or not, from memory; None if there is none."""
         return self._by_hash.get(hashed)
 
     def used(self, id_: int, at_s: float) -> None:

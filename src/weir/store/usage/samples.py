@@ -53,7 +53,7 @@ class UsageTables:
         self.retention = retention
 
     def sampled_s(self) -> float | None:
-        """Return the time up to which usage is stored."""
+        """Return the time up to which usage is stored; None before the first sample."""
         mark = select(marks.c.at_s).where(marks.c.name == SAMPLED)
         at_s: float | None = self._database.value(mark)
         return at_s

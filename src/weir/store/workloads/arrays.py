@@ -69,7 +69,7 @@ class ArrayTable:
         return [_array_record(row) for row in self._database.rows(query)]
 
     def of(self, uid: int) -> ArrayRecord | None:
-        """Return the array with a number, over or not."""
+        """Return the array with a number, over or not; None if there is none."""
         query = _OF_ARRAY.where(_columns.uid == uid)
         row = self._database.row(query)
         return None if row is None else _array_record(row)
@@ -80,7 +80,7 @@ class ArrayTable:
         return {str(row[0]): int(row[1]) for row in self._database.rows(query)}
 
     def first_started_s(self, uid: int) -> float | None:
-        """Return the time at which the first index started."""
+        """Return the time at which the first index started; None before that."""
         query = select(func.min(_columns.first_started_s)).where(_columns.array_uid == uid)
         at_s: float | None = self._database.value(query)
         return at_s

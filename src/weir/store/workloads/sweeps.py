@@ -139,7 +139,7 @@ class SweepTable:
         return [SweepHead(*row) for row in self._database.rows(found)]
 
     def of(self, name: str) -> SweepRecord | None:
-        """Return the sweep of a name."""
+        """Return the sweep of a name; None if there is none."""
         found = select(sweeps).where(sweeps.c.name == name)
         row = self._database.row(found)
         return None if row is None else _sweep(row)

@@ -142,13 +142,13 @@ class WorkloadTable:
         return self._database.write(work)
 
     def newest(self, name: str) -> StoredWorkload | None:
-        """Return the newest workload of a name, over or not."""
+        """Return the newest workload of a name, over or not; None if there is none."""
         return self._one(
             _columns.uid == select(func.max(_columns.uid)).where(_columns.name == name).scalar_subquery()
         )
 
     def of(self, uid: int) -> StoredWorkload | None:
-        """Return the workload with a number."""
+        """Return the workload with a number; None if there is none."""
         return self._one(_columns.uid == uid)
 
     def _one(self, which: ColumnElement[bool]) -> StoredWorkload | None:

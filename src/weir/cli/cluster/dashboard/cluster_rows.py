@@ -149,7 +149,7 @@ class ClusterRows:
             self._unreadable[subject] = change.sentence
 
     def set_nodes(self, items: Sequence[dict[str, Any]]) -> str | None:
-        """Replace the nodes; return a sentence about unreadable ones of another version."""
+        """Replace the nodes; return a sentence about unreadable ones of another version; None without any."""
         names, unreadable = set(), []
         for item in items:
             try:
@@ -168,7 +168,7 @@ class ClusterRows:
 
     @property
     def trouble(self) -> str | None:
-        """Return a sentence that names unreadable objects."""
+        """Return a sentence that names unreadable objects; None without any."""
         if not self._unreadable:
             return None
         subject, sentence = next(iter(self._unreadable.items()))

@@ -196,7 +196,7 @@ class ClusterControlHooks:
         return cluster.changes + state.quota_objects.changes + state.registry.changes
 
     def on_idle(self, control: Control, now_s: float) -> float | None:
-        """Update texts for people between steps."""
+        """Update texts for people between steps; return the time of the next call, None if none is needed."""
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.update(control, now_s)
         backend.reasons_changed(changed)

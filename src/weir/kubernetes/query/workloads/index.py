@@ -172,15 +172,15 @@ class WorkloadIndex:
             self._gone.popitem(last=False)
 
     def at(self, key: str) -> WorkloadIndexEntry | None:
-        """Return the workload of a key."""
+        """Return the workload of a key; None if it is unknown."""
         return self._workloads.get(key)
 
     def named(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
-        """Return the workload of a name."""
+        """Return the workload of a name; None if it is unknown."""
         return self._workloads.get(key_of(namespace, name))
 
     def get(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
-        """Return the workload of a name, else the one whose owner has it."""
+        """Return the workload of a name, else the one whose owner has it; None if there is neither."""
         found = self._workloads.get(key_of(namespace, name))
         if found is None:
             found = self._workloads.get(self._by_owner.get(key_of(namespace, name), ""))
@@ -192,6 +192,8 @@ class WorkloadIndex:
 
     def owner_of(self, namespace: str, pod: str) -> WorkloadIndexEntry | None:
         """Return the workload of a pod by its name, OWNER-SUFFIX with a suffix for each level.
+
+        The answer is None if it is unknown.
 
         It may have been deleted a while ago.
         """

@@ -40,7 +40,10 @@ def claims_of(pod: KubePod) -> list[tuple[str, str]]:
 
 
 def why_waiting(pod: KubePod, claims: Mapping[ClaimKey, ResourceClaim], special: str) -> str | None:
-    """Return why a pod's claims can't be allocated yet; `special` is one that Weir makes itself."""
+    """Return why a pod's claims can't be allocated yet; `special` is one that Weir makes itself.
+
+    The answer is None if they can.
+    """
     for label, name in claims_of(pod):
         claim = claims.get((pod.metadata.namespace, name))
         if not name:

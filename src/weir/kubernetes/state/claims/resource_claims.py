@@ -230,7 +230,7 @@ class ResourceClaims:
         return found
 
     def _waits(self, pod: KubePod) -> str | None:
-        """Return why a pod's claims can't be allocated yet."""
+        """Return why a pod's claims can't be allocated yet; None if they can."""
         return why_waiting(pod, self.inventory.claims, self.extended.name(pod))
 
     # Results for a node

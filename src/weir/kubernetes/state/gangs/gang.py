@@ -201,7 +201,7 @@ class Gang:
                 self.key = self.head.gang  # in the version of the API that is read now
 
     def at(self, pod: PodKey) -> TrackedPod | None:
-        """Return the pod in a slot."""
+        """Return the pod in a slot; None if the slot is empty or unknown."""
         if not 0 <= pod.group < len(self.groups):
             return None
         slots = self.groups[pod.group].slots

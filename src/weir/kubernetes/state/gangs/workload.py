@@ -237,6 +237,9 @@ def pods_by_role(gang: Gang) -> Counter[str]:
 
 
 def first_waiting(gang: Gang) -> TrackedPod | None:
-    """Return the pod that is named where some of its pods aren't ready to be placed."""
+    """Return the pod that is named where some of its pods aren't ready to be placed.
+
+    The answer is None if all are ready.
+    """
     waiting = (each for each in gang.pods() if not each.holds and each.wait)
     return min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)

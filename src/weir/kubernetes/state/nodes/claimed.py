@@ -69,7 +69,10 @@ class ClaimedNodes:
         return replace(node, capacity={**node.capacity, **claims}) if claims else node
 
     def with_gpus(self, node: Node | None) -> Node | None:
-        """Return a node with the GPUs for claims; GPUs of a device plugin take precedence."""
+        """Return a node with the GPUs for claims; GPUs of a device plugin take precedence.
+
+        The answer is None if both are unknown.
+        """
         if node is None:
             return None
         kind = node.labels.get(DEVICES_LABEL)

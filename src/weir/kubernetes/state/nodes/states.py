@@ -160,7 +160,7 @@ class NodeStates:
         return () if site is None else tuple(site.ours)
 
     def node(self, name: str) -> Node | None:
-        """Return a node without its pods."""
+        """Return a node without its pods; None if it is unknown."""
         site = self._sites.get(name)
         return None if site is None else site.base
 

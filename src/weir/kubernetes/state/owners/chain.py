@@ -81,7 +81,7 @@ class OwnerChain:
         return found
 
     def created(self, uid: str) -> str | None:
-        """Return the creation time of one of the owners."""
+        """Return the creation time of one of the owners; None if it isn't one of them."""
         return next(
             (each.metadata.creation_timestamp for each in self.pod_owners if each.metadata.uid == uid), None
         )

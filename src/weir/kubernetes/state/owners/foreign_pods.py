@@ -121,7 +121,10 @@ class ForeignPods:
         return touched
 
     def body(self, key: str, uid: str) -> Body | None:
-        """Return a pod with this name and uid as an object of the API, as far as it is kept."""
+        """Return a pod with this name and uid as an object of the API, as far as it is kept.
+
+        The answer is None if it isn't kept.
+        """
         pod = self._pods.get(key)
         if pod is None or pod.metadata.uid != uid:
             return None

@@ -222,7 +222,7 @@ class PodResolver:
         self.others.look_again(keys - ours)
 
     def _owning_pod(self, namespace: str, reference: OwnerReference) -> Body | None:
-        """Return a pod that owns others, as an object of the API."""
+        """Return a pod that owns others, as an object of the API; None if it is unknown."""
         key = f"{namespace}/{reference.name}"
         pod = self._pods.get(key)
         if pod is not None and pod.metadata.uid == reference.uid:
@@ -303,7 +303,7 @@ class PodResolver:
             self._look_at(keys)
 
     def controller(self, key: str) -> OwnerReference | None:
-        """Return the controller of a known pod."""
+        """Return the controller of a known pod; None if it has none."""
         return self._pods[key].metadata.controller
 
     def labels(self, key: str) -> Mapping[str, str]:

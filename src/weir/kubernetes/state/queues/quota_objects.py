@@ -215,7 +215,10 @@ class QuotaObjects:
         return (*self.tree.queues, *left)
 
     def project_left(self, name: str) -> str | None:
-        """Return this project for work started for it. It may be gone, but no other may have its name."""
+        """Return this project for work started for it. It may be gone, but no other may have its name.
+
+        The answer is None if another queue has the name.
+        """
         taken = any(queue.name == name and not queue.is_project for queue in self.tree.queues)
         return name if name and not taken else None
 
@@ -265,7 +268,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _fault_of(kind: str, each: QueueObject) -> Exception | None:
-    """Return the fault that one queue object causes by itself."""
+    """Return the fault that one queue object causes by itself; None if it causes none."""
     try:
         tree_of(*(([each], []) if kind == "Department" else ([], [each])))
     except Exception as error:  # noqa: BLE001 - the status of this object shows it

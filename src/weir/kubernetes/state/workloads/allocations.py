@@ -200,7 +200,10 @@ def _from_annotation(each: _Open) -> PodAllocation | None:
 
 
 def _from_others(each: _Open, beside: Beside) -> PodAllocation | None:
-    """Return an allocation beside the other parts of its device, so that it doesn't use a second one."""
+    """Return an allocation beside the other parts of its device, so that it doesn't use a second one.
+
+    The answer is None if there is none.
+    """
     tracked, written = each.tracked, each.tracked.claimed
     if written is None or not _is_part(tracked):
         return None

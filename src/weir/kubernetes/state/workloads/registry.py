@@ -163,7 +163,7 @@ class WorkloadRegistry:
         self.uses_version += 1
 
     def _choose_project(self, gang: Gang) -> str | None:
-        """Choose, and return the project that it names, or that its namespace has.
+        """Choose, and return the project that it names, or that its namespace has; None if it has no project.
 
         Running work keeps its project. Elastic work may never end, so a pod that it doesn't need to go on
         takes all of it along: a workload counts for one project, and new pods need the quota of the new one.
@@ -198,6 +198,8 @@ class WorkloadRegistry:
 
     def _started_for(self, gang: Gang, project: str | None) -> str | None:
         """Return the project that its running pods count for, as its object records it, or else this one.
+
+        The answer is None without any.
 
         Its namespace may be another project's since. A project that no place is recorded with may be older.
         """

@@ -77,7 +77,7 @@ class KeyedQueue:
         return iter(list(self._by_path.values()))
 
     def add(self, pending: PendingWrite) -> PendingWrite | None:
-        """Queue a write. Return the queued write that it was merged with."""
+        """Queue a write. Return the queued write that it was merged with; None if it was merged with none."""
         path = pending.write.object_path
         object_queue = self._by_path.get(path)
         if object_queue is None:
@@ -89,7 +89,10 @@ class KeyedQueue:
         return swallowed
 
     def take(self, urgency: Urgency) -> ObjectQueue | None:
-        """Return the next object queue of this urgency, with its write now under way."""
+        """Return the next object queue of this urgency, with its write now under way.
+
+        The answer is None if none is ready.
+        """
         object_queue = self._ready[urgency].take()
         if object_queue is not None:
             object_queue.ready = None
@@ -141,7 +144,7 @@ def _turn_of(object_queue: ObjectQueue, write: Write) -> str:
 
 
 def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | None:
-    """Merge a write into a queued one, which keeps its place and retries."""
+    """Merge a write into a queued one, which keeps its place and retries; None if none fits."""
     for place, earlier in enumerate(object_queue.waiting):
         if earlier is not object_queue.under_way and (both := merge(earlier, later)) is not None:
             object_queue.waiting[place] = both

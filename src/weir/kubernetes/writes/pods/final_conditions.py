@@ -17,7 +17,7 @@ _FOR_GOOD = {
 
 
 def ended(stop: StopPod) -> PodCondition | None:
-    """Return the condition of a pod that stops for good with its whole workload."""
+    """Return the condition of a pod that stops for good with its whole workload; None for other stops."""
     cause = stop.cause
     if not isinstance(cause, LifecycleCause) or cause.rule not in _FOR_GOOD:
         return None

@@ -72,7 +72,7 @@ class UnixAccounts:
         return await asyncio.to_thread(_is_group, name)
 
     def known(self, which: int | str) -> UnixAccount | None:
-        """Return the account as it was looked up last."""
+        """Return the account as it was looked up last; None if it never was."""
         found = self._found.get(which)
         return None if found is None else found.account
 

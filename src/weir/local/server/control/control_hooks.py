@@ -170,7 +170,7 @@ class PoolControlHooks:
                 del pool.reported[name]
 
     def on_idle(self, control: Control, now_s: float) -> float | None:
-        """Update reasons, publish queue rows, and once a minute sum up usage."""
+        """Update reasons, queue rows and, once a minute, sums of usage; return the time of the next call."""
         pool = self._pool
         _ = pool.clock.ahead_s  # reading it reports a jump of the wall clock
         cluster = control.cluster

@@ -67,7 +67,7 @@ class MaintenanceWindows(BaseModel):
     windows: Annotated[tuple[MaintenanceWindow, ...], Field(max_length=WINDOWS_MAX)] = ()
 
     def get(self, name: str) -> MaintenanceWindow | None:
-        """Return a window by its name."""
+        """Return a window by its name; None if there is none."""
         return next((window for window in self.windows if window.name == name), None)
 
     def with_(self, window: MaintenanceWindow) -> "MaintenanceWindows":

@@ -101,7 +101,10 @@ class PodLog:
         return Path(self._home.own(self._uid, start, *self._pod), pod_files.LOG)
 
     def begun_s(self, start: int) -> float | None:
-        """Return the time of a start: that of its specification, which isn't written again."""
+        """Return the time of a start: that of its specification, which isn't written again.
+
+        The answer is None if there is no such start.
+        """
         try:
             return os.stat(f"{self._home.directory(self._uid, start, *self._pod)}/{pod_files.START}").st_mtime
         except OSError:

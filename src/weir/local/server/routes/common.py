@@ -48,7 +48,7 @@ def json_response(answer: BaseModel, status: int = 200) -> Response:
 
 
 def position(after: str | None) -> int | None:
-    """Return the position that `after` names.
+    """Return the position that `after` names; None for the first page.
 
     Raises:
         RequestRefused: the position is invalid.

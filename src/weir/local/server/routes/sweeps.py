@@ -116,7 +116,10 @@ async def _visible(pool: PoolService, name: str, who: Person) -> SweepRecord:
 
 
 async def _row(pool: PoolService, name: str) -> SweepRow | None:
-    """Return the line of a sweep; one that can't be read says so in its line."""
+    """Return the line of a sweep; one that can't be read says so in its line.
+
+    The answer is None if there is no such sweep.
+    """
     live = pool.sweeps.live.get(name)
     if live is not None:
         return sweep_row(live, pool)

@@ -124,7 +124,7 @@ def _suggested(ask: StateReader, name: str, possible: SuggestionOptions) -> Sugg
 
 
 def _reason(pool: PoolService, cluster: Cluster, job: Job, now_s: float) -> Explanation | None:
-    """Return why a workload is pending, by the refusals of the last decision."""
+    """Return why a workload is pending, by the refusals of the last decision; None if it isn't pending."""
     control = pool.control_thread.control
     assert control is not None, "queries are answered by the control thread"
     finder = PendingReasonFinder(cluster, pool.policy, now_s, control.cache, control.refusals())

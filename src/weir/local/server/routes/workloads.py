@@ -241,7 +241,10 @@ def _isolation(pool: PoolService, workload: Workload, *, is_over: bool) -> GpuIs
 
 
 def _shown(launch: LaunchSpec, project: str, user: str, who: Person) -> dict[str, str] | None:
-    """Return the environment as a member of the project may see it: values only of their own workloads."""
+    """Return the environment as a member of the project may see it: values only of their own workloads.
+
+    The answer is None if it was removed.
+    """
     if not launch.command:
         return None  # removed
     if may(who, Action.READ_ENVIRONMENT, project, owner=user):

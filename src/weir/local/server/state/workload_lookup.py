@@ -30,7 +30,7 @@ def live_name(view: PoolView, word: str) -> str:
 
 
 def find_workload(store: Store, word: str) -> StoredWorkload | None:
-    """Return the newest workload of a name, or the one with a uid."""
+    """Return the newest workload of a name, or the one with a uid; None if there is neither."""
     found = store.workloads.newest(word)
     uid = parse_uid(word)
     return store.workloads.of(uid) if found is None and uid is not None else found

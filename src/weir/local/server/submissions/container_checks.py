@@ -41,7 +41,10 @@ class ContainerChecks:
         self._needs_devices = needs_devices
 
     def container_of(self, submission: Submission, fields: FieldErrors) -> ContainerLaunch | None:
-        """Return the container of a submission; report everything that is wrong with it."""
+        """Return the container of a submission; report everything that is wrong with it.
+
+        The answer is None for a process, or after an error.
+        """
         image = submission.image
         if image is None:
             for name in ("pull", "container_runtime"):

@@ -66,7 +66,7 @@ class Reruns:
         return await self._submit(found, only, person)
 
     def _live_array(self, name: str, *, failed: bool) -> ArrayView | None:
-        """Return the array that isn't over of which indices are meant."""
+        """Return the array that isn't over of which indices are meant; None if the name means a workload."""
         arrays, parts = self._pool.view.arrays, split_name(name)
         if parts is not None and not self._pool.view.is_live(name):
             return arrays.named(parts[0])

@@ -150,7 +150,7 @@ class StartGates:
         return [GateChanged(name, False, gate=gate) for gate in (Gate.BEGIN_TIME, Gate.DEPENDENCY)]
 
     def turn(self, now_s: float) -> float | None:
-        """Open the gates that are due; return the time of the next one."""
+        """Open the gates that are due; return the time of the next one, None without further gates."""
         while self._new:
             self._take(self._new.popleft())
         while self._released:

@@ -92,7 +92,10 @@ class LiveSweep:
         return self._halving.record(result.number, result.rung, self.spec.loss(result.value))
 
     def take_row(self, row: WorkloadRow) -> LiveTrial | None:
-        """Process the row of a trial, as control has published it; return the trial."""
+        """Process the row of a trial, as control has published it; return the trial.
+
+        The answer is None if it isn't a live trial of this sweep.
+        """
         trial = self.named(row.name)
         if trial is None or trial.record.uid != row.uid or trial.is_over:
             return None
@@ -120,7 +123,7 @@ class LiveSweep:
         self._update(trial)
 
     def promotion(self) -> Promotion | None:
-        """Return the next promotion of a trial that is parked."""
+        """Return the next promotion of a trial that is parked; None if none is due."""
         done = self.is_exhausted and not self._active
         return self._halving.promotion(ready=self._parked, last=done)
 
@@ -167,7 +170,7 @@ class LiveSweep:
         )
 
     def first_succeeded(self) -> LiveTrial | None:
-        """Return the first trial that has succeeded."""
+        """Return the first trial that has succeeded; None without one."""
         return next((each for each in self.trials if each.status == "succeeded"), None)
 
     def past(self) -> list[PastTrial]:
@@ -201,7 +204,7 @@ class LiveSweep:
         return parked_reason(self.record.name, self.spec.rungs[trial.target])
 
     def named(self, name: str) -> LiveTrial | None:
-        """Return the trial with the name of a workload."""
+        """Return the trial with the name of a workload; None if there is none."""
         number = name.rpartition("-")[2]
         if number.isascii() and number.isdigit() and len(number) <= 6 and int(number) < len(self.trials):
             return self.trials[int(number)]

@@ -135,17 +135,17 @@ class ArrayViews:
         self.by_uid.pop(view.record.uid, None)
 
     def named(self, name: str) -> ArrayView | None:
-        """Return the array of a name."""
+        """Return the array of a name; None if there is none."""
         uid = self._names.get(name)
         return None if uid is None else self.by_uid.get(uid)
 
     def row(self, name: str) -> WorkloadRow | None:
-        """Return the row of the array of a name."""
+        """Return the row of the array of a name; None if there is none."""
         view = self.named(name)
         return None if view is None else view.row()
 
     def row_of(self, uid: int) -> WorkloadRow | None:
-        """Return the row of the array with a number."""
+        """Return the row of the array with a number; None if there is none."""
         view = self.by_uid.get(uid)
         return None if view is None else view.row()
 

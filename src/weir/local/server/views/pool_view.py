@@ -82,25 +82,28 @@ class PoolView(EventObserver):
     # Queries
 
     def uid_of(self, name: str) -> int | None:
-        """Return the number of a workload that isn't over."""
+        """Return the number of a workload that isn't over; None if there is none."""
         line = self.workloads.get(name)
         return None if line is None else line.uid
 
     def row(self, name: str) -> WorkloadRow | None:
-        """Return the row of a workload that isn't over, with its reason."""
+        """Return the row of a workload that isn't over, with its reason; None if there is none."""
         line = self.workloads.get(name)
         row = self.arrays.row(name) if line is None else self.rows.get(line.uid)
         return None if row is None else self.with_reason(row)
 
     def row_of(self, uid: int) -> WorkloadRow | None:
-        """Return the row of a workload by its number, also of one that ended recently."""
+        """Return the row of a workload by its number, also of one that ended recently.
+
+        The answer is None if it is unknown.
+        """
         row = self.rows.get(uid) or self.arrays.row_of(uid)
         if row is None:  # in this order, because `publish` adds the ended row before it removes the live one
             return self.ended.get(uid)
         return self.with_reason(row)
 
     def spec_of(self, name: str) -> Workload | None:
-        """Return the specification of a workload or an array that isn't over."""
+        """Return the specification of a workload or an array that isn't over; None if there is none."""
         line = self.workloads.get(name)
         if line is not None:
             return line.spec
@@ -263,7 +266,7 @@ class PoolView(EventObserver):
     # Events
 
     def touch(self, name: str) -> WorkloadView | None:
-        """Return a workload whose row is made again at the end of the step."""
+        """Return a workload whose row is made again at the end of the step; None if there is none."""
         line = self.workloads.get(name)
         if line is not None:
             self._dirty[name] = None
