@@ -105,11 +105,16 @@ def plain_amount(resource: str, value: float) -> float:
 
 
 def in_units(resource: str, exact: Fraction) -> Fraction:
-    """Return an amount in the unit of `resource`, without the error of arithmetic with floats."""
+    """Return an amount in the unit of `resource`, without the error of arithmetic with floats.
+
+    An amount that isn't 0 never becomes 0: its sign, and that it is too fine, would be lost.
+    """
     units = exact * (1000 if in_thousandths(resource) else 1)
     if units.denominator == 1:
         return units
     whole = round(units)
+    if whole == 0:
+        return units
     return Fraction(whole) if abs(units - whole) <= max(_FLOAT_ERROR, abs(whole) * _FLOAT_PART) else units
 
 

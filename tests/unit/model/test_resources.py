@@ -84,6 +84,12 @@ def test_amounts_are_counted_in_their_unit(resource: str, text: str | float, cou
         ("memory", "1500m", "'1500m' is not a whole number of bytes: write 2, or a unit, such as 1.5Gi"),
         ("memory", 0.5, "0.5 is not a whole number of bytes: write 1, or a unit"),
         ("rdma/hca", "1.4", "'1.4' is not a whole number: write 1"),
+        ("gpu", "1e-10", "'1e-10' is finer than 0.001, the smallest share of a device: write 0.001"),
+        ("cpu", 1e-10, "1e-10 is finer than 0.001, the smallest share of a core: write 0.001"),
+        ("memory", "1n", "'1n' is not a whole number of bytes: write 1, or a unit"),
+        ("pods", "1e-10", "'1e-10' is not a whole number: write 1"),
+        ("gpu", "-1e-10", "'-1e-10' is negative: write 0 or more"),
+        ("memory", -1e-10, "-1e-10 is negative: write 0 or more"),
     ],
 )
 def test_amounts_finer_than_their_unit_are_refused(resource: str, text: str | float, sentence: str) -> None:

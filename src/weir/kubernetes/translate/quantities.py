@@ -56,7 +56,7 @@ def in_unit(resource: str, exactly: Fraction) -> int:
         ValueError: it is negative or more than can be counted.
     """
     value = math.ceil(exactly * 1000 if in_thousandths(resource) else exactly)
-    if value < 0:
+    if exactly < 0:
         raise ValueError(f"{resource}: {shown(exactly)} is negative: write 0 or more")
     if value > COUNTED_MOST:
         raise ValueError(f"{resource}: {shown(exactly)} is more than can be counted: write less")
