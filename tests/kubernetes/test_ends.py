@@ -7,6 +7,7 @@ import pytest
 from tests.kubernetes.test_installed import one, phase, workloads
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
+from tools.controlplane.nodes import FAILS, RUNS
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 
@@ -137,3 +138,22 @@ def test_a_job_in_its_pause_is_known_to_a_weir_that_starts_meanwhile(
     )
     cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/slow", grace_s=0)
     cluster.until(lambda: cluster.api.maybe(project_path) is None, "the project to be gone")
+
+
+def test_a_failed_job_has_an_end(running: Installed, cluster: Cluster) -> None:
+    within = cluster.namespace()
+    running.create_queues(project("team", 8, [within]))
+    cluster.add_nodes(1, gpus=8)
+    broken, late = one(within, "broken", 1), one(within, "late", 1)
+    broken["spec"]["template"]["metadata"]["annotations"] |= {FAILS: "true", RUNS: "1s"}
+    broken["spec"]["backoffLimit"] = 0
+    late["spec"]["activeDeadlineSeconds"] = 3
+    for each in (broken, late):
+        cluster.api.create(each)
+    for name in ("broken", "late"):
+        cluster.until(lambda name=name: "Failed" in conditions(cluster, within, name), f"{name} to fail")
+        cluster.until(lambda name=name: phase(cluster, within, f"job-{name}") == "Failed", "it to be told")
+        status = workloads(cluster, within)[f"job-{name}"]["status"]
+        job = cluster.api.get(f"/apis/batch/v1/namespaces/{within}/jobs/{name}")["status"]
+        (stated,) = [each["lastTransitionTime"] for each in job["conditions"] if each["type"] == "Failed"]
+        assert status["submittedAt"] <= status["endedAt"] <= stated, status

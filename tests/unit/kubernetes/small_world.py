@@ -72,9 +72,16 @@ def project(
 
 
 def job(
-    name: str, uid: str, pods: int = 1, *, namespace: str = "team", over: str = "", **annotations: str
+    name: str,
+    uid: str,
+    pods: int = 1,
+    *,
+    namespace: str = "team",
+    over: str = "",
+    over_at: str | None = None,
+    **annotations: str,
 ) -> dict[str, Any]:
-    conditions = [{"type": over, "status": "True"}] if over else []
+    conditions = [{"type": over, "status": "True", "lastTransitionTime": over_at}] if over else []
     return KINDS.narrow(
         {
             "apiVersion": "batch/v1",

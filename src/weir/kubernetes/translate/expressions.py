@@ -24,6 +24,7 @@ _LENGTH_MAX = 500
 _DEPTH_MAX = 16
 _FOLDS: dict[str, Callable[[list[int]], int]] = {"sum": sum, "min": min, "max": max}
 CONDITIONS: Steps = ("status", "conditions")
+TRANSITION = "lastTransitionTime"
 
 
 def at(found: Any, steps: Steps) -> Iterator[Any]:
@@ -265,16 +266,27 @@ class KindCondition:
     def holds(self, found: Mapping[str, Any]) -> bool:
         """Return True if the condition holds for an object."""
         if self.type:
-            listed = at(found, (*CONDITIONS, "*"))
-            return any(
-                isinstance(each, Mapping) and each.get("type") == self.type and each.get("status") == "True"
-                for each in listed
-            )
+            return any(self._is_true(each) for each in at(found, (*CONDITIONS, "*")))
         if self.words:
             return any(
                 isinstance(each, str | int) and str(each) in self.words for each in at(found, self.steps)
             )
         return any(at(found, self.steps)) if "*" in self.steps else bool(next(at(found, self.steps), None))
+
+    def since(self, found: Mapping[str, Any]) -> str:
+        """Return since when a status condition holds for an object; empty if the object doesn't say so."""
+        if not self.type:
+            return ""
+        held = (each for each in at(found, (*CONDITIONS, "*")) if self._is_true(each))
+        return next((str(each.get(TRANSITION, "")) for each in held), "")
+
+    def _is_true(self, condition: Any) -> bool:
+        """Return True for the condition of the status that this one names, if the object has it as true."""
+        return (
+            isinstance(condition, Mapping)
+            and condition.get("type") == self.type
+            and condition.get("status") == "True"
+        )
 
 
 def parse_condition(text: str) -> KindCondition:

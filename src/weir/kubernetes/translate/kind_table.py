@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainVa
 
 from weir.kubernetes.translate.expressions import (
     CONDITIONS,
+    TRANSITION,
     KindAmount,
     KindCondition,
     Steps,
@@ -141,7 +142,7 @@ class KindRule(Entry):
         suspends = None if self.suspends is None else self.suspends.when
         for condition in (self.when, self.succeeded, self.failed, self.suspended, suspends):
             if condition is not None and condition.type:
-                yield from ((*CONDITIONS, "*", "type"), (*CONDITIONS, "*", "status"))
+                yield from ((*CONDITIONS, "*", field) for field in ("type", "status", TRANSITION))
             elif condition is not None:
                 yield condition.steps
         for part in self.pods:

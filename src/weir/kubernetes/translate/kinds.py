@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubePod, OwnerReference
 from weir.kubernetes.translate.expressions import FieldSelection, at, kept_at, one_at
 from weir.kubernetes.translate.kind_table import KindPart, KindRule, built_in, group_of, read_table
@@ -73,6 +74,7 @@ class OwnerTemplate:
     pods: int
     over: WorkloadOutcome | None
     suspended: bool
+    over_s: float = 0.0  # time of its end, as its conditions state it; 0: unknown
     mark: OwnerSuspension | None = None  # mark that Weir writes when it suspends the object to restart it
 
     @property
@@ -103,6 +105,7 @@ class DerivedWorkload:
     total: int | None = None  # number of pods that have to succeed; None: it runs until it is stopped
     done: int = 0  # number of succeeded pods in the owner's status
     over: WorkloadOutcome | None = None
+    over_s: float = 0.0  # time of the end, as the owner's conditions state it; 0: unknown
     suspended: bool = False
     suspension: OwnerSuspension | None = None
     remedy: str = ""  # setting that keeps the owner from failing when a pod is stopped
@@ -211,8 +214,8 @@ class WorkloadKinds:
             return None
         counts, _ = _by_role(rule, found)
         suspended = rule.suspended is not None and rule.suspended.holds(found)
-        pods, over = sum(counts.values()), _over(rule, found)
-        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, mark_of(rule, found))
+        pods, over, mark = sum(counts.values()), _over(rule, found), mark_of(rule, found)
+        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, _over_s(rule, found), mark)
 
     def _rule(self, found: Found) -> KindRule | None:
         """Return the first entry that an object fits; None if none fits."""
@@ -259,6 +262,7 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         total=total,
         done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
         over=_over(top, found),
+        over_s=_over_s(top, found),
         suspended=suspended,
         suspension=usable_suspension(top, found),
         remedy=missing_remedy(top, found),
@@ -332,6 +336,12 @@ def _over(rule: KindRule, found: Found) -> WorkloadOutcome | None:
     if rule.succeeded is not None and rule.succeeded.holds(found):
         return WorkloadOutcome.SUCCEEDED
     return WorkloadOutcome.FAILED if rule.failed is not None and rule.failed.holds(found) else None
+
+
+def _over_s(rule: KindRule, found: Found) -> float:
+    """Return the time since which the condition holds by which an object is over; 0 if that isn't known."""
+    ends = (each for each in (rule.succeeded, rule.failed) if each is not None and each.holds(found))
+    return next((seconds_of(each.since(found)) for each in ends), 0.0)
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:

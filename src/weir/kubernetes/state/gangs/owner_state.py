@@ -29,6 +29,7 @@ class OwnerState(NamedTuple):
 
     exists: bool
     over: WorkloadOutcome | None = None
+    over_s: float = 0.0  # time of its end, as its conditions state it; 0: unknown
     suspended: bool = False
     restarts: bool = False  # True: Weir has suspended it, and will resume it
     expects_pods: bool = False  # True: its controller will create pods of this workload
@@ -57,7 +58,7 @@ def owner_state(
             if not under and wants.over is None:
                 return None
         comes = any(_makes_pods(kinds.wants(each)) for each in under)
-    return OwnerState(True, wants.over, wants.suspended, wants.restarts, comes)
+    return OwnerState(True, wants.over, wants.over_s, wants.suspended, wants.restarts, comes)
 
 
 def _makes_pods(wants: OwnerTemplate | None) -> bool:
@@ -139,7 +140,11 @@ def see_owner(
         return
     if gang.head is not None and state.exists:
         derived = replace(
-            gang.head.derived, over=state.over, suspended=state.suspended, restarts=state.restarts
+            gang.head.derived,
+            over=state.over,
+            over_s=state.over_s,
+            suspended=state.suspended,
+            restarts=state.restarts,
         )
         gang.head = replace(gang.head, derived=derived)
     waits = state.exists and (state.expects_pods or state.suspended) and (has_object or not is_unread)

@@ -213,7 +213,7 @@ def status_body(
         "since": moment(done.since_s),
         "submittedAt": submitted_at or moment(head.submitted_s),
         "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
-        "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
+        "endedAt": None if holding else _ended_at(gang, phase, done),
         "estimatedStart": expected(why),
         "suspended": head.derived.suspended and not head.derived.restarts,
         "suspendedFor": gang.idle.suspended_for or None,
@@ -223,6 +223,20 @@ def status_body(
         **({} if gang.life == NO_LIFE else {"life": life_of(gang.life, gang.idle)}),
         **_final_report(gang, phase, cluster_state),
     }
+
+
+def _ended_at(gang: Gang, phase: str, done: WrittenStatus) -> str | None:
+    """Return the end of a workload; None if it isn't over.
+
+    Control knows the end of work that it ended, or whose pods succeeded. Other work has lost its pods
+    before, so the time is that of its owner's condition, but not after Weir saw that the work is over.
+    """
+    if gang.ending is not None:
+        return moment(gang.ending.at_s)
+    if phase not in PHASES.values():
+        return None
+    stated_s = 0.0 if gang.head is None else gang.head.derived.over_s
+    return moment(min(stated_s or done.since_s, done.since_s))
 
 
 def _final_report(gang: Gang, phase: str, cluster_state: ClusterState) -> Words:

@@ -72,6 +72,25 @@ def test_an_ended_workload_keeps_the_size_that_it_had() -> None:
     assert (after["podsRunning"], after["nodes"], after["allocations"]) == (0, [], [])
 
 
+@pytest.mark.parametrize(
+    ("stated", "ended_at"),
+    [
+        ("1970-01-01T00:18:02Z", "1970-01-01T00:18:02Z"),
+        ("2999-01-01T00:00:00Z", "1970-01-01T00:19:40Z"),  # not after it is seen
+        ("soon", "1970-01-01T00:19:40Z"),
+        (None, "1970-01-01T00:19:40Z"),
+    ],
+)
+def test_a_failed_job_has_the_time_that_its_condition_states(stated: str | None, ended_at: str) -> None:
+    here = running(1)
+    assert told(here)["endedAt"] is None
+    here.hear("pods", held(0, "Failed"))
+    here.step()
+    here.hear("owners", job("train", "j1", 1, over="Failed", over_at=stated))
+    after = told(here)
+    assert (after["phase"], after["endedAt"]) == ("Failed", ended_at)
+
+
 def test_what_a_deleted_owner_said_stays_until_its_pods_are_gone() -> None:
     here = Scene()
     here.hear("nodes", node("n1"))
