@@ -60,6 +60,11 @@ def parameter_error(detail: Mapping[str, Any], name: str) -> str:
     return f"{name}: {shown(written)} can't be used; {str(detail['msg']).lower()}"
 
 
+def unknown_parameter(name: str, known: Sequence[str]) -> str:
+    """Return the error of a query parameter that a path doesn't take."""
+    return f"unknown parameter {shown(name)}; {nearest(name, known) if known else 'the path takes none'}"
+
+
 def suggest(word: str, known: Iterable[str], mistakes: Mistakes) -> str:
     """Return the nearest known name for the first mistakes of a file, else the list of known names.
 

@@ -197,4 +197,4 @@ def sentence_of(error: Exception) -> str:
     text = str(error)
     if any(kind in text for kind in NO_SUCH_KIND):
         return f"Weir isn't installed in this cluster: {INSTALL}"
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + ("" if text.endswith("?") else ".")

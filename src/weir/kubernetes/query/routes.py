@@ -23,18 +23,26 @@ from weir.api.answers import (
     SUGGESTIONS_WAIT_S_MAX,
     EventFilter,
     EventPage,
-    NodeRow,
     WorkloadDetail,
     WorkloadPage,
     WorkloadRow,
 )
 from weir.api.comma_lists import comma_words
 from weir.kubernetes.query.aggregation.access_review import AccessReviewer
-from weir.kubernetes.query.aggregation.discovery import API_VERSION, GROUP, ROOT, group, groups, resources
+from weir.kubernetes.query.aggregation.discovery import GROUP, ROOT, group, groups, resources
 from weir.kubernetes.query.aggregation.front_proxy import FrontProxy, Identity
 from weir.kubernetes.query.aggregation.http_exchange import refusal, requester
 from weir.kubernetes.query.aggregation.refusals import QueryRefused, not_forwarded
-from weir.kubernetes.query.aggregation.request_parameters import number, page_bounds, refuse_unknown_ways
+from weir.kubernetes.query.aggregation.request_parameters import (
+    EVENTS,
+    REPORTS,
+    WHY,
+    WORKLOADS,
+    number,
+    page_bounds,
+    refuse_unknown,
+    refuse_unknown_ways,
+)
 from weir.kubernetes.query.aggregation.request_places import RequestPlaces
 from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 from weir.kubernetes.query.shared_answer import SharedAnswer
@@ -48,6 +56,7 @@ from weir.kubernetes.query.usage.reports import (
     usage_report,
 )
 from weir.kubernetes.query.workloads.activity_states import ActivityStates
+from weir.kubernetes.query.workloads.answer_objects import detailed, listed, node_list, of_cluster
 from weir.kubernetes.query.workloads.event_index import EventIndex, matching_events
 from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry, matching, params_query
 from weir.kubernetes.query.workloads.namespace_ages import NamespaceAges
@@ -115,27 +124,37 @@ class QueryRoutes:
         for path, answer in discovery:  # the API server needs discovery to regard the API as available
             found = partial(self._answer, _constant(answer), limited=False)
             app.router.add_get(path, found, allow_head=False)
-        routes: list[tuple[str, Handler]] = [
-            (f"{ROOT}/nodes", self._nodes),
-            (f"{ROOT}/pools/cluster", self._pool),
-            (f"{ROOT}/pools/cluster/snapshot", partial(self._one_of_few, self._snapshot)),
-            (f"{within}/workloads/{{name}}", self._workload),
-            (f"{within}/workloads/{{name}}/why", self._why),
-            (f"{within}/workloads/{{name}}/series", self._series),
-            (f"{within}/workloads/{{name}}/decision", partial(self._one_of_few, self._decision)),
+        one = f"{within}/workloads/{{name}}"
+        routes: list[tuple[str, Handler, Sequence[str]]] = [
+            (f"{ROOT}/nodes", self._nodes, ()),
+            (f"{ROOT}/pools/cluster", self._pool, ()),
+            (f"{ROOT}/pools/cluster/snapshot", partial(self._one_of_few, self._snapshot), ()),
+            (one, self._workload, ()),
+            (f"{one}/why", self._why, WHY),
+            (f"{one}/series", self._series, ()),
+            (f"{one}/decision", partial(self._one_of_few, self._decision), ()),
         ]
         for start in (ROOT, within):
-            routes += [(f"{start}/workloads", self._list), (f"{start}/events", self._list_events)]
+            routes.append((f"{start}/workloads", self._list, WORKLOADS))
+            routes.append((f"{start}/events", self._list_events, EVENTS))
             for kind in _REPORTS:
                 report = partial(self._one_of_few, partial(self._report, kind))
-                routes.append((f"{start}/reports/{kind}", report))
-        for path, handler in routes:
-            app.router.add_get(path, partial(self._answer, handler), allow_head=False)
+                routes.append((f"{start}/reports/{kind}", report, REPORTS))
+        for path, handler, known in routes:
+            app.router.add_get(path, partial(self._answer, handler, known=known), allow_head=False)
         app.router.add_route("*", f"/apis/{GROUP}/{{rest:.*}}", partial(self._answer, _unknown))
 
     # Requests
 
-    async def _answer(self, handler: Handler, request: web.Request, *, limited: bool = True) -> web.Response:
+    async def _answer(
+        self,
+        handler: Handler,
+        request: web.Request,
+        *,
+        known: Sequence[str] | None = None,
+        limited: bool = True,
+    ) -> web.Response:
+        """Answer a request. `known`: the parameters that it takes; None: all."""
         person = requester(request, self._proxy.rules)
         if person is None:
             return refusal(not_forwarded())
@@ -143,6 +162,8 @@ class QueryRoutes:
         try:
             with self._places.taken(person.user) if limited else nullcontext():
                 refuse_unknown_ways(request.query)
+                if known is not None:
+                    refuse_unknown(request.query, known)
                 return _encoded(await handler(request))
         except QueryRefused as error:
             return refusal(error)
@@ -182,7 +203,7 @@ class QueryRoutes:
         answer = WorkloadPage(total=total, items=rows, next=following, note=note).model_dump(mode="json")
         for item, each in zip(answer["items"], page, strict=True):
             item["metadata"] = each.metadata
-        return _listed("WorkloadList", answer)
+        return listed("WorkloadList", answer)
 
     def _row(self, workload: Listed) -> WorkloadRow:
         if isinstance(workload, StoredRow):
@@ -205,14 +226,14 @@ class QueryRoutes:
             **memory_isolation(thing),
             events=matching_events(self._events.all(), query, 0, _EVENTS_SHOWN)[1][::-1],
         )
-        return _detailed(workload, detail)
+        return detailed(workload, detail)
 
     async def _stored_workload(self, request: web.Request, workload: StoredRow) -> Answer:
         assert self._history is not None
         namespace, since_s = await self._within(request)
         about = EventFilter(namespace, workload.row.name, since_s=since_s)
         found = await self._history.events(about, 0, _EVENTS_SHOWN)
-        return _detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
+        return detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
 
     async def _why(self, request: web.Request) -> Answer:
         workload = await self._present_or_stored(request)
@@ -262,7 +283,7 @@ class QueryRoutes:
         answer = EventPage(total=total, items=list(page), next=following, note=note).model_dump(mode="json")
         for item in answer["items"]:
             item["metadata"] = {"name": str(item["id"])}
-        return _listed("EventList", answer)
+        return listed("EventList", answer)
 
     async def _report(self, kind: str, request: web.Request) -> Answer:
         now_s, (namespace, began_s) = time.time(), await self._within(request)
@@ -318,28 +339,13 @@ class QueryRoutes:
 
     async def _made_nodes(self) -> Answer:
         rows = await self._answers.nodes()
-        return await asyncio.to_thread(_node_list, rows)
+        return await asyncio.to_thread(node_list, rows)
 
     async def _pool(self, _request: web.Request) -> Answer:
-        return _of_cluster("Pool", (await self._pool_status.get()).model_dump(mode="json"))
+        return of_cluster("Pool", (await self._pool_status.get()).model_dump(mode="json"))
 
     async def _snapshot(self, _request: web.Request) -> Answer:
-        return _of_cluster("Snapshot", {"scenario": await self._answers.snapshot()})
-
-
-def _of_cluster(kind: str, answer: dict[str, Any]) -> Answer:
-    return {"kind": kind, "apiVersion": API_VERSION, "metadata": {"name": "cluster"}, **answer}
-
-
-def _node_list(rows: Sequence[NodeRow]) -> Answer:
-    items = [_node_item(row) for row in rows]
-    return msgspec.json.encode(_listed("NodeList", {"total": len(rows), "next": None, "items": items}))
-
-
-def _node_item(row: NodeRow) -> msgspec.Raw:
-    """Return a row with its metadata. It is joined as text: plain values take five times as long."""
-    metadata = msgspec.json.encode({"name": row.name})
-    return msgspec.Raw(b'{"metadata":%b,%b' % (metadata, row.model_dump_json().encode()[1:]))
+        return of_cluster("Snapshot", {"scenario": await self._answers.snapshot()})
 
 
 _REPORTS: Mapping[str, Callable[..., Answer]] = {"usage": usage_report, "history": history_report}
@@ -361,21 +367,6 @@ async def _unknown(request: web.Request) -> Answer:
 def _next(end: int, total: int) -> str | None:
     """Return where the next page begins; None after the last one."""
     return str(end) if end < total else None
-
-
-def _detailed(workload: Listed, detail: WorkloadDetail) -> dict[str, Any]:
-    return {
-        "kind": "Workload",
-        "apiVersion": API_VERSION,
-        "metadata": workload.metadata,
-        **detail.model_dump(mode="json"),
-    }
-
-
-def _listed(kind: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return a list; `continue` in its metadata has kubectl ask for the next page."""
-    metadata = {"continue": answer["next"]} if answer["next"] else {}
-    return {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata, **answer}
 
 
 def _encoded(answer: Answer) -> web.Response:

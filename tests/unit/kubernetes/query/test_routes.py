@@ -224,7 +224,7 @@ async def test_the_past_of_a_namespace_that_isnt_known_is_for_those_who_read_all
 
 async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(tmp_path: Path) -> None:
     async with served(tmp_path, Rights(), Answers()) as session:
-        status, page = await got(session, "workloads?limit=2&q=job&unknown=x")
+        status, page = await got(session, "workloads?limit=2&q=job")
         assert (status, page["kind"], page["total"], page["next"]) == (200, "WorkloadList", 3, "2")
         assert page["items"][0]["metadata"]["namespace"] == "ns"
         assert page["metadata"] == {"continue": "2"}, "kubectl follows it"
@@ -271,6 +271,27 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         for headers in ({}, {"X-Remote-Group": "system:masters"}):
             async with session.get(f"{ROOT}/workloads", headers=headers) as refused:
                 assert (refused.status, refused.headers["Connection"]) == (401, "close")
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("workloads?projct=vision", "unknown parameter 'projct'; did you mean project?"),
+        ("namespaces/ns/workloads?statsu=running", "unknown parameter 'statsu'; did you mean status?"),
+        ("namespaces/ns/workloads/a?all=true", "unknown parameter 'all'; the path takes none"),
+        ("reports/usage?sinse=1", "unknown parameter 'sinse'; did you mean since?"),
+        ("events?x=1", "unknown parameter 'x'; write one of workload, project, kind, limit, after, continue"),
+    ],
+)
+async def test_an_unknown_parameter_is_refused_and_those_of_every_list_are_not(
+    tmp_path: Path, path: str, sentence: str
+) -> None:
+    async with served(tmp_path, Rights(), Answers()) as session:
+        status, answer = await got(session, path)
+        assert (status, answer["message"]) == (422, sentence)
+        of_kubectl = "limit=500&resourceVersion=0&timeout=5s&watch=0&labelSelector="
+        status, answer = await got(session, f"{path.partition('?')[0]}?{of_kubectl}")
+        assert status == 200, answer
 
 
 def measured(**states: Activity | None) -> dict[str, MeasuredUse]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import msgspec
 
 from weir.cli.cluster.dashboard.cluster_watch import ClusterLive
+from weir.cli.cluster.dashboard.known_parameters import refuse_unknown
 from weir.cli.cluster.dashboard.request_problem import RequestProblem
 from weir.cli.cluster.dashboard.rights import person_of
 from weir.cli.cluster.dashboard.shared_states import SharedStates
@@ -114,11 +115,12 @@ class ClusterView:
         """Return the answer to a REST request. Pages identify workloads by number.
 
         Raises:
-            RequestProblem: it can't be read, or its workload is gone.
+            RequestProblem: it can't be read, has an unknown parameter, or its workload is gone.
             PoolError: a cluster can't carry it out, or Weir doesn't answer.
             ApiError: the API server refuses it, or doesn't answer.
         """
         parts, params = parts_of(raw_path), dict(query)
+        refuse_unknown(method, parts, params)
         if parts[0] == "workloads" and len(parts) > 1:
             parts[1] = await self._named(parts[1])
         if "workload" in params:
@@ -137,6 +139,7 @@ class ClusterView:
 
     async def logs(self, name: str, query: Mapping[str, str]) -> LogPieces:
         """Return the output of a workload in pieces. Raises the errors of `answer`."""
+        refuse_unknown("GET", ["workloads", name, "logs"], query)
         return await self._requests.logs(await self._named(name), dict(query), followed_max=LOG_PODS_MAX)
 
     async def _named(self, name: str) -> str:

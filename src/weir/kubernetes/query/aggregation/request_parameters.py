@@ -1,13 +1,35 @@
 """Parameters of requests to the aggregated API."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from weir.kubernetes.query.aggregation.discovery import GROUP
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
+from weir.scenario_io.error_messages import unknown_parameter
 
 PAGE_MAX, PAGE = 1_000, 100
 NUMBER_MAX = 1e12
 _SELECTORS = ("labelSelector", "fieldSelector")
+_PAGE_OF = ("limit", "after", "continue")
+WORKLOADS = ("project", "status", "type", "user", "q", "all", "since", "named", *_PAGE_OF, "fields", "known")
+EVENTS = ("workload", "project", "kind", *_PAGE_OF)
+REPORTS = ("by", "since", "until", "project")
+WHY = ("wait",)
+_OF_ALL_LISTS = (
+    *("pretty", "timeout", "timeoutSeconds", "resourceVersion", "resourceVersionMatch", "limit", "continue"),
+    *("watch", "allowWatchBookmarks", "sendInitialEvents", *_SELECTORS, "shardSelector"),
+)
+"""Parameters that kubectl and other clients send to any list of the API server."""
+
+
+def refuse_unknown(params: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse unknown parameters: a misspelled filter must not choose everything.
+
+    Raises:
+        QueryRefused: there is one.
+    """
+    for name in params:
+        if name not in known and name not in _OF_ALL_LISTS:
+            raise QueryRefused(422, unknown_parameter(name, known))
 
 
 def refuse_unknown_ways(params: Mapping[str, str]) -> None:

@@ -218,7 +218,7 @@ def matching(workloads: Sequence[WorkloadIndexEntry], query: WorkloadQuery) -> l
 
 
 def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:
-    """Return the filter of a request. Unknown parameters are those of a newer command line.
+    """Return the filter of a request.
 
     Raises:
         QueryRefused: the time is no number.

@@ -8,7 +8,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from weir.local.server.http.problem_details import RequestRefused
-from weir.scenario_io.error_messages import nearest, shown
+from weir.scenario_io.error_messages import unknown_parameter
 
 _NAME_MOST = 80
 
@@ -31,8 +31,7 @@ class StrictRoute(APIRoute):
 
 
 def _refusal(name: str, known: Sequence[str]) -> RequestRefused:
-    right = nearest(name, known) if known else "the path takes none"
-    message = f"unknown parameter {shown(name)}; {right}"
+    message = unknown_parameter(name, known)
     return RequestRefused(422, message, [{"field": name[:_NAME_MOST], "message": message}])
 
 
