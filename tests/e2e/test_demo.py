@@ -53,7 +53,7 @@ def test_all_of_it_comes_true_and_nothing_is_left(tmp_path: Path) -> None:
     assert process.returncode == 0, answer
     assert "All of it came true" in answer
     assert "✗" not in answer
-    assert "are stopped for big-run (reclaim_quota): vision holds 8 GPUs with a quota of 2" in answer
+    assert "are stopped for big-run (reclaim of quota): vision holds 8 GPUs with a quota of 2" in answer
     assert "4 pods of big-run start on" in answer
     assert answer.count("the same") >= 4
     assert "Traceback" not in answer

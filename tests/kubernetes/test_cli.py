@@ -87,7 +87,7 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster, home: s
     assert "team-a/job-lent is the only pending workload in team-a." in out
     assert "What would let it start" in out
     assert "It would start now if team-a/job-two ended." in out
-    stopped = "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2"
+    stopped = "stopped for team-b/job-second (reclaim of quota): team-a holds 3 GPUs with a quota of 2"
     teams.until(lambda: stopped in described(run, "team-a/lent"), lambda: described(run, "team-a/lent"))
     code, _, err = run("project", "set", "team-a", "--limit", "gpu=1")
     assert (code, "the limit of gpu is below its quota: raise it" in err) == (2, True), err

@@ -27,15 +27,18 @@ test('the eviction of a gang is there once, though each of its pods has an event
 
 test('an event of a cluster is a sentence, and names keep their case', () => {
   const of = (sentence: string, pod: string | null = null) => told({ ...event(1, 0, 'x'), sentence, pod }, true)
-  expect(of('stopped for a/b (reclaim_quota): c holds 3')).toBe('Stopped for a/b (reclaim quota): c holds 3.')
+  expect(of('stopped for a/b (reclaim_quota): c holds 3')).toBe('Stopped for a/b (reclaim of quota): c holds 3.')
+  expect(of('stopped for a/b (reclaim of quota): c holds 3')).toBe('Stopped for a/b (reclaim of quota): c holds 3.')
   expect(of('notebook is placed on gpu-0.', 'notebook')).toBe('notebook is placed on gpu-0.')
 })
 
 test('an eviction says its beneficiary and its rule once, in words', () => {
-  const found = { at_s: 1, rule: 'reclaim_quota', by: 'a/b', by_user: null, by_project: 'nlp', sentence: 'stopped for a/b (reclaim_quota): c holds 3', choice: 'It lost 1 GPU-hour.' }
-  expect(evictionWords(found)).toBe(' for a/b of nlp (reclaim quota): c holds 3. It lost 1 GPU-hour.')
-  expect(evictionWords({ ...found, rule: 'repack', sentence: 'stopped for a/b (repack)', choice: '' })).toBe(' for a/b of nlp (repack).')
-  expect(evictionWords({ ...found, by: null, by_project: null, rule: 'gang_broken', sentence: 'its gang is broken', choice: '' })).toBe(' (gang broken): its gang is broken.')
+  const found = { at_s: 1, rule: 'reclaim_quota', by: 'a/b', by_user: null, by_project: 'nlp', sentence: 'stopped for a/b (reclaim of quota): c holds 3', choice: 'It lost 1 GPU-hour.' }
+  expect(evictionWords(found)).toBe(' for a/b of nlp (reclaim of quota): c holds 3. It lost 1 GPU-hour.')
+  const ofOlder = { ...found, sentence: 'stopped for a/b (reclaim_quota): c holds 3' }
+  expect(evictionWords(ofOlder)).toBe(evictionWords(found))
+  expect(evictionWords({ ...found, rule: 'repack', sentence: 'stopped for a/b (repacking)', choice: '' })).toBe(' for a/b of nlp (repacking).')
+  expect(evictionWords({ ...found, by: null, by_project: null, rule: 'gang_broken', sentence: 'its gang is broken', choice: '' })).toBe(' (broken gang): its gang is broken.')
 })
 
 describe('a life of which events are missing', () => {

@@ -42,6 +42,25 @@ class EvictionRule(StrEnum):
     IDLE = "idle"
 
 
+_RULE_PHRASES: Mapping[str, str] = {
+    EvictionRule.RECLAIM_SHARE: "reclaim of fair share",
+    EvictionRule.RECLAIM_QUOTA: "reclaim of quota",
+    EvictionRule.PREEMPT: "preemption",
+    EvictionRule.CONSOLIDATE: "consolidation",
+    EvictionRule.SWAP: "swap",
+    EvictionRule.REPACK: "repacking",
+    EvictionRule.GANG_BROKEN: "broken gang",
+    EvictionRule.OVERCOMMITTED: "over-commitment",
+    EvictionRule.MEMORY_EXCEEDED: "use of GPU memory",
+    EvictionRule.IDLE: "idle work",
+}
+
+
+def rule_phrase(rule: str) -> str:
+    """Return the rule of an eviction in words; one of another version by its code."""
+    return _RULE_PHRASES.get(rule, rule.replace("_", " "))
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Reason of a pending workload. `sentence` is for people; `numbers` are its data.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weir.model.reasons import as_sentence
+from weir.model.reasons import EvictionRule, as_sentence, rule_phrase
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,11 @@ from weir.model.reasons import as_sentence
 )
 def test_a_clause_becomes_a_sentence_with_its_names_as_written(clause: str, sentence: str) -> None:
     assert as_sentence(clause) == sentence
+
+
+def test_every_rule_is_in_words_and_an_unknown_one_is_its_code() -> None:
+    phrases = {rule: rule_phrase(rule) for rule in EvictionRule}
+    assert phrases[EvictionRule.RECLAIM_QUOTA] == "reclaim of quota"
+    assert not [phrase for phrase in phrases.values() if "_" in phrase]
+    assert len(set(phrases.values())) == len(phrases)
+    assert rule_phrase("of_tomorrow") == "of tomorrow"

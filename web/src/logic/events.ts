@@ -1,5 +1,5 @@
 /** Events as lists show them. */
-import { ruleInWords, sentence, words } from './format'
+import { ruleInWords, ruleWords, sentence } from './format'
 import type { Eviction, PoolEvent } from './types'
 
 /** Copies of an event are this close to each other. */
@@ -23,9 +23,10 @@ export const told = (event: PoolEvent, onCluster: boolean): string =>
 
 /** The beneficiary, the rule and the numbers of an eviction, each once: the sentence begins with the first two. */
 export function evictionWords(found: Eviction): string {
-  const head = `stopped for ${found.by ?? ''} (${found.rule})`
-  const rest = found.sentence.startsWith(head) ? found.sentence.slice(head.length).replace(/^: /, '') : found.sentence
+  const heads = [ruleWords(found.rule), found.rule].map((rule) => `stopped for ${found.by ?? ''} (${rule})`)
+  const head = heads.find((each) => found.sentence.startsWith(each))
+  const rest = head === undefined ? found.sentence : found.sentence.slice(head.length).replace(/^: /, '')
   const by = found.by ? ` for ${found.by}${found.by_project ? ` of ${found.by_project}` : ''}` : ''
   const why = rest ? `: ${rest.replace(/\.$/, '')}.` : '.'
-  return `${by} (${words(found.rule)})${ruleInWords(why)}${found.choice ? ` ${found.choice}` : ''}`
+  return `${by} (${ruleWords(found.rule)})${ruleInWords(why)}${found.choice ? ` ${found.choice}` : ''}`
 }

@@ -113,8 +113,16 @@ export function domainOf(all: readonly { name: string }[]): string {
 /** A reason code in words. */
 export const words = (code: string): string => code.replaceAll('_', ' ')
 
-/** A sentence about an eviction, whose rule is a code in parentheses, with that rule in words. */
-export const ruleInWords = (text: string): string => text.replace(/ \(((?:reclaim|gang|memory)_[a-z]+)\)/, (_, rule: string) => ` (${words(rule)})`)
+const RULES: Readonly<Record<string, string>> = {
+  reclaim_quota: 'reclaim of quota', reclaim_share: 'reclaim of fair share', preempt: 'preemption', consolidate: 'consolidation',
+  repack: 'repacking', gang_broken: 'broken gang', overcommitted: 'over-commitment', memory_exceeded: 'use of GPU memory', idle: 'idle work',
+}
+
+/** The rule of an eviction in words, as sentences have it. */
+export const ruleWords = (rule: string): string => RULES[rule] ?? words(rule)
+
+/** A sentence of an older server, which has the rule of an eviction as a code in parentheses, with that rule in words. */
+export const ruleInWords = (text: string): string => text.replace(/ \(((?:reclaim|gang|memory)_[a-z]+)\)/, (_, rule: string) => ` (${ruleWords(rule)})`)
 
 /** One of the project colours, the same for a name always. */
 export function colourOf(name: string): number {

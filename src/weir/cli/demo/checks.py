@@ -12,6 +12,7 @@ from weir.cli.demo.baseline import done
 from weir.cli.demo.jobs import EVALS, GANG, GPUS, NOTEBOOK, OFTEN, PARTS, PROJECTS, SWEEP
 from weir.cli.demo.observations import Observations
 from weir.cli.output.formatting import counted, number
+from weir.model.reasons import rule_phrase
 
 _SLACK_S = 0.5
 """Time between a saved state and the pool knowing of it."""
@@ -72,7 +73,7 @@ def _came_back(seen: Observations) -> Check:
         if waited is None
         else f"had its project's 4 GPUs {waited:.1f} s after it was submitted"
     )
-    rule = ", ".join(sorted(rules)) or "no rule"
+    rule = ", ".join(map(rule_phrase, sorted(rules))) or "no rule"
     return Check(
         f"{GANG.name} {had}: {counted(len(gave), 'job')} stopped for it ({rule}).",
         waited is not None and len(gave) == 4 and rules == {"reclaim_quota"},

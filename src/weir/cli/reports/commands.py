@@ -18,6 +18,7 @@ from weir.cli.output.terminal import screen
 from weir.cli.pool.connect import connect
 from weir.cli.workloads.list_filter import check_projects
 from weir.cli.workloads.short_reasons import short_reason
+from weir.model.reasons import rule_phrase
 from weir.model.resources import GPU
 
 if TYPE_CHECKING:
@@ -207,7 +208,9 @@ def _history_table(report: "HistoryReport") -> list[str]:
     if report.total.waits.rounded or quota.rounded:
         lines += ["", "P50 and P90 of more than 10,000 times are rounded to 2.5 %."]
     for rule in report.rules:
-        lines.append(f"Evicted by {rule.rule}: {rule.count}, {hours(rule.lost_gpu_s)} GPU hours lost.")
+        lines.append(
+            f"Evicted by {rule_phrase(rule.rule)}: {rule.count}, {hours(rule.lost_gpu_s)} GPU hours lost."
+        )
     if report.currency is not None:
         lines.append(f"Cost in {report.currency}: {report.total.cost or 0.0:,.2f}.")
     return lines

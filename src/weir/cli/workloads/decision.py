@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from weir.cli.output.columns import Column, table
 from weir.cli.output.formatting import NOTHING, counted, number
 from weir.cli.output.terminal import Screen
+from weir.model.reasons import rule_phrase
 
 if TYPE_CHECKING:
     from weir.api.decision import DecisionAnswer, NodeRankingRow, NodeScoreRow, VictimRow
@@ -54,7 +55,7 @@ def _gpu_hours(seconds: float | None) -> str:
 def _verdict(row: "VictimRow") -> str:
     if row.protected:
         return f"protected: {row.protected}"
-    return row.rule or "only after others have stopped"
+    return rule_phrase(row.rule) if row.rule else "only after others have stopped"
 
 
 _VICTIMS: "Sequence[Column[VictimRow]]" = (

@@ -9,7 +9,7 @@ from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.engine.victims.eviction_price import devices_of, lost_work, restart_cost
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.model.policy import PricePolicy
-from weir.model.reasons import EvictionCause, EvictionRule
+from weir.model.reasons import EvictionCause, EvictionRule, rule_phrase
 from weir.model.resources import GPU, plain_amount, written
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
@@ -44,7 +44,7 @@ class EvictionReasons:
 
     def _made(self, rule: EvictionRule, victim: Job) -> EvictionCause:
         by = self._requester.name
-        head = f"stopped for {by} ({rule})"
+        head = f"stopped for {by} ({rule_phrase(rule)})"
         if rule in _RECLAIM:
             return self._by_queues(rule, victim, head)
         if rule is EvictionRule.PREEMPT:

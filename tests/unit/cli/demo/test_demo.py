@@ -19,7 +19,9 @@ from weir.cli.demo.summary import summary
 from weir.cli.output.terminal import Screen, cells
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
-RECLAIM = " is stopped for big-run (reclaim_quota): vision holds 8 GPUs with a quota of 2, speech 0 with 4."
+RECLAIM = (
+    " is stopped for big-run (reclaim of quota): vision holds 8 GPUs with a quota of 2, speech 0 with 4."
+)
 
 SHOWN = DemoFrame(
     at_s=71.2,
@@ -54,8 +56,8 @@ sweep-1, sweep-2 and 1 other wait: no capacity now: of 2 full nodes 2 by gpu
 
 search tries two models, each on half a GPU.
 $ weir submit -p search --gpus 0.5 -- python digits.py
- 17.4s  sweep-1 is stopped for big-run (reclaim_quota): vision holds 8 GPUs with
-        a quota of 2, speech 0 with 4.
+ 17.4s  sweep-1 is stopped for big-run (reclaim of quota): vision holds 8 GPUs
+        with a quota of 2, speech 0 with 4.
  17.7s  eval-1 starts on box, device 5.
 """
 
@@ -186,7 +188,9 @@ def false_of(facts: DemoOutcome) -> list[int]:
 
 def test_all_claims_hold_when_they_are_true(facts: DemoOutcome) -> None:
     assert false_of(facts) == []
-    assert "0.6 s after it was submitted: 4 jobs stopped for it (reclaim_quota)" in checks(facts)[1].sentence
+    assert (
+        "0.6 s after it was submitted: 4 jobs stopped for it (reclaim of quota)" in checks(facts)[1].sentence
+    )
     assert "within 30 ms" in checks(facts)[2].sentence
     assert "0.1 to 0.1 s since their checkpoints, against 10.1 to 10.1 s" in checks(facts)[3].sentence
     assert "ahead of 6 jobs" in checks(facts)[5].sentence

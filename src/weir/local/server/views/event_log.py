@@ -12,7 +12,7 @@ from weir.control.outbox import EventObserver
 from weir.control.port import Effect, Fact, LifecycleCause, LifecycleRule, PodExit, PodExited, StopPod
 from weir.local.server.views.pool_view import PoolView
 from weir.local.server.views.workload_view import WorkloadView
-from weir.model.reasons import EvictionCause, EvictionRule, as_clause
+from weir.model.reasons import EvictionCause, EvictionRule, as_clause, rule_phrase
 from weir.model.resources import span
 from weir.state.events import NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodStopped
 from weir.store.history.events import STOPPING
@@ -167,7 +167,7 @@ class EventLog(EventObserver):
             )
             verb = "moves" if stops[0].moves else "is"
             sentence = (
-                f"{line.spec.name} {verb} to another place for {cause.by} ({cause.rule})."
+                f"{line.spec.name} {verb} to another place for {cause.by} ({rule_phrase(cause.rule)})."
                 if stops[0].moves
                 else f"{line.spec.name} {verb} {cause.sentence.rstrip('.')}."
             )

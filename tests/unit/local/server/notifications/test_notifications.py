@@ -272,7 +272,7 @@ async def test_an_eviction_is_a_line_in_the_output_of_the_job(stands: Standing) 
     await stands.until("low", "running")
     await stands.submit("sleep", "600", name="high", gpus=4, priority=90)
     await stands.until("high", "running")
-    line = "weir: low is stopped for high (preempt)"
+    line = "weir: low is stopped for high (preemption)"
     await stands.until_log("low/logs?start=1", lambda text: line in text)
 
 
