@@ -22,6 +22,10 @@ from weir.model.workloads import Workload
 
 BLOCK = 1 << 16
 FOLLOW_S = 0.2
+QUIET_READS_MAX = 25
+"""Reads without output after which a follower gets an empty piece. The server checks at each piece whether
+its session or token still holds, and ends the answer of one that doesn't.
+"""
 """Interval at which followed output is read; nothing is read without a client."""
 NUMBER_MOST = 10**9
 TAIL_MOST = 1_000_000
@@ -144,14 +148,14 @@ class PodLog:
         following = LogFollower(self, start, tail)
         for position in after:
             following.resume(position)
-        is_first = True
+        quiet = QUIET_READS_MAX
         while True:
             over = is_over()
             step = await in_log_thread(lambda: following.step(self.starts()))
-            if step.blocks or is_first or step.begun:
-                begins = "" if step.begun is None else f"start {step.begun}"
+            quiet = 0 if step.blocks or step.begun else quiet + 1
+            if not quiet or quiet > QUIET_READS_MAX:
+                begins, quiet = "" if step.begun is None else f"start {step.begun}", 0
                 yield LogPiece(b"".join(step.blocks), str(following.position), begins, in_seconds(step))
-            is_first = False
             if not step.more:
                 if over:
                     return

@@ -9,6 +9,7 @@ from weir.local.records.state_dir import StateDir
 from weir.local.server.output.log_positions import LogPosition, read_positions, write_positions
 from weir.local.server.output.pod_logs import (
     FOLLOW_S,
+    QUIET_READS_MAX,
     LogFollower,
     LogPiece,
     LogStep,
@@ -67,7 +68,7 @@ class WorkloadLog:
         ]
         for each, position in zip(followed, after, strict=False):
             each.resume(position)
-        is_first = True
+        quiet = QUIET_READS_MAX
         while True:
             over = is_over()
             steps = await in_log_thread(self._steps, followed)
@@ -77,10 +78,11 @@ class WorkloadLog:
                 for each, step in zip(followed, steps, strict=True)
                 if step.begun is not None
             ]
-            if text or begun or is_first:
+            quiet = 0 if text or begun else quiet + 1
+            if not quiet or quiet > QUIET_READS_MAX:
+                quiet = 0
                 begins, times = ("; ".join(each) for each in zip(*begun, strict=True)) if begun else ("", "")
                 yield LogPiece(text, write_positions(each.position for each in followed), begins, times)
-            is_first = False
             if not any(step.more for step in steps):
                 if over:
                     break
@@ -94,10 +96,9 @@ class WorkloadLog:
 
 
 async def plain_text(pieces: AsyncIterator[LogPiece]) -> AsyncIterator[bytes]:
-    """Yield the text of followed output."""
+    """Yield the text of followed output, and an empty one while there is none."""
     async for piece in pieces:
-        if piece.text:
-            yield piece.text
+        yield piece.text
 
 
 async def log_events(

@@ -6,6 +6,8 @@ from base64 import b64decode
 import pytest
 from tests.unit.local.server.in_process_server import SMALL, Standing
 
+from weir.local.server.output.pod_logs import LogFollower, LogStep
+
 EVENTS = {"Accept": "text/event-stream"}
 
 
@@ -46,6 +48,33 @@ async def test_a_position_of_an_earlier_workload_of_the_name_is_refused(stands: 
     answer = await stands.admin.get(path, headers={**EVENTS, "Last-Event-ID": position})
     assert answer.status_code == 409
     assert "an earlier workload of this name" in answer.text
+
+
+@pytest.mark.parametrize("pod", ["0/0", "all"])
+@pytest.mark.parametrize("headers", [EVENTS, {}], ids=["events", "text"])
+async def test_a_quiet_log_ends_with_the_token_that_follows_it(
+    stands: Standing, pod: str, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[LogStep] = []
+    step = LogFollower.step
+    monkeypatch.setattr(LogFollower, "step", lambda *words: reads.append(step(*words)) or reads[-1])
+    await stands.submit("sh", "-c", "echo begun; sleep 3600", name="quiet", pods=[{"gpus": 0, **SMALL}])
+    await stands.until("quiet", "running")
+    await stands.until_log(f"quiet/logs?pod={pod}", lambda text: "begun" in text)
+    body = {"user": "mia", "role": "admin"}
+    made = (await stands.admin.post("/api/v1/tokens", json=body)).json()
+    path = f"/api/v1/workloads/quiet/logs?follow=true&pod={pod}"
+    following = asyncio.create_task(stands.asks(made["token"]).get(path, headers=headers))
+    async with asyncio.timeout(120):
+        while len(reads) < 3:  # noqa: ASYNC110 - what the first one found was sent
+            await asyncio.sleep(0.01)
+    assert not following.done()
+    await stands.admin.delete(f"/api/v1/tokens/{made['id']}")
+    async with asyncio.timeout(120):
+        text = (await following).text
+    found = "".join(each for _, each in parts(text)) if headers else text
+    assert "begun" in found
+    assert "event: end" not in text, "it goes on after the next sign-in"
 
 
 async def test_positions_of_all_pods_are_before_incomplete_lines(stands: Standing) -> None:
