@@ -249,6 +249,8 @@ def port(facts: ServiceFacts) -> Verdict:
             "failure" if facts.installed and facts.problem else "warning",
             f"{facts.port} is used by a program of {facts.port_owner}: choose another with --port.",
         )
+    if not facts.port:
+        return "ok", "the server takes any that is free."
     return "ok", f"{facts.port} is {'the server' if facts.port_owner else 'free'}."
 
 

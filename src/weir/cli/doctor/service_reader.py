@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +26,7 @@ _EVERYONE = 0o666
 
 def service_facts(host: Host, settings: InstallSettings | None, systemd: int | None) -> ServiceFacts:
     """Return the facts of the installed pool."""
-    owner, closed, port = "", False, DEFAULT_PORT
+    owner, closed, port = "", False, configured_port(() if settings is None else settings.options)
     with suppress(OSError):
         owner = user_name(SOCKET_DIRECTORY.stat().st_uid)
         mode = (SOCKET_DIRECTORY / "weir.sock").stat().st_mode
@@ -57,6 +58,17 @@ def service_facts(host: Host, settings: InstallSettings | None, systemd: int | N
         unsafe=why_unsafe() or "",
         certificate_left_s=certificate_left_s,
     )
+
+
+def configured_port(options: Sequence[str]) -> int:
+    """Return the port that options of `weir up` name, or the default one."""
+    port = DEFAULT_PORT
+    for word, following in zip(options, (*options[1:], ""), strict=False):
+        name, _, value = word.partition("=")
+        written = value or following
+        if name == "--port" and written.isascii() and written.isdigit():
+            port = int(written)
+    return port
 
 
 def node_pid() -> int | None:

@@ -26,6 +26,8 @@ from weir.cli.doctor.facts import (
 )
 from weir.cli.doctor.findings import Verdict
 from weir.cli.doctor.time_limit import NotInTime, within
+from weir.cli.install.host import Host
+from weir.cli.install.settings import InstallSettings
 
 GPUS = GpuFacts(
     on_bus=2,
@@ -293,6 +295,26 @@ def test_owner_of_a_port_is_named(tmp_path: Path) -> None:
     (tmp_path / "net/tcp").write_text(f"  sl  local_address\n{listens}")
     assert service_reader.port_owner(9347, tmp_path) == "root"
     assert not service_reader.port_owner(9348, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "port"),
+    [
+        ((), 9347),
+        (("--policy", "fair"), 9347),
+        (("--port", "9400"), 9400),
+        (("--listen", "0.0.0.0", "--port=9401"), 9401),
+        (("--port", "9400", "--port", "9402"), 9402),
+    ],
+)
+def test_the_port_of_a_stopped_server_is_the_configured_one(
+    options: tuple[str, ...], port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_reader, "SOCKET_DIRECTORY", tmp_path)
+    monkeypatch.setattr(service_reader, "port_owner", {port: "eve"}.get)
+    facts = service_reader.service_facts(Host(tmp_path), InstallSettings(options=options), None)
+    assert (facts.port, facts.port_owner) == (port, "eve")
+    assert checks.port(facts)[0] == "failure"
 
 
 def test_newest_change_of_the_home_shows_a_clock_that_was_set_back(tmp_path: Path) -> None:
