@@ -48,6 +48,7 @@ class Pace:
     in_flight: int = 128  # limit, lower while the server answers late
     others_in_flight: int = 8  # limit for each other urgency, so that the server keeps up
     beside_pods: int = 4  # limit while writes for pods are in flight
+    kept: int = 1  # writes of each other urgency that go before those for pods, in a window of KEPT_IN or more
     few: int = 32  # with up to this number of pods, the reason of an eviction is written first
     events_per_s: float = 50.0
     events_waiting: int = 5000
@@ -57,6 +58,10 @@ class Pace:
     evicts_for_s: float = 30.0  # time for an eviction by a plan
     devices_s: float = 5.0  # longest pause between checks of devices in preparation
     congested_for_s: float = 120.0  # the same while the server is congested: other writes would fail, too
+
+
+KEPT_IN = 8
+"""Writes under way from which some of them are kept for people: no flood of pods fills the whole window."""
 
 
 def _go(_: Bind | Evict | SuspendOwner) -> str:
@@ -161,6 +166,10 @@ class ApiWriter:
     def _next(self) -> ObjectQueue | None:
         if self.in_flight >= self.window.limit:
             return None
+        if self.window.limit >= KEPT_IN:
+            for urgency in (Urgency.OBJECTS, Urgency.STATUSES):
+                if self._under_way[urgency] < self._pace.kept and (kept := self._queues.take(urgency)):
+                    return kept
         pods = self._under_way[Urgency.PODS]
         others = self._pace.beside_pods if pods else self._pace.others_in_flight
         for urgency in Urgency:

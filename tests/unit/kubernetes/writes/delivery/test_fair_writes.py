@@ -26,6 +26,7 @@ from weir.kubernetes.writes.operations import (
     Evict,
     PatchObject,
     PatchStatus,
+    UpsertWorkload,
     Urgency,
     Write,
     WriteDone,
@@ -81,6 +82,24 @@ async def test_bindings_wait_for_no_flood_of_another_namespace_and_go_before_sta
         f"flood/pods/{at}/binding" for at in range(FLOOD)
     ]
     assert came[-1] == "b/pods/one/status"
+
+
+async def test_a_status_waits_for_no_flood_of_pods_that_fills_the_window() -> None:
+    server = Server()
+    server.lets.clear()
+    async with acting_on(server, Pace(in_flight=16)) as (writer, reported):
+        writer.submit([Bind("flood", str(at), "u", "node") for at in range(FLOOD)])
+        await until(lambda: server.under_way == 16)
+        made = UpsertWorkload("/x/namespaces/other/workloads", "made", {})
+        writer.submit([*(status("flood", f"s{at}") for at in range(FLOOD)), status("other", "one"), made])
+        server.lets.set()
+        await until(lambda: len(reported) == 2 * FLOOD + 2)
+    came = [each.split()[1] for each in server.came]
+    bindings = [at for at, each in enumerate(came) if each.endswith("/binding")]
+    for wanted in ("other/pods/one/status", "other/workloads"):
+        assert came.index(wanted) < bindings[64], "before all but the first bindings"
+    statuses = sum(each.endswith("/status") for each in came[: bindings[-1]])
+    assert statuses < FLOOD / 4, "pods go first"
 
 
 async def test_evictions_go_in_the_turn_of_the_namespace_that_needs_the_capacity() -> None:
