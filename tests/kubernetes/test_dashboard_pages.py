@@ -77,9 +77,10 @@ def test_a_job_that_was_created_suspended_says_so_and_is_resumed_from_its_page(
     held["spec"]["suspend"] = True
     cluster.api.create(project("team-a", 2, [a]), held)
     with page_of(browser, plane.kubeconfig) as (page, served):
-        go(page, served, f"workload/{a}%2Fjob-held")
-        reason = page.locator(".reason", has_text="Suspended: spec.suspend of Job held is true, as ")
-        reason.filter(has_text="once it is resumed, it enters the queue of team-a").wait_for()
+        go(page, served, "workloads")
+        page.get_by_role("link", name=re.compile("job-held")).first.click()
+        reason = page.locator(".reason", has_text="It is suspended: spec.suspend of Job held is true")
+        reason.filter(has_text="Once it is resumed, it enters the queue of team-a").wait_for()
         page.locator(".head", has_text="1 GPU").get_by_role("link", name="team-a").wait_for()
         assert page.get_by_role("button", name="Suspend").count() == 0
         page.get_by_role("button", name="Resume").click()

@@ -100,8 +100,8 @@ async def _suspension(api: ApiClient, workload: LookupResult, project: str) -> s
     by = f", as {writer} wrote it" if writer else ""
     queue = f"the queue of {project}" if project else "a queue"
     return (
-        f"suspended: spec.suspend of Job {job} is true{by}, so it has no pods, and no list of Weir has it; "
-        f"once it is resumed, it enters {queue}"
+        f"suspended: spec.suspend of Job {job} is true{by}, so it has no pods; once it is resumed, it enters "
+        f"{queue}"
     )
 
 

@@ -28,6 +28,7 @@ from weir.kubernetes.state.pods.orders import PodOrders
 from weir.kubernetes.state.pods.resolver import PodResolver
 from weir.kubernetes.state.pods.share_memory import NodeMemory, ShareMemory
 from weir.kubernetes.state.pods.stale import StalePods
+from weir.kubernetes.state.pods.suspended_jobs import SuspendedJobs
 from weir.kubernetes.state.pods.tracker import EMPTY_S, PodTracker
 from weir.kubernetes.state.queues.quota_objects import QuotaObjects
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
@@ -70,6 +71,7 @@ class ClusterState:
         self.orders = PodOrders(self.pods, self.node_states, self.registry, self.budgets, self.claims)
         self._start_conditions = StartConditionGates(self.registry)
         self.share_memory = ShareMemory(self.pods, self.node_states, self.resolver)
+        self._suspended = SuspendedJobs(self.resolver, self.registry, self.quota_objects, scheduler, managed)
         self._stale = StalePods(self.pods, self.node_states, self.resolver, self.registry, self.unreadable)
         self._later: list[Fact] = []  # facts for the next delivery
         self._unstated: frozenset[str] = frozenset()  # requested resources that no node has stated so far
@@ -112,7 +114,7 @@ class ClusterState:
         """
         self.pods.advance(now_s)
         self._intake.take(resource, changes)
-        self._look_at_empty(self.resolver.groups.take_gone())
+        self._decide_again(self.registry.owned_by(self.resolver.groups.take_gone()))
 
     def _beside(self, tracked: TrackedPod) -> list[TrackedPod]:
         """Return the pods with parts of the device of which this one has a part, in a fixed order."""
@@ -122,9 +124,10 @@ class ClusterState:
     def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
         """Process changed owners of pods, narrowed by `WorkloadKinds.narrow`."""
         self.pods.advance(now_s)
+        self._suspended.see(changes := list(changes), now_s)
         self._intake.take_owners(changes)
         owners = self.resolver.owners
-        self._look_at_empty(owners.news | self.resolver.groups.made_by(owners.news))
+        self._decide_again(self.registry.owned_by(owners.news | self.resolver.groups.made_by(owners.news)))
         owners.news.clear()
 
     def set_unreadable(
@@ -134,10 +137,6 @@ class ClusterState:
         if is_news := self.resolver.set_unreadable(kinds, absent):
             self._decide_again(self.registry.gangs.values())
         return is_news
-
-    def _look_at_empty(self, uids: set[str]) -> None:
-        """Decide again on workloads without pods of these owners."""
-        self._decide_again(self.registry.owned_by(uids))
 
     def _decide_again(self, gangs: Iterable[Gang]) -> None:
         """Decide again about those of these workloads that have no pods."""
@@ -226,6 +225,7 @@ class ClusterState:
         self.quota_objects.use_node_labels(self.resolver.groups.topologies)
         if self.quota_objects.changed:
             self.quota_objects.settle()
+            self._suspended.queues_changed = True
             self.registry.dirty.update(dict.fromkeys(self.registry.gangs.values()))
         self._stale.read()
         self._adopt()
@@ -266,12 +266,11 @@ class ClusterState:
         return facts + reported + self.budgets.facts(dirty)
 
     def _adopt(self) -> None:
-        """Adopt workloads without pods from their objects, once at the start of control."""
-        if self._adopts:
-            self._adopts = False
-            for gang in self.registry.adopt():
-                self.pods.note_empty(gang)
-                self.registry.dirty[gang] = None
+        """Adopt workloads without pods: of objects, once at the start of control, and of suspended Jobs."""
+        adopted, self._adopts = self.registry.adopt() if self._adopts else [], False
+        for gang in (*adopted, *self._suspended.take(self.pods.now_s)):
+            self.pods.note_empty(gang)
+            self.registry.dirty[gang] = None
 
     def _judge(self, gangs: Iterable[Gang]) -> None:
         """Find the workloads that disruption budgets make non-preemptible."""
@@ -332,7 +331,7 @@ class ClusterState:
         """Time of the next call of `facts` without a change; None if there is none."""
         if self.registry.dirty or self.resolver.stale or self.node_states.no_shares != self._no_shares:
             return self.pods.now_s
-        times = (self.pods.due[0][0] if self.pods.due else None, self.claims.due_s)
+        times = (self.pods.due[0][0] if self.pods.due else None, self.claims.due_s, self._suspended.due_s)
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def _settle_claims(self) -> None:

@@ -20,6 +20,7 @@ from weir.kubernetes.api.reflector import LOOK_AGAIN_AFTER_S, Reflector
 from weir.kubernetes.crd.objects import OwnerObject
 from weir.kubernetes.process.watches.served_watch import is_served, offered
 from weir.kubernetes.state.owners.index import not_listed, not_served
+from weir.kubernetes.translate.job_templates import JOB, TEMPLATE, pod_of_suspended
 from weir.kubernetes.translate.kind_table import group_of
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds
 
@@ -152,6 +153,10 @@ class OwnerWatches:
             "status": found.status,
         }
         try:
-            return ObjectSet(change.key, self._kinds.narrow(body))
+            narrow = self._kinds.narrow(body)
+            if (api_version, kind) == JOB:
+                pod = pod_of_suspended(found.metadata, found.spec, found.status)
+                narrow |= {} if pod is None else {TEMPLATE: pod}
+            return ObjectSet(change.key, narrow)
         except Exception as error:  # noqa: BLE001 - the others have to be heard of
             return ObjectUnreadable(change.key, found.metadata.uid, f"{type(error).__name__}: {error}")

@@ -151,6 +151,7 @@ class Gang:
     needed: int = 1  # the part of it that Weir places
     count: int = 0  # number of existing pods
     adopted: bool = False  # True: known from its object only, no pod was seen
+    foreseen: int = 0  # number of pods of a suspended Job without pods, by its template
     empty_since_s: float | None = None
     backoff: JobBackoff = field(default_factory=JobBackoff)
     restart: OwnerRestart = field(default_factory=OwnerRestart)
@@ -316,6 +317,8 @@ class Gang:
         """Return True if control has to know this gang."""
         if self.head is None or self.project is None or self.newer:
             return False
+        if self.foreseen and self.is_over() is None:
+            return True
         return self.count > 0 and (self.is_over() is None or any(each.holds for each in self.pods()))
 
     def next_start(self) -> int:

@@ -193,9 +193,7 @@ def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
     if is_restarting(gang):
         return f"It was stopped. Weir resumes its {gang.key.kind} once its pods are gone."
     if gang.head.derived.suspended or gang.idle.is_ordered:
-        return (
-            f"It is suspended: {gang.idle.suspended_for}." if gang.idle.suspended_for else "It is suspended."
-        )
+        return _suspension(gang)
     if gang.refusal:
         return gang.refusal  # its running pods continue
     ready, lacking = Counter[str](), Counter(pod.group for pod in absent)
@@ -205,6 +203,17 @@ def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
     if counted_pods(ready, gang.members.left_of(minimum).minima, gang.needed) >= gang.needed:
         return None
     return _shortage(gang, ready, minimum.minima)
+
+
+def _suspension(gang: Gang) -> str:
+    if gang.idle.suspended_for:
+        return f"It is suspended: {gang.idle.suspended_for}."
+    if not gang.foreseen:
+        return "It is suspended."
+    return (
+        f"It is suspended: spec.suspend of Job {gang.key.name} is true, so it has no pods. "
+        f"Once it is resumed, it enters the queue of {gang.project}."
+    )
 
 
 def is_restarting(gang: Gang) -> bool:

@@ -122,7 +122,7 @@ class StalePods:
     def _move_in(self, tracked: TrackedPod, to: Gang) -> None:
         assert tracked.info is not None
         to.join(tracked, tracked.info)
-        to.empty_since_s, to.left, to.adopted = None, False, False
+        to.empty_since_s, to.left, to.adopted, to.foreseen = None, False, False, 0
 
     def _gang_of(self, info: PodInfo) -> Gang:
         gang = self._registry.of(info)

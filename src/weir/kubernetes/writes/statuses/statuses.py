@@ -285,7 +285,7 @@ class StatusWriter:
                 return None
             done = self._written[gang] = WrittenStatus()
             self._begin(gang, done, now_s)
-        if not (gang.count or gang.starts or done.spec or gang.ending):
+        if not (gang.count or gang.starts or done.spec or gang.ending or gang.foreseen):
             self._drop(gang)  # its pods belong to another workload
             return None
         return None if goes_with_its_owner(gang, done, self._cluster_state) else done

@@ -200,7 +200,7 @@ def status_body(
         "running": f"{count}/{total}",
         "pods": total,
         "podsRunning": count,
-        **({} if gang.adopted else {"gpus": written(GPU, milli)}),
+        **({} if gang.adopted and not gang.foreseen else {"gpus": written(GPU, milli)}),
         **memory_isolation(gang, holding, cluster_state),
         **({} if gang.time_to_gpu_s is None else {"timeToGpuSeconds": round(gang.time_to_gpu_s, 1)}),
         "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
@@ -257,6 +257,8 @@ def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterSta
 
     The pods of an ended one are gone. After a change of the leader its object alone says what they were.
     """
+    if gang.foreseen and gang.head is not None:
+        return gang.foreseen, gang.foreseen * _milli_of(gang.head.request, cluster_state.node_states)
     if phase not in PHASES.values():
         pods = max(gang.count + gang.members.count, gang.whole)
         milli = _devices_milli(gang, cluster_state.node_states)
@@ -275,11 +277,14 @@ def _devices_milli(gang: Gang, node_states: NodeStates) -> int:
     """Return thousandths of devices of all its pods, and of absent pods."""
     places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
     places += [(request, "") for request in _absent_requests(gang)]
-    return sum(
-        request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
-        for request, node in places
-        if request.devices
-    )
+    return sum(_milli_of(request, node_states, node) for request, node in places)
+
+
+def _milli_of(request: Request, node_states: NodeStates, node: str = "") -> int:
+    """Return thousandths of the devices of one pod."""
+    if not request.devices:
+        return 0
+    return request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
 
 
 def _absent_requests(gang: Gang) -> Iterator[Request]:

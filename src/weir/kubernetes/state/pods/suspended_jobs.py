@@ -1,0 +1,130 @@
+"""Workloads of suspended Jobs without pods, made from the templates.
+
+Without a pod, nothing else tells Weir of such a Job, and no list would have it.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.state.gangs.gang import Gang, PodGroupSlots, TrackedPod
+from weir.kubernetes.state.owners.pod_info import PodInfo
+from weir.kubernetes.state.pods.resolver import PodResolver
+from weir.kubernetes.state.queues.quota_objects import QuotaObjects
+from weir.kubernetes.state.workloads.adoption import PODS_MOST
+from weir.kubernetes.state.workloads.registry import WorkloadRegistry
+from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.job_templates import TEMPLATE
+
+SETTLED_S = 2.0
+"""Time for which a Job is suspended before it is one that is held: batches are released after a moment."""
+SLOTS_MAX = 1000
+"""Limit of the pods that control hears of before they exist."""
+AT_ONCE = 200
+"""Jobs whose templates are read in one step of control; the next step follows at once."""
+_DEFAULT_SCHEDULER = "default-scheduler"
+_LEAVES_JOBS_ALONE = "CronJob"
+
+
+class SuspendedJobs:
+    """Suspended Jobs that aren't workloads yet. Those without a project wait for one."""
+
+    def __init__(
+        self,
+        resolver: PodResolver,
+        registry: WorkloadRegistry,
+        quota_objects: QuotaObjects,
+        scheduler: str,
+        managed: ManagedNamespaces,
+    ) -> None:
+        self._scheduler, self._managed = scheduler, managed
+        self._resolver, self._registry, self._quota_objects = resolver, registry, quota_objects
+        self._pods: dict[str, KubePod] = {}  # pods as the templates describe them, by the uid of the Job
+        self._due_s: dict[str, float] = {}  # times at which new ones are looked at
+        self._homeless: dict[str, Annotations] = {}  # what the templates say of those without a project
+        self.queues_changed = False
+
+    @property
+    def due_s(self) -> float | None:
+        """Time of the next look at a new one; None if there is none."""
+        return min(self._due_s.values(), default=None)
+
+    def see(self, changes: Iterable[Change[Any]], now_s: float) -> None:
+        """Process changed owners of pods, and take the templates out of them."""
+        for change in changes:
+            if isinstance(change, ObjectRemoved):
+                self._forget(change.uid)
+            elif isinstance(change, ObjectSet):
+                pod = change.object.pop(TEMPLATE, None)
+                uid = str(change.object.get("metadata", {}).get("uid", ""))
+                at_s = self._due_s.get(uid, now_s + SETTLED_S)
+                self._forget(uid)
+                if pod is not None and self._may_be_ours(pod):
+                    self._pods[uid], self._due_s[uid] = pod, at_s
+
+    def _forget(self, uid: str) -> None:
+        for each in (self._pods, self._due_s, self._homeless):
+            each.pop(uid, None)
+
+    def _may_be_ours(self, pod: KubePod) -> bool:
+        named = pod.spec.scheduler_name in (self._scheduler, _DEFAULT_SCHEDULER)
+        return named and pod.metadata.namespace in self._managed
+
+    def take(self, now_s: float) -> list[Gang]:
+        """Return the new workloads of suspended Jobs."""
+        if self.queues_changed:
+            self.queues_changed = False
+            found = [uid for uid, stated in self._homeless.items() if self._has_project(uid, stated)]
+            self._due_s.update(dict.fromkeys(found, now_s))
+        due = (uid for uid, at_s in self._due_s.items() if at_s <= now_s)
+        taken = []
+        for uid in list(islice(due, AT_ONCE)):
+            pod = self._pods[uid]
+            try:
+                info = self._read(uid, pod)
+            except Exception:  # noqa: BLE001 - its pods say what is wrong, if they come
+                info = None
+            if info is not None and not self._has_project(uid, info.annotations):
+                self._due_s.pop(uid, None)
+                self._homeless[uid] = info.annotations
+                continue
+            self._forget(uid)
+            if info is not None:
+                taken.append(self._made(info))
+        return taken
+
+    def _has_project(self, uid: str, stated: Annotations) -> bool:
+        namespace = self._pods[uid].metadata.namespace
+        return self._quota_objects.project_of(namespace, stated)[0] is not None
+
+    def _read(self, uid: str, pod: KubePod) -> PodInfo | None:
+        """Return the reading of a template; None if its pods won't be Weir's, or the workload has some."""
+        above = self._resolver.owners.controller(uid)
+        if above is not None and above.kind != _LEAVES_JOBS_ALONE:
+            return None
+        if any(gang.count or not gang.adopted for gang in self._registry.owned_by([uid])):
+            return None
+        key = pod.metadata.key
+        self._resolver.see(key, pod)
+        try:
+            info = self._resolver.read(key, bound=False)
+        finally:
+            self._resolver.drop(key)
+        derived = info.derived
+        if info.gang.uid != uid or not derived.suspended or derived.over is not None or not derived.pods:
+            return None
+        # The webhook gives pods with GPUs to Weir that name no scheduler
+        is_named = pod.spec.scheduler_name == self._scheduler
+        return info if is_named or info.request.devices else None
+
+    def _made(self, info: PodInfo) -> Gang:
+        gang = self._registry.of(info)
+        gang.head, gang.adopted = info, True
+        gang.foreseen = min(info.derived.pods or 1, PODS_MOST)
+        gang.whole = gang.needed = max(1, info.derived.min_pods)
+        slots: list[TrackedPod | None] = [None] * min(gang.needed, SLOTS_MAX)
+        gang.groups = gang.groups or [PodGroupSlots(info.derived.role, info.request, slots)]
+        return gang
