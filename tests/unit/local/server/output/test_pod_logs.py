@@ -140,7 +140,10 @@ async def test_a_warning_is_a_line_of_the_jobs_output(stands: Standing) -> None:
         await stands.until(name, "running")
     linked = next(each for each in stands.pool.backend.pods() if each.place.pod.workload == "linked")
     other = stands.pool.home / "other"
-    replace_by_link(Path(pod_files.own_directory(linked.directory), pod_files.LOG), other)
+    log = Path(pod_files.own_directory(linked.directory), pod_files.LOG)
+    async with asyncio.timeout(120):
+        while not replace_by_link(log, other):  # noqa: ASYNC110 - a job runs a moment before its log exists
+            await asyncio.sleep(0.01)
     now_s = stands.pool.clock()
     for name in ("linked", "idle"):
         for at in range(13):
@@ -151,10 +154,14 @@ async def test_a_warning_is_a_line_of_the_jobs_output(stands: Standing) -> None:
     assert other.read_text() == "mine\n"
 
 
-def replace_by_link(log: Path, other: Path) -> None:
+def replace_by_link(log: Path, other: Path) -> bool:
+    """Replace the log of a job; return False if it doesn't exist yet."""
+    if not log.exists():
+        return False
     other.write_text("mine\n")
     log.unlink()
     log.symlink_to(other)
+    return True
 
 
 async def output(stands: Standing, name: str) -> str:
