@@ -5,7 +5,6 @@ messages go into a file, on a cluster a thread sends them to the API server.
 """
 
 import json
-import math
 import os
 import socket
 import sys
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 _LINE_MOST = 1 << 16
 _BUSY_S = 3600.0
 _WHY_MOST = 64
+NUMBER_MAX, STEP_MAX, BUSY_S_MAX = 1e300, 10**15, 1e9
+"""Largest values, steps and times: a pool passes over larger ones, and a cluster refuses such a message."""
 _NO_WORLD = (
     "weir.world() knows no other pods here: set WORLD_SIZE and RANK in the pods' environment, as the "
     "controllers of training jobs do."
@@ -37,6 +38,7 @@ def checkpointed(step: int | None = None) -> None:
 
     A trial of a sweep that has reached a rung waits here for its notice to stop.
     """
+    step = _step_number(step)
     _note("checkpointed", step, {})
     rungs = _rungs()
     rungs.saved(step)
@@ -57,6 +59,7 @@ def stopping() -> bool:
 
 def report(step: int | None = None, **values: float) -> None:
     """Report the job's progress and metrics for its charts, and for the sweep that it is a trial of."""
+    step = _step_number(step)
     _note("report", step, values)
     rungs = _rungs()
     if rungs.report(step, values):
@@ -81,7 +84,7 @@ def busy(why: str = "", *, until: float | None = None) -> None:
     replaces it.
     """
     for_s = _BUSY_S if until is None else until - time.time()
-    _note("busy", None, {"for_s": max(0.0, for_s)}, str(why)[:_WHY_MOST])
+    _note("busy", None, {"for_s": min(max(0.0, for_s), BUSY_S_MAX)}, str(why)[:_WHY_MOST])
 
 
 def world() -> "World":
@@ -116,7 +119,7 @@ def _note(kind: str, step: int | None, values: dict[str, float], why: str = "") 
         "kind": kind,
         "at_s": time.time(),
         "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None,
-        "step": None if step is None else int(step),
+        "step": step,
         "values": _numbers(values),
         **({"why": why} if why else {}),
     }
@@ -139,7 +142,7 @@ def _send(kind: str, step: int | None, values: dict[str, float], why: str) -> No
     with suppress(Exception):
         messages = messages_of_this_process()
         if kind == "report":
-            messages.report(None if step is None else int(step), values)
+            messages.report(step, values)
         elif kind == "checkpointed":
             messages.checkpointed()
         elif kind == "busy":
@@ -147,14 +150,22 @@ def _send(kind: str, step: int | None, values: dict[str, float], why: str) -> No
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:
-    """Return the finite numbers; arrays and tensors of one element count as numbers."""
+    """Return the numbers that every reader takes; arrays and tensors of one element count as numbers."""
     numbers = {}
     for name, value in values.items():
-        with suppress(TypeError, ValueError, RuntimeError):
+        with suppress(Exception):  # of a tensor, too
             number = float(value)
-            if math.isfinite(number):
+            if abs(number) <= NUMBER_MAX:
                 numbers[name] = number
     return numbers
+
+
+def _step_number(step: object) -> int | None:
+    """Return a step as an integer; None if it is none, or too large for every reader."""
+    with suppress(Exception):
+        number = int(step)  # type: ignore[call-overload]  # a tensor of one element, too
+        return number if abs(number) <= STEP_MAX else None
+    return None
 
 
 def _poke() -> None:

@@ -70,7 +70,7 @@ class SweepRungs:
     def _write_message(self, step: int, value: object) -> None:
         """Write all results of this process into the termination message."""
         number = math.nan
-        with suppress(TypeError, ValueError, RuntimeError):
+        with suppress(Exception):  # of a tensor, too
             number = float(value)  # type: ignore[arg-type]  # a tensor of one element, too
         self._reached.append((step, number if math.isfinite(number) else None))
         with suppress(OSError):
