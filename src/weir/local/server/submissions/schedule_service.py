@@ -23,6 +23,7 @@ from weir.api.cron_times import (
     read_zone,
     run_name,
 )
+from weir.api.name_endings import random_ending
 from weir.api.schedules import ScheduleAsked, ScheduleRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
@@ -44,6 +45,8 @@ LATE_S = 90.0
 """A run that begins later than this after its time is said to be late."""
 BACK_S = 86_400.0
 """Times of runs that are farther ahead than this were set by a wrong clock."""
+_NAME_LENGTH_KEPT = 42
+"""Length of a schedule's name in the longer name of a run: with its time and a random ending, 63."""
 _LOG = get_logger(__name__)
 
 
@@ -64,6 +67,7 @@ class Schedules:
         self._roles = roles
         self._lock = asyncio.Lock()
         self._records = {each.name: each for each in pool.store.schedules.all()}
+        self._ahead_s: float | None = None  # of the wall clock, at the last look
 
     def rows(self, person: Person) -> list[ScheduleRow]:
         """Return the schedules of the projects that a person may see."""
@@ -167,6 +171,7 @@ class Schedules:
 
     async def look(self) -> None:
         """Run the schedules that are due."""
+        await self._see_clock()
         now_s = self._wall_s()
         for record in list(self._records.values()):
             if record.suspended:
@@ -178,6 +183,20 @@ class Schedules:
                 async with self._lock:
                     if self._records.get(record.name) is record:
                         await self._run(record, now_s)
+
+    async def _see_clock(self) -> None:
+        """Correct the next times after the wall clock was set back; at the first look, too.
+
+        A schedule that was made or changed while the clock was ahead would not run before that time.
+        """
+        before_s, self._ahead_s = self._ahead_s, self._pool.clock.ahead_s
+        if before_s is not None and self._ahead_s >= before_s:
+            return
+        async with self._lock:
+            for record in list(self._records.values()):
+                fresh = self._scheduled(record)
+                if record.next_wall_s and fresh.next_wall_s and fresh.next_wall_s < record.next_wall_s:
+                    await self._keep(fresh)
 
     async def _run(self, record: ScheduleRecord, now_s: float) -> None:
         """Queue the workload of the newest run that is due."""
@@ -211,7 +230,7 @@ class Schedules:
         if active and record.concurrency == "forbid":
             await self._keep(replace(after, said=f"Skipped: {active[0]} isn't over."))
             return
-        text = json.dumps({**record.asked, "name": name})
+        text = json.dumps({**record.asked, "name": self._free_name(record, name)})
         read = partial(read_as, Submission, text, f"Schedule {record.name}", pool.priority_classes)
         submission = await asyncio.to_thread(read)
         if active and record.concurrency == "replace":
@@ -226,8 +245,18 @@ class Schedules:
 
         read_submission = ReadSubmission(submission, dict(record.asked), len(text))
         made, _ = await self._submitter.submit(read_submission, person, write)
-        kept = replace(after, last=name, runs=(*after.runs, made.launch.uid)[-RUNS_MAX:])
-        self._records[record.name] = kept
+        runs = (*after.runs, made.launch.uid)[-RUNS_MAX:]
+        self._records[record.name] = replace(after, last=made.workload.name, runs=runs)
+
+    def _free_name(self, record: ScheduleRecord, name: str) -> str:
+        """Return the name of a run; a longer one if a workload that isn't a run of the schedule has it.
+
+        Names of runs are easy to guess, and workloads of all projects share the names.
+        """
+        taken = self._pool.view.row(name)
+        if taken is None or taken.uid in record.runs:
+            return name
+        return f"{record.name[:_NAME_LENGTH_KEPT]}{name.removeprefix(record.name)}-{random_ending()}"
 
     async def _stop(self, name: str, person: Person) -> None:
         """Stop an earlier run."""

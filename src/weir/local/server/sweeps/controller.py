@@ -15,16 +15,17 @@ from typing import Any, Protocol
 from structlog import get_logger
 
 from weir.api.answers import WorkloadRow
+from weir.api.name_endings import random_ending
 from weir.api.sweep_submissions import SweepSubmission
-from weir.control.journal import TrialPlan
+from weir.control.journal import TrialPlan, WorkloadRecord
 from weir.control.port import CancelRequested
 from weir.local.server.access.absent_person import present_person
 from weir.local.server.access.account_mode import PoolAccounts
-from weir.local.server.access.authorization import RoleLookup
+from weir.local.server.access.authorization import Person, RoleLookup
 from weir.local.server.changes.cancellations import Cancellations
 from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
-from weir.local.server.submissions.submitter import ReadSubmission, Submitter
+from weir.local.server.submissions.submitter import NAMES_TRIED_MAX, ReadSubmission, Submitter
 from weir.local.server.sweeps.live_sweep import LiveSweep, LiveTrial
 from weir.local.server.trials.rung_recorder import RungRecorder, WatchedTrial
 from weir.local.server.trials.trial_launch import TrialLaunch, trial_submission
@@ -274,9 +275,26 @@ class SweepController:
         )
         launch = TrialLaunch(plan, variables)
         asked = ReadSubmission(submission, raw, 0, trial=launch)
-        record, _ = await self._pool.submitter.submit(asked, owner)
+        record = await self._submit(asked, owner)
         sweep.add(TrialRecord(plan, record.launch.uid, record.workload.name, devices=record.devices))
         sweep.failures, sweep.trouble = 0, ""
+
+    async def _submit(self, asked: ReadSubmission, owner: Person) -> WorkloadRecord:
+        """Queue a trial; under a longer name if a workload of another project has the usual one.
+
+        Names of trials are easy to guess, and workloads of all projects share the names.
+        """
+        usual = asked.submission.name
+        for tries_left in reversed(range(NAMES_TRIED_MAX)):
+            try:
+                return (await self._pool.submitter.submit(asked, owner))[0]
+            except NameTaken:
+                if not tries_left:
+                    raise
+            name = f"{usual}-{random_ending()}"
+            submission = asked.submission.model_copy(update={"name": name})
+            asked = replace(asked, submission=submission, raw={**asked.raw, "name": name})
+        raise AssertionError("the last try returns or raises")
 
     async def _promote(self, sweep: LiveSweep, promotion: Promotion) -> bool:
         """Let a parked trial run to its next rung; return False if the decision has become old."""

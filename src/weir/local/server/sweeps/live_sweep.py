@@ -59,6 +59,7 @@ class LiveSweep:
         self.retry_s = 0.0  # time of the earliest retry
         self.failures = 0  # consecutive failed submissions
         self.trials: list[LiveTrial] = []
+        self._numbers: dict[str, int] = {}  # by the name of the workload
         self.stopped: set[int] = set()  # trials that were asked to stop after the end of the sweep
         self._active: set[int] = set()
         self._parked: set[int] = set()
@@ -66,7 +67,7 @@ class LiveSweep:
         self._halving = Halving(len(spec.rungs), spec.eta)
         self.prospects: dict[int, int] = {}  # last reported prospects of running trials, by number
         for trial, status in trials:
-            self.trials.append(LiveTrial(trial, trial.plan.target, trial.parked, status, status == "pending"))
+            self._append(LiveTrial(trial, trial.plan.target, trial.parked, status, status == "pending"))
         for result in results:
             self._add_result(result)
         for each in self.trials:
@@ -76,8 +77,12 @@ class LiveSweep:
 
     def add(self, record: TrialRecord) -> None:
         """Add a new trial."""
-        self.trials.append(LiveTrial(record, record.plan.target, parked=False, status="pending"))
+        self._append(LiveTrial(record, record.plan.target, parked=False, status="pending"))
         self._update(self.trials[-1])
+
+    def _append(self, trial: LiveTrial) -> None:
+        self._numbers[trial.record.name] = len(self.trials)
+        self.trials.append(trial)
 
     def take_result(self, result: RungResult) -> None:
         """Process a result that was just written down: the trial still has to leave its rung."""
@@ -205,10 +210,8 @@ class LiveSweep:
 
     def named(self, name: str) -> LiveTrial | None:
         """Return the trial with the name of a workload; None if there is none."""
-        number = name.rpartition("-")[2]
-        if number.isascii() and number.isdigit() and len(number) <= 6 and int(number) < len(self.trials):
-            return self.trials[int(number)]
-        return None
+        number = self._numbers.get(name)
+        return None if number is None else self.trials[number]
 
 
 def params_of(record: TrialRecord) -> Values:
