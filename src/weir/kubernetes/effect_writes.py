@@ -46,6 +46,7 @@ from weir.kubernetes.writes.operations import (
 )
 from weir.kubernetes.writes.pods.claim_writes import allocation_write
 from weir.kubernetes.writes.pods.final_conditions import ended
+from weir.kubernetes.writes.pods.stop_grace import shortened_grace_s
 from weir.kubernetes.writes.pods.volume_binding import preparations
 from weir.kubernetes.writes.statuses.event_bodies import preempted, regarding_pod
 from weir.kubernetes.writes.statuses.fields import nominations
@@ -213,7 +214,7 @@ class EffectWrites:
             gang.key.namespace,
             tracked.name,
             tracked.uid,
-            None,
+            shortened_grace_s(tracked, effect.grace_s),
             because,
             (tracked, effect.start, None),
             ended(effect),

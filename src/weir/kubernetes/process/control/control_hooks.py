@@ -20,6 +20,7 @@ from weir.kubernetes.api.gc_control import collector_paused, freeze, thaw
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.crd.scheduler_settings import ShareMemoryRules
 from weir.kubernetes.process.control.decision_log import DecisionLog
+from weir.kubernetes.process.control.long_stops import LongStops
 from weir.kubernetes.process.control.overcommit_relief import OvercommitController
 from weir.kubernetes.process.control.queue_statuses import QueueStatuses
 from weir.kubernetes.process.control.renewal import LOOK_EVERY_S, is_outgrown
@@ -64,6 +65,7 @@ class ClusterControlHooks:
     ) -> None:
         self.backend = backend
         self._healing = OvercommitController(backend, overcommit_grace_s)
+        self._long_stops = LongStops(backend)
         self._shares = ShareMemoryController(backend, self._healing.decide, self._healing.is_needed)
         self.policy = policy
         self.wake: Callable[[], None] = lambda: None
@@ -201,6 +203,9 @@ class ClusterControlHooks:
         changed = self._reasons.update(control, now_s)
         backend.reasons_changed(changed)
         backend.tell_waiting(now_s)
+        stops = self._long_stops.take(cluster, self.policy.life.stop_grace_most, now_s)
+        if stops:
+            self.submit(stops)
         self._log.waits(cluster, changed, backend.reasons, self.cycle)
         if now_s >= self._people_next_s:
             backend.tell_people(now_s)

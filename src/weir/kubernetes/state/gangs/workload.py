@@ -52,11 +52,17 @@ def workload_of(gang: Gang, is_node: Container[str]) -> Workload:
         idle_limit_s=annotations.idle_limit_s,
         topology=gang.topology,
         restart_s=gang.restart_s,
-        grace_s=head.pod_request.grace_s,
+        grace_s=_longest_grace_s(gang),
         can_preempt=all(
             tracked.info is None or tracked.info.pod_request.can_preempt for tracked in gang.pods()
         ),
     )
+
+
+def _longest_grace_s(gang: Gang) -> float | None:
+    """Return the longest grace period of the pods of a workload; None if none states one."""
+    stated = (tracked.info.pod_request.grace_s for tracked in gang.pods() if tracked.info is not None)
+    return max((each for each in stated if each is not None), default=None)
 
 
 def wants_more(gang: Gang) -> bool:
