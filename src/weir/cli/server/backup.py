@@ -1,13 +1,17 @@
 """`weir backup` and `weir restore`: the pool's database as one file, and back."""
 
+from functools import partial
 from getpass import getuser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from weir.cli.options.mistakes import failures
 from weir.cli.output.formatting import counted
+
+if TYPE_CHECKING:
+    from weir.store.database.backup import BackupContents
 
 _ADDRESS = "Database URL, instead of the file in the home; $WEIR_DATABASE_URL by default."
 DatabaseOption = Annotated[str | None, Parameter(help=_ADDRESS)]
@@ -24,13 +28,15 @@ def backup(file: Path, /, *, database: DatabaseOption = None) -> int:
     file
         File to write. It must not exist yet.
     """
+    from weir.cli.server.pool_owner import backup_as, owner_of
     from weir.cli.server.up_options import database_url
     from weir.client.address import home
     from weir.store.database.backup import backup as write
     from weir.store.errors import StoreFailed
 
     with failures(StoreFailed, ValueError):
-        found = write(home(), database_url(database, None), file)
+        url, owner = database_url(database, None), owner_of(home())
+        found = write(home(), url, file) if owner is None else backup_as(owner, home(), url, file)
     workloads = f"{counted(found.workloads, 'workload')}, {found.live:,} of them pending or running"
     print(f"{file}: pool {found.id[:8]}, {workloads}, {counted(found.tokens, 'token')}.")
     return 0
@@ -47,21 +53,30 @@ def restore(file: Path, /, *, database: DatabaseOption = None) -> int:
     file
         A file that `weir backup` has written.
     """
+    from weir.cli.server.pool_owner import owner_of, restore_as
     from weir.cli.server.up_options import database_url
     from weir.client.address import home
-    from weir.local.server.access.audit import AuditLog
     from weir.store.database.backup import restore as put_back
     from weir.store.errors import StoreFailed
 
+    user = getuser()
     with failures(StoreFailed, ValueError):
-        found, replaced = put_back(home(), database_url(database, None), file)
+        url, owner = database_url(database, None), owner_of(home())
+        if owner is None:
+            found, replaced = put_back(home(), url, file)
+            _record(home(), user, file, found)
+        else:
+            found, replaced = restore_as(owner, home(), url, file, partial(_record, home(), user, file))
     restored = f"{counted(found.workloads, 'workload')}, {counted(found.tokens, 'token')}"
     print(f"Pool {found.id[:8]} is restored: {restored}.")
-    AuditLog(home()).write(
-        user=getuser(),
-        details={"act": "restored", "pool": found.id, "file": str(file), "opened": found.opened},
-    )
     if replaced is not None:
         print(f"The database it replaces is in {replaced}.")
     print("Check `weir token list` after `weir up`: tokens revoked after the backup are valid again.")
     return 0
+
+
+def _record(home: Path, user: str, file: Path, found: "BackupContents") -> None:
+    from weir.local.server.access.audit import AuditLog
+
+    details = {"act": "restored", "pool": found.id, "file": str(file), "opened": found.opened}
+    AuditLog(home).write(user=user, details=details)

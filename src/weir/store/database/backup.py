@@ -186,7 +186,7 @@ def _put_aside(target: Path) -> Path | None:
             target.with_name(target.name + part).unlink(missing_ok=True)
         return None
     names = (f"{target.name}.replaced{f'-{number}' if number > 1 else ''}" for number in count(1))
-    replaced = next(path for path in map(target.with_name, names) if not path.exists())
+    replaced = next(path for path in map(target.with_name, names) if not os.path.lexists(path))
     for part in _PARTS:  # left by a deleted one
         replaced.with_name(replaced.name + part).unlink(missing_ok=True)
     for part in _PARTS:  # the database first: without it, no server starts meanwhile

@@ -95,7 +95,9 @@ def mark_of_home(home: Path) -> PoolIdentity | None:
 def mark_home(home: Path, mark: PoolIdentity) -> None:
     """Write the identity into a home, whole or not at all."""
     file, beside = home / FILE, home / f"{FILE}.new"
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    beside.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC  # through no link
+    descriptor = os.open(beside, flags, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as written:
         written.write(json.dumps({"id": mark.id, "opened": mark.opened}) + "\n")
         written.flush()
