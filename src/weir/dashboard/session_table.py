@@ -13,6 +13,8 @@ from hmac import compare_digest
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from weir.dashboard.fair_table import make_space
+
 SESSION_S = 7 * 86400.0
 """Length of a session."""
 CODE_S = 60.0
@@ -71,6 +73,10 @@ class SessionTable:
         """Return the refusal of an invalid link or session."""
         return SignInRefused(sentence)
 
+    def owner_of(self, credential: str) -> str:
+        """Return the person of a credential, who may have several."""
+        return credential
+
     def make_code(self, credential: str, browser: str | None = None) -> tuple[str, float]:
         """Return the code of a new one-time link for a credential, and when it ends.
 
@@ -78,8 +84,7 @@ class SessionTable:
         """
         now_s = self._clock()
         self._codes = {key: code for key, code in self._codes.items() if code.until_s > now_s}
-        while len(self._codes) >= CODES_MAX:
-            del self._codes[next(iter(self._codes))]
+        make_space(self._codes, CODES_MAX, lambda code: self.owner_of(code.credential))
         text = secrets.token_urlsafe(32)
         self._codes[_hash(text)] = _LinkCode(
             credential, now_s + CODE_S, None if browser is None else _hash(browser)
@@ -107,8 +112,7 @@ class SessionTable:
             for key, each in self.sessions.items()
             if each.until_s > now_s and self._is_known(each.credential)
         }
-        while len(live) >= SESSIONS_MAX:
-            del live[next(iter(live))]
+        make_space(live, SESSIONS_MAX, lambda each: self.owner_of(each.credential))
         cookie, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         live[_hash(cookie)] = DashboardSession(
             proof=_hash(proof), credential=credential, until_s=now_s + SESSION_S

@@ -26,6 +26,7 @@ class DashboardSessions(SessionTable):
 
     def __init__(self, home: Path, authenticator: Authenticator, clock: Callable[[], float]) -> None:
         self._path = home / FILE
+        self._authenticator = authenticator
         super().__init__(
             clock,
             is_known=authenticator.is_known,
@@ -36,6 +37,13 @@ class DashboardSessions(SessionTable):
     def refusal(self, sentence: str) -> Exception:
         """Return the refusal as an answer to a request."""
         return RequestRefused(401, sentence)
+
+    def owner_of(self, credential: str) -> str:
+        """Return the user of a credential; the credential itself if it has none any more."""
+        try:
+            return self._authenticator.person_with(credential).user
+        except RequestRefused:
+            return credential
 
     def begin(self, credential: str) -> tuple[str, str]:
         """Return the cookie and the proof of a new session for a credential, and store it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from structlog import get_logger
 
+from weir.dashboard.fair_table import make_space
 from weir.local.server.home import private_files
 from weir.local.server.http.problem_details import RequestRefused
 from weir.store.projects.tokens import token_hash
@@ -53,8 +54,7 @@ class SessionViews:
     def make_code(self, credential: str, user: str, uid: int, name: str, kind: str) -> tuple[str, float]:
         """Return the code of a link to a session, and when it ends. `user` has the credential."""
         until_s = self._clock() + CODE_S
-        while len(self._codes) >= CODES_MAX:
-            del self._codes[next(iter(self._codes))]
+        make_space(self._codes, CODES_MAX, _user)
         code = secrets.token_urlsafe(32)
         self._codes[token_hash(code)] = SessionView(
             credential=credential, user=user, uid=uid, name=name, kind=kind, until_s=until_s
@@ -81,8 +81,7 @@ class SessionViews:
         if found is None or found.until_s <= now_s or found.name != name or not is_of(found.user, name):
             raise RequestRefused(401, f"This link was used already or is older than a minute. {_AGAIN}")
         live = {key: view for key, view in self._views.items() if view.until_s > now_s}
-        while len(live) >= VIEWS_MAX:
-            del live[next(iter(live))]
+        make_space(live, VIEWS_MAX, _user)
         cookie = secrets.token_urlsafe(32)
         live[token_hash(cookie)] = found.model_copy(update={"until_s": now_s + VIEW_S, "peer_uid": peer_uid})
         self._views = live
@@ -106,3 +105,7 @@ class SessionViews:
         if found is None or not is_valid or not is_theirs:
             raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
         return found
+
+
+def _user(view: SessionView) -> str:
+    return view.user

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.web_sessions.views import CODE_S, FILE, VIEW_S, SessionViews
+from weir.local.server.web_sessions import views as table
+from weir.local.server.web_sessions.views import CODE_S, CODES_MAX, FILE, VIEW_S, SessionViews
 
 
 class Clock:
@@ -81,3 +82,20 @@ def test_a_view_holds_for_the_account_that_opened_the_link(tmp_path: Path) -> No
             again.of(cookie, "notes", here, other)
     unknown = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
     assert views.of(unknown, "notes", here, 1001).user == "mia"
+
+
+def test_links_and_views_of_one_person_end_none_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "VIEWS_MAX", 20)
+    clock = Clock()
+    views = SessionViews(tmp_path, clock)
+    cookie = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
+    code, _ = views.make_code("uid:1", "mia", 7, "notes", "jupyter")
+    for _ in range(CODES_MAX + 5):
+        made, _ = views.make_code("uid:2", "ben", 8, "other", "jupyter")
+    for _ in range(40):
+        views.begin(made, "other", lambda user, _: user == "ben")
+        made, _ = views.make_code("uid:2", "ben", 8, "other", "jupyter")
+    assert views.of(cookie, "notes", here).uid == 7
+    assert views.of(views.begin(code, "notes", here), "notes", here).uid == 7
