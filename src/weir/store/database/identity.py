@@ -21,6 +21,7 @@ from weir.store.tables import pool, queues
 FILE = "pool.json"
 NUMBERED = ("pods", "checkpoints")
 """Directories of the home in which each workload's is named by its number."""
+_BYTES_MOST = 1 << 16
 _DIGITS_MOST = 15
 """Longer numbers were given by no database: numbers that begin above them would soon end."""
 _WAY_OUT = (
@@ -84,12 +85,19 @@ def mark_of_home(home: Path) -> PoolIdentity | None:
     """
     file = home / FILE
     try:
-        written = json.loads(file.read_text("utf-8"))
+        written = json.loads(_content(file))
         return PoolIdentity(str(written["id"]), int(written["opened"]))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, OverflowError):
         raise StoreFailed(f"{file} can't be read, so the pool of this home is unknown: {_WAY_OUT}.") from None
+
+
+def _content(file: Path) -> bytes:
+    """Return the content of a small file; nothing of a FIFO, which is opened without waiting."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as opened:
+        return opened.read(_BYTES_MOST)
 
 
 def mark_home(home: Path, mark: PoolIdentity) -> None:

@@ -47,12 +47,18 @@ def test_pool_has_one_id_in_both_places(tmp_path: Path) -> None:
         assert store.pool_id != first
 
 
+def replace_by_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 LOSSES: dict[str, Callable[[Path, Path], None]] = {
     "database": lambda home, _: lose(home, "weir.db", "weir.db-wal", "weir.db-shm"),
     "database and id": lambda home, _: lose(home, "weir.db", "weir.db-wal", "weir.db-shm", "pool.json"),
     "id of the home": lambda home, _: lose(home, "pool.json"),
     "emptied database": lambda home, _: (home / "weir.db").write_bytes(b""),
     "unreadable id": lambda home, _: (home / "pool.json").write_text("{}"),
+    "id in a FIFO": lambda home, _: replace_by_fifo(home / "pool.json"),
     "database of another pool": lambda home, other: shutil.copy(other / "weir.db", home / "weir.db"),
     "home of another pool": lambda home, other: shutil.copy(other / "pool.json", home / "pool.json"),
     "directories above the numbers": lambda home, _: (home / "pods" / "7").mkdir(),

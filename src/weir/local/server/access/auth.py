@@ -5,7 +5,9 @@ a person of an identity provider. Tokens are compared by their hashes, in consta
 stored as text, except the administrator's own, in a file that only its owner can read.
 """
 
+import errno
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
-_TOKEN_LENGTH_LEAST = 20
+_TOKEN_LENGTH_MOST = 1000
+_TOKEN = re.compile(r"[!-~]{20,}", re.ASCII)
+"""A token of the administrator, who may write one."""
 _UID = "uid:"
 _SAY_WHO = (
     "Set WEIR_TOKEN to a token of this pool. Its administrator creates one with `weir token create`, and has "
@@ -183,18 +187,31 @@ def person_of(request: Request) -> Person:
     return found
 
 
+def _written_token(path: Path) -> str | None:
+    """Return the token in a file; None if it is none, such as zeros that a crash left, or no regular file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+            return None
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        os.fchmod(descriptor, 0o600)
+        text = file.read(_TOKEN_LENGTH_MOST).decode("ascii", "replace").strip()
+    return text if _TOKEN.fullmatch(text) is not None else None
+
+
 def admin_token(home: Path) -> str:
     """Return the administrator's token of a home; create it if missing. Only its owner can read it."""
     path = home / TOKEN_FILE
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        path.chmod(0o600)
-        text = path.read_text("utf-8").strip()
-        if len(text) >= _TOKEN_LENGTH_LEAST:
-            return text
-        path.unlink()
-        return admin_token(home)
+        written = _written_token(path)
+        if written is None:  # a crash or a full disk cut it short
+            path.unlink()
+            return admin_token(home)
+        return written
     text = secrets.token_urlsafe(32)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text + "\n")
