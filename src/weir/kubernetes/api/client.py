@@ -133,13 +133,17 @@ class ApiClient:
         query = {**applied, **(query or {})} or None
         return read(await self._write("PATCH", path, body, query=query, content_type=kind.value), of)
 
-    async def delete(self, path: str, *, uid: str = "", propagation: str = "") -> None:
-        """Delete an object, if its uid is this one."""
+    async def delete(
+        self, path: str, *, uid: str = "", propagation: str = "", grace_s: int | None = None
+    ) -> None:
+        """Delete an object, if its uid is this one; `grace_s` replaces the grace period of a pod."""
         body: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             body["preconditions"] = {"uid": uid}
         if propagation:
             body["propagationPolicy"] = propagation
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
         await self._write("DELETE", path, body)
 
     async def pieces(

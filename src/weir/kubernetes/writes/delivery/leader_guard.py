@@ -42,10 +42,10 @@ class LeaderGuard:
         self.check()
         return await self._api.post(path, body, of)
 
-    async def delete(self, path: str, *, uid: str, propagation: str = "") -> None:
-        """Delete an object, if its uid is this one."""
+    async def delete(self, path: str, *, uid: str, propagation: str = "", grace_s: int | None = None) -> None:
+        """Delete an object, if its uid is this one; `grace_s` replaces the grace period of a pod."""
         self.check()
-        await self._api.delete(path, uid=uid, propagation=propagation)
+        await self._api.delete(path, uid=uid, propagation=propagation, grace_s=grace_s)
 
     async def patch(self, path: str, body: object, kind: Patch, of: type[T]) -> T:
         """Change part of an object."""

@@ -165,7 +165,7 @@ async def _evict(api: LeaderGuard, write: Evict, *, uncertain: bool) -> Outcome:
     except ApiRefused as error:
         if write.overrides and refused_by_budget(error):
             with suppress(NotFound):
-                await api.delete(write.object_path, uid=write.uid)
+                await api.delete(write.object_path, uid=write.uid, grace_s=write.grace_s)
             return WriteDone()
         if isinstance(error, Conflict) and await _stops(api, write):
             return WriteDone()

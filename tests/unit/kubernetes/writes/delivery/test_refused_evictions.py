@@ -19,8 +19,9 @@ FORBIDDEN = ApiRefused(403, "Forbidden", 'cannot delete resource "pods"')
 class Site(Server):
     """A server that pods can be deleted on, too."""
 
-    async def delete(self, path: str, *, uid: str, propagation: str) -> None:
-        await self._take(f"DELETE {path.rpartition('/namespaces/')[2]} {uid}")
+    async def delete(self, path: str, *, uid: str, propagation: str, grace_s: int | None) -> None:
+        within = "" if grace_s is None else f" in {grace_s} s"
+        await self._take(f"DELETE {path.rpartition('/namespaces/')[2]} {uid}{within}")
 
 
 @pytest.mark.parametrize("fault", [BY_BUDGET, BY_SEVERAL])
@@ -123,3 +124,12 @@ async def test_overriding_eviction_deletes_nothing_where_no_budget_refuses() -> 
         await until(lambda: bool(reported))
     assert [outcome for _, outcome in reported] == [WriteRefused(403, str(FORBIDDEN))]
     assert server.came == ["POST n/pods/a/eviction"]
+
+
+async def test_overriding_eviction_gives_no_longer_grace_period_than_an_eviction() -> None:
+    server = Site()
+    server.faults = [BY_BUDGET]
+    async with acting_on(server, Pace(first_s=0.001)) as (writer, reported):
+        writer.submit([Evict("n", "a", "u", 600, overrides=True)])
+        await until(lambda: bool(reported))
+    assert server.came == ["POST n/pods/a/eviction", "DELETE n/pods/a u in 600 s"]
