@@ -199,7 +199,7 @@ def create_app(
     app.state.limits = pool.limits
     app.state.workers = pool.workers
     app.state.audit = audit
-    pool.checks["audit"] = lambda: audit.trouble
+    pool.checks["audit"] = audit.check
     app.state.sessions = sessions = DashboardSessions(pool.home, authenticator, pool.clock)
     app.state.authenticator = authenticator
     app.state.oidc = authenticator.oidc

@@ -123,6 +123,18 @@ class AuditLog:
             self.lines += not path.startswith(PATH)
             self._append(json.dumps(line, separators=(",", ":"), default=str))
 
+    def check(self) -> str | None:
+        """Return why lines can't be written now; None if they can.
+
+        After a failure a line about the lost ones is tried: without requests nothing else would be written.
+        """
+        if self.trouble is not None:
+            lost = self._lost
+            self.write(user="weir", details={"act": "audit log written again"})
+            if self.trouble is not None:
+                self._lost = lost  # the line of the check is no loss
+        return self.trouble
+
     def _append(self, line: str) -> None:
         try:
             self._put((line + "\n").encode())
