@@ -289,7 +289,7 @@ async def test_an_unknown_parameter_is_refused_and_those_of_every_list_are_not(
     async with served(tmp_path, Rights(), Answers()) as session:
         status, answer = await got(session, path)
         assert (status, answer["message"]) == (422, sentence)
-        of_kubectl = "limit=500&resourceVersion=0&timeout=5s&watch=0&labelSelector="
+        of_kubectl = "limit=500&resourceVersion=0&timeout=5s&watch=0&labelSelector=&includeObject=Object"
         status, answer = await got(session, f"{path.partition('?')[0]}?{of_kubectl}")
         assert status == 200, answer
 

@@ -16,7 +16,7 @@ REPORTS = ("by", "since", "until", "project")
 WHY = ("wait",)
 _OF_ALL_LISTS = (
     *("pretty", "timeout", "timeoutSeconds", "resourceVersion", "resourceVersionMatch", "limit", "continue"),
-    *("watch", "allowWatchBookmarks", "sendInitialEvents", *_SELECTORS, "shardSelector"),
+    *("watch", "allowWatchBookmarks", "sendInitialEvents", *_SELECTORS, "shardSelector", "includeObject"),
 )
 """Parameters that kubectl and other clients send to any list of the API server."""
 
