@@ -52,6 +52,20 @@ def test_the_server_refuses_wrong_amounts_and_names_them(site: Cluster, kind: st
     assert site.api.get(f"{_path(kind)}/a")["spec"] == {"quota": {"gpu": 1}}
 
 
+def test_an_object_from_before_the_policy_can_be_labelled_and_deleted(cluster: Cluster) -> None:
+    install_kinds(cluster.api)
+    older = _object("Project", {"quota": {"gpu": "four"}})
+    cluster.api.create({**older, "metadata": {"name": "a", "finalizers": ["weir.dev/in-use"]}})
+    install_policies(cluster)
+    path = f"{_path('Project')}/a"
+    cluster.api.patch(path, {"metadata": {"labels": {"of": "vision"}}})
+    wrong = answer(partial(cluster.api.patch, path, {"spec": {"priority": 1}}))
+    assert wrong == f"the quota of gpu is four: {AMOUNT}"
+    cluster.api.delete(path)
+    cluster.api.patch(path, {"metadata": {"finalizers": []}})
+    assert cluster.api.items(_path("Project")) == []
+
+
 def _refusal(site: Cluster, kind: str, spec: dict[str, Any]) -> str:
     return answer(partial(site.api.post, f"{_path(kind)}?dryRun=All", _object(kind, spec, "b")))
 

@@ -3,6 +3,9 @@
 Each is a number or a quantity, and no limit is below its quota. The definitions of both kinds can't say it.
 The API server of Kubernetes 1.31 estimates the cost of their rules by a text of 3 MB for each amount, and
 refuses a rule that looks at each amount of a quota. The cost of a policy is bounded when it runs.
+
+An object that was created before the policy may have a wrong amount. Its metadata may change, else its
+finalizers would keep it for ever.
 """
 
 from weir.kubernetes.crd.schemas import GROUP
@@ -13,6 +16,7 @@ _MEANT = {
     "limit": 'write a number, a quantity such as 500m or 40Gi, or "unlimited"',
     "weight": 'write a number, or a fraction in quotes such as "0.5"',
 }
+_IS_CHANGED = "(request.operation == 'CREATE' || object.?spec != oldObject.?spec)"
 _QUANTITY = "isQuantity({0}) && !quantity({0}).isLessThan(quantity('0'))"
 
 
@@ -29,7 +33,7 @@ def _wrong_amount(part: str) -> Refusal:
     wrong = f"{_names(part)}.filter(r, !({unlimited}{_QUANTITY.format(value)}))"
     name = f"variables.wrong_{part}[0]"
     return Refusal(
-        f"{wrong}.size() > 0",
+        f"{_IS_CHANGED} && {wrong}.size() > 0",
         _MEANT[part],
         f"'the {part} of ' + {name} + ' is ' + {_value(part, name)} + ': {_MEANT[part]}'",
         [(f"wrong_{part}", wrong)],
@@ -45,7 +49,7 @@ def _low_limit() -> Refusal:
     )
     low = f"{_names('quota')}.filter(r, r in {_names('limit')} && {limit} != 'unlimited' && ({less}))"
     return Refusal(
-        f"{low}.size() > 0",
+        f"{_IS_CHANGED} && {low}.size() > 0",
         "a limit is below its quota: raise it, or lower the quota",
         "'the limit of ' + variables.low_limits[0] + ' is below its quota: raise it, or lower the quota'",
         [("low_limits", low)],
