@@ -124,7 +124,8 @@ class ClusterState:
     def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
         """Process changed owners of pods, narrowed by `WorkloadKinds.narrow`."""
         self.pods.advance(now_s)
-        self._suspended.see(changes := list(changes), now_s)
+        changes = list(changes)
+        self._suspended.see(changes, now_s)
         self._intake.take_owners(changes)
         owners = self.resolver.owners
         self._decide_again(self.registry.owned_by(owners.news | self.resolver.groups.made_by(owners.news)))

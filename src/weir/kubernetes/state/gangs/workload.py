@@ -240,6 +240,8 @@ def _shortage(gang: Gang, ready: Counter[str], minima: Mapping[str, int]) -> str
         name, scheduler = gang.members.next_pending
         return f"{placed_text}; {name}: It waits for the scheduler {scheduler}."
     there = counted_pods(pods_by_role(gang), minima, gang.whole) + gang.members.pending
+    if there >= gang.whole:
+        return "Another scheduler has placed its pods."
     awaits = f" {gang.awaits}" if gang.awaits and not there else ""
     return f"{there} of {gang.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
 

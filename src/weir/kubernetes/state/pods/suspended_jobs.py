@@ -16,7 +16,7 @@ from weir.kubernetes.state.pods.resolver import PodResolver
 from weir.kubernetes.state.queues.quota_objects import QuotaObjects
 from weir.kubernetes.state.workloads.adoption import PODS_MOST
 from weir.kubernetes.state.workloads.registry import WorkloadRegistry
-from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.annotations import Annotations, means_something
 from weir.kubernetes.translate.job_templates import TEMPLATE
 
 SETTLED_S = 2.0
@@ -116,9 +116,10 @@ class SuspendedJobs:
         derived = info.derived
         if info.gang.uid != uid or not derived.suspended or derived.over is not None or not derived.pods:
             return None
-        # The webhook gives pods with GPUs to Weir that name no scheduler
         is_named = pod.spec.scheduler_name == self._scheduler
-        return info if is_named or info.request.devices else None
+        # The webhook gives other pods to Weir if they ask for GPUs, or if their template names a key of Weir
+        speaks = any(map(means_something, (*pod.metadata.labels, *pod.metadata.annotations)))
+        return info if is_named or info.request.devices or speaks else None
 
     def _made(self, info: PodInfo) -> Gang:
         gang = self._registry.of(info)
@@ -126,5 +127,5 @@ class SuspendedJobs:
         gang.foreseen = min(info.derived.pods or 1, PODS_MOST)
         gang.whole = gang.needed = max(1, info.derived.min_pods)
         slots: list[TrackedPod | None] = [None] * min(gang.needed, SLOTS_MAX)
-        gang.groups = gang.groups or [PodGroupSlots(info.derived.role, info.request, slots)]
+        gang.groups = [PodGroupSlots(info.derived.role, info.request, slots)]
         return gang

@@ -231,7 +231,7 @@ class StatusWriter:
     def not_written(self, gang: Gang, now_s: float) -> None:
         """Write all of a workload again after a while, because a write of it was refused."""
         done = self._written.get(gang)
-        if not gang.count:
+        if not (gang.count or gang.foreseen):
             self._drop(gang)  # the object may have been deleted with its owner
         elif done is not None:
             done.spec, done.status, done.found = "", b"", ""

@@ -87,7 +87,7 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
 
 def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
     """Return True if its object may get another spec. That of a deleted owner holds until its pods go."""
-    return _left_object(gang, state) is None and (bool(gang.count) or not done.spec)
+    return _left_object(gang, state) is None and bool(gang.count or gang.foreseen or not done.spec)
 
 
 def _left_object(gang: Gang, state: ClusterState) -> WorkloadObject | None:

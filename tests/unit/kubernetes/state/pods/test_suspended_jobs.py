@@ -11,7 +11,7 @@ from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.state.pods.suspended_jobs import SETTLED_S
 from weir.kubernetes.translate.job_templates import TEMPLATE, pod_of_suspended
-from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
+from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, WriteRefused
 
 
 def suspended(
@@ -21,14 +21,16 @@ def suspended(
     gpus: str = "4",
     scheduler: str = "weir",
     namespace: str = "team",
+    label: str = "app",
+    preemptible: str = "true",
     **more: Any,
 ) -> dict[str, Any]:
     """Return a suspended Job as its watch delivers it."""
-    body = job(name, f"uid-{name}", pods, namespace=namespace)
+    body = job(name, f"uid-{name}", pods, namespace=namespace, preemptible=preemptible)
     container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
     spec = {"schedulerName": scheduler, "containers": [container], **more}
     metadata = Metadata(name, uid=f"uid-{name}", namespace=namespace)
-    found = {"suspend": True, "template": {"metadata": {"labels": {"app": "x"}}, "spec": spec}}
+    found = {"suspend": True, "template": {"metadata": {"labels": {label: "x"}}, "spec": spec}}
     body["spec"]["suspend"] = True
     return {**body, TEMPLATE: pod_of_suspended(metadata, found, {})}
 
@@ -114,6 +116,7 @@ def test_a_workload_goes_with_its_suspended_job() -> None:
         ({"scheduler": "volcano"}, False),
         ({"scheduler": "default-scheduler"}, True),
         ({"scheduler": "default-scheduler", "gpus": "0"}, False),
+        ({"scheduler": "default-scheduler", "gpus": "0", "label": "weir.dev/user"}, True),
         ({"gpus": "0"}, True),
         ({"pods": 0}, False),
         ({"gpus": "lots"}, True),  # its Workload says so, as that of its pods
@@ -150,6 +153,36 @@ def test_control_knows_a_suspended_job_as_pending_and_starts_no_pod_of_it() -> N
     here.backend.deliver_owners()([ObjectRemoved("team/held", "uid-held")])
     here.step()
     assert not here.control.cluster.jobs
+
+
+def test_a_change_of_a_suspended_job_reaches_its_workload() -> None:
+    here = begun(suspended(pods=2, gpus="4"))
+    assert [row["preemptible"] for row in told(here).values()] == [True]
+    here.hear("owners", suspended(pods=3, gpus="1", preemptible="false"))
+    (row,) = told(here).values()
+    assert (row["gpus"], row["pods"], row["minPods"]) == ("3", 3, 3)
+    assert [(group["count"], group["gpus"]) for group in row["groups"]] == [(3, "1")]
+    assert row["preemptible"] is False
+    (known,) = here.control.cluster.jobs.values()
+    assert (known.spec.min_pods, known.spec.groups[0].request.devices) == (3, 1)
+
+
+def test_a_workload_that_could_not_be_written_is_written_later() -> None:
+    here = begun(suspended())
+    here.step()
+    here.step(SETTLED_S)
+    (made,) = [each for each in here.reported() if isinstance(each, UpsertWorkload)]
+    here.backend.take_outcome(made, WriteRefused(403, "exceeded quota"))
+    assert "job-held" in told(here)
+
+
+def test_the_reason_says_that_another_scheduler_has_the_pods() -> None:
+    here = begun(suspended(scheduler="default-scheduler", pods=1, gpus="1"))
+    told(here)
+    here.hear("owners", job("held", "uid-held", 1))
+    here.hear("pods", pod("held-0", owner=("held", "uid-held"), scheduler="default-scheduler", on="n1"))
+    (row,) = told(here).values()
+    assert row["reason"]["sentence"] == "Another scheduler has placed its pods."
 
 
 def test_the_next_leader_writes_the_same() -> None:
