@@ -48,9 +48,7 @@ class Pace:
     in_flight: int = 128  # limit, lower while the server answers late
     others_in_flight: int = 8  # limit for each other urgency, so that the server keeps up
     beside_pods: int = 4  # limit while writes for pods are in flight
-    kept: int = (
-        1  # writes of each other urgency that go before those for pods, in a window of KEPT_IN or more
-    )
+    kept: int = 1  # writes of each other urgency before those for pods, in a window of KEPT_IN or more
     few: int = 32  # with up to this number of pods, the reason of an eviction is written first
     events_per_s: float = 50.0
     events_waiting: int = 5000
@@ -63,7 +61,7 @@ class Pace:
 
 
 KEPT_IN = 8
-"""Writes under way from which some of them are kept for people: no flood of pods fills the whole window."""
+"""Least window in which some writes are kept for objects and statuses: a flood of pods doesn't fill it."""
 
 
 def _go(_: Bind | Evict | SuspendOwner) -> str:
