@@ -22,11 +22,12 @@ from weir.model.workloads import Workload
 
 BLOCK = 1 << 16
 FOLLOW_S = 0.2
-QUIET_READS_MAX = 25
-"""Reads without output after which a follower gets an empty piece. The server checks at each piece whether
-its session or token still holds, and ends the answer of one that doesn't.
-"""
 """Interval at which followed output is read; nothing is read without a client."""
+QUIET_READS_MAX = 25
+"""Reads without output after which a follower gets an empty piece.
+
+The server checks at each piece if its session or token is still valid, and else ends the answer.
+"""
 NUMBER_MOST = 10**9
 TAIL_MOST = 1_000_000
 ALL_PODS = "all"
