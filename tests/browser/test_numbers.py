@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from weir.model.reasons import rule_phrase
+
 from .page_tables import CELLS, become_equal, cells
 from .pages import WITHIN_MS, busy, go, run_weir
 from .serving import ServingOnPort
@@ -284,9 +286,7 @@ def test_history_equals_rest(opened: Callable[..., Any], server: ServingOnPort, 
         ]
 
     def all_of(found: dict[str, Any]) -> tuple[Any, ...]:
-        rules = [
-            [r["rule"].replace("_", " "), number(r["count"]), hours(r["lost_gpu_s"])] for r in found["rules"]
-        ]
+        rules = [[rule_phrase(r["rule"]), number(r["count"]), hours(r["lost_gpu_s"])] for r in found["rules"]]
         return tiles(found), rows(found), rules
 
     def shown() -> tuple[Any, ...]:
