@@ -1,24 +1,22 @@
 """Device classes, slices, templates and pods that use them, as the API server takes them."""
 
-import os
 from typing import Any
 
 import pytest
 from tests.unit.kubernetes.claims.random_claims import API
 from tools.controlplane.api import Object
-from tools.controlplane.binaries import RELEASE
+from tools.controlplane.binaries import chosen_release
 from tools.controlplane.work import pod
 
 GPU = "gpu.nvidia.com"
-needs_claims = pytest.mark.skipif(
-    (os.environ.get("WEIR_KUBERNETES_VERSION") or RELEASE) < "1.34",
-    reason="Resource claims need Kubernetes 1.34.",
-)
-TAINT_RULES_API, TAINT_RULES_FEATURES = {
-    "1.35": ("resource.k8s.io/v1alpha3", ("DRADeviceTaints", "DRADeviceTaintRules")),
+needs_claims = pytest.mark.skipif(chosen_release() < "1.34", reason="Resource claims need Kubernetes 1.34.")
+_TAINT_RULES = {
     "1.36": ("resource.k8s.io/v1beta2", ("DRADeviceTaintRules",)),
     "1.37": (API, ()),
-}[RELEASE]
+}
+TAINT_RULES_API, TAINT_RULES_FEATURES = _TAINT_RULES.get(
+    chosen_release(), ("resource.k8s.io/v1alpha3", ("DRADeviceTaints", "DRADeviceTaintRules"))
+)
 """API version of rules that taint devices, and the features by which a release serves it."""
 TAINT_RULES_SERVED = [f"{TAINT_RULES_API}/devicetaintrules"] if TAINT_RULES_FEATURES else []
 """APIs to be switched on for these rules."""

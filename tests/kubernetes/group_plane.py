@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tools.controlplane.api import Object
-from tools.controlplane.binaries import RELEASE, Binaries
+from tools.controlplane.binaries import RELEASE, Binaries, chosen_release
 from tools.controlplane.plane import ControlPlane
 
 
@@ -76,7 +76,7 @@ _FORMS = {
         stops_whole={"all": {}},
     ),
 }
-GROUPS_API = _FORMS[RELEASE].api
+GROUPS_API = _FORMS.get(chosen_release(), _FORMS[RELEASE]).api
 
 
 def form_of(binaries: Binaries) -> GroupForm:

@@ -9,13 +9,15 @@ from tests.kubernetes.claim_verdicts import RESOURCES
 from tests.kubernetes.constraints import scheduling
 from tests.kubernetes.test_claims import claims, devices
 from tools.controlplane.api import Object
-from tools.controlplane.binaries import RELEASE
+from tools.controlplane.binaries import chosen_release
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 
-pytestmark = pytest.mark.skipif(RELEASE < "1.36", reason="binding conditions are off by default before 1.36")
+pytestmark = pytest.mark.skipif(
+    chosen_release() < "1.36", reason="binding conditions are off by default before 1.36"
+)
 READY, BROKEN = "example.com/attached", "example.com/broken"
 
 

@@ -102,7 +102,7 @@ def find(say: Callable[[str], None] = _told) -> Binaries:
         )
     there = _cached(go, RELEASE)
     made_once(there.directory, lambda: not there.lacks(), lambda made: build(go, made, PROGRAMS, say))
-    release = _release()
+    release = chosen_release()
     return there if release == RELEASE else _other(go, there, release, say)
 
 
@@ -119,7 +119,7 @@ def _other(go: str, usual: Binaries, release: str, say: Callable[[str], None]) -
     return there
 
 
-def _release() -> str:
+def chosen_release() -> str:
     """Return the release to test against.
 
     Raises:
@@ -151,7 +151,7 @@ def at_hand() -> bool:
         if os.environ.get("KUBEBUILDER_ASSETS"):
             return bool(find())
         go = shutil.which("go")
-        return go is not None and not any(_cached(go, each).lacks() for each in {RELEASE, _release()})
+        return go is not None and not any(_cached(go, each).lacks() for each in {RELEASE, chosen_release()})
     except NoBinaries:
         return False
 
@@ -172,7 +172,7 @@ def key(go_version: str, version: str = VERSION, programs: Sequence[Program] = P
 
 
 def _named(directory: Path) -> Binaries:
-    found = Binaries(directory, _release())
+    found = Binaries(directory, chosen_release())
     lacks = found.lacks()
     if lacks:
         raise NoBinaries(
