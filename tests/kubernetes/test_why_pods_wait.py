@@ -180,7 +180,7 @@ def test_the_last_eviction_stays_with_the_workload(cluster: Cluster, plane: Cont
     by, rule = f"{owner.name}/job-mine", "reclaim_quota"
     assert (evicted()["by"], evicted()["rule"]) == (by, rule)
     assert by in evicted()["sentence"]
-    assert "of work since the last checkpoint, and 0.56 for the restart" in evicted()["choice"]
+    assert "of work since the last checkpoint, and the rest for the restart" in evicted()["choice"]
     uid = borrower.workload("job-lent")["metadata"]["uid"]
     cluster.until(lambda: by in borrower.events(uid).get("Evicted", ""), "the event of the eviction")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{owner.name}/jobs/mine")

@@ -75,5 +75,5 @@ def test_what_others_lose_is_said() -> None:
     found = suggested([node("n0")], waits, holds="n0")
     assert found["priority"] == (
         "With priority 51 instead of 50 it starts once holds of mia in p is evicted. "
-        "That costs 4.56 GPU-hours: 4.00 of work since the last checkpoint, and 0.56 for the restart."
+        "That costs 4.56 GPU-hours: 4.00 of work since the last checkpoint, and the rest for the restart."
     )

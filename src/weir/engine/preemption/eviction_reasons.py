@@ -105,7 +105,7 @@ def cost_phrase(lost: float, restarts: float, workloads: int) -> str:
     work = f"of work since the last {checkpoint}"
     if restarts == 0:
         return f"{_gpu_hours(lost)} {work}"
-    return f"{_gpu_hours(lost)}: {_hours(lost - restarts)} {work}, and {_hours(restarts)} for the {restart}"
+    return f"{_gpu_hours(lost)}: {_hours(lost - restarts)} {work}, and the rest for the {restart}"
 
 
 def _by_job(pods: Iterable[Pod]) -> dict[Job, list[Pod]]:
