@@ -98,10 +98,10 @@ def _stops(plan: Plan) -> dict[str, str]:
 def _starts(plan: Plan) -> dict[str, str]:
     found = {place.pod.workload: "It starts at once." for place in plan.binds}
     for nominated in plan.nominations:
-        names = ", ".join(nominated.freed_by)
-        found.setdefault(
-            nominated.workload, f"It starts once {names} stopped." if names else "It starts soon."
-        )
+        names = nominated.freed_by
+        have = "has" if len(names) == 1 else "have"
+        when = f"once {', '.join(names)} {have} stopped" if names else "soon"
+        found.setdefault(nominated.workload, f"It starts {when}.")
     return found
 
 

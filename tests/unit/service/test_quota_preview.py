@@ -8,8 +8,10 @@ from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
+from weir.scenario_io.reading import parse_scenario
 from weir.service.decision_state import DecisionState
 from weir.service.quota_preview import PreviewedChange, preview_queues
+from weir.simulation.initial_events import build_cluster
 from weir.state.cluster import Cluster
 from weir.state.events import NodeSet, QueuesSet, WorkloadSubmitted
 from weir.state.reduce import reduce
@@ -46,3 +48,21 @@ def test_a_project_at_another_position_keeps_its_affinity_rules() -> None:
 def test_a_project_in_another_department_has_the_affinity_rules_of_that() -> None:
     found = _previewed({"departments": ["old"]}, (OLD, NEW, replace(RESEARCH, parent="new"), VISION))
     assert found.starts == {"research-waits": "It starts at once."}
+
+
+def test_a_start_on_taken_devices_names_the_work_that_stops_first() -> None:
+    text = """
+cluster: {nodes: [{name: n0, gpus: 4, cpu: 64, memory: 64Gi}]}
+projects: [{name: owner, quota: {gpu: 0}}, {name: lender, quota: {gpu: 0}}]
+workloads:
+- {name: long, project: lender, submitted: -5h, started: -5h, pods: [{gpus: 4, placed: [{node: n0}]}]}
+- {name: asks, project: owner, pods: [{gpus: 4}]}
+"""
+    scenario = parse_scenario(text, "world")
+    cluster = build_cluster(scenario)
+    queues = tuple(
+        replace(each, quota={**each.quota, "gpu": 4000}) if each.name == "owner" else each
+        for each in cluster.ledger.queues
+    )
+    state = DecisionState(cluster, EngineCache(), scenario.policy, 0.0)
+    assert preview_queues(state, queues).starts == {"asks": "It starts once long has stopped."}
