@@ -180,6 +180,32 @@ def test_maintenance_and_a_drain_at_a_time_are_announced_and_withdrawn(
     announced.wait_for(state="detached")
 
 
+def test_a_time_that_has_passed_evicts_no_work_unasked(
+    opened: Callable[..., Any], server: ServingOnPort
+) -> None:
+    page = opened(screen="nodes")
+    hour = timedelta(hours=1)
+    past, until = (datetime.now() + by for by in (-hour, hour))  # noqa: DTZ005 - of the browser's zone
+    with running(server, "stays", project="vision"):
+        page.get_by_role("button", name="Drain", exact=True).click()
+        form = page.get_by_role("form", name="Drain", exact=False)
+        form.get_by_label("When").fill(f"{past:{FIELD}}")
+        form.get_by_role("button", name="Yes, drain").click()
+        page.get_by_role("alert").get_by_text("The drain would begin now").wait_for()
+        form.get_by_role("button", name="No").click()
+        page.get_by_role("button", name="Announce maintenance").click()
+        form = page.get_by_role("form", name="Maintenance of")
+        form.get_by_label("From", exact=True).fill(f"{past:{FIELD}}")
+        form.get_by_label("Until", exact=True).fill(f"{until:{FIELD}}")
+        form.get_by_role("button", name="Announce").click()
+        form.get_by_text("The window would begin now").wait_for()
+        assert server.get("/api/v1/maintenance")["items"] == []
+        assert server.get("/api/v1/workloads/stays")["status"] == "running"
+        form.get_by_role("button", name="Yes, announce").click()
+        page.get_by_role("list", name="Announced for").get_by_role("button", name="End now").click()
+        server.until("stays", "running")
+
+
 def test_audit_log_tells_of_newer_lines(opened: Callable[..., Any], server: ServingOnPort) -> None:
     page = opened(screen="activity?of=audit")
     page.get_by_role("button", name="Read again").wait_for()

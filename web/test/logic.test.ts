@@ -229,9 +229,11 @@ describe('acts', () => {
 
 test('drains and windows: times of the browser, GPUs as numbers', () => {
   expect(drainBody({ reason: 'r', at: '', running: 'evict' })).toEqual({ reason: 'r', running: 'evict' })
-  expect(drainBody({ reason: '', at: '2030-01-02T03:04', running: 'finish' })).toEqual({ reason: '', running: 'finish', at_s: new Date(2030, 0, 2, 3, 4).getTime() / 1000 })
+  expect(drainBody({ reason: '', at: '2030-01-02T03:04', running: 'finish' })).toEqual({ reason: '', running: 'finish', at_s: new Date(2030, 0, 2, 3, 4).getTime() / 1000, later_only: true })
   const form = { ...NO_WINDOW, from: '2030-01-02T03:04', until: '2030-01-02T04:04' }
-  expect(windowBody(form)).toEqual({ from_s: seconds(form.from), until_s: seconds(form.from) + 3600, reason: '', running: 'evict' })
+  expect(windowBody(form)).toEqual({ from_s: seconds(form.from), until_s: seconds(form.from) + 3600, reason: '', running: 'evict', later_only: true })
+  expect(windowBody(form, true)).not.toHaveProperty('later_only')
+  expect(windowBody({ ...form, running: 'finish' })).not.toHaveProperty('later_only')
   expect(windowBody({ ...form, gpus: ' 2,3 x' })).toMatchObject({ gpus: [2, 3, 'x'] })
   const outage = { name: 'w', node: 'n1', gpus: [2], from_s: 0, until_s: null, reason: '', user: 'mia', running: 'evict' as const }
   expect([partOf(outage), partOf({ ...outage, gpus: null }), partOf({ ...outage, gpus: [2, 3] })]).toEqual(['GPU 2', 'n1', 'GPUs 2, 3'])

@@ -41,14 +41,18 @@ export const NO_WINDOW: WindowForm = { from: '', until: '', gpus: '', reason: ''
 /** Seconds since the epoch of a field for a time in the browser's zone. */
 export const seconds = (field: string): number => new Date(field).getTime() / 1000
 
+/** The drain of a form. The pool refuses one at a time that has passed by its clock: it would evict work at once. */
 export function drainBody(form: DrainForm): Record<string, unknown> {
-  return { reason: form.reason, running: form.running, ...(form.at ? { at_s: seconds(form.at) } : {}) }
+  return { reason: form.reason, running: form.running, ...(form.at ? { at_s: seconds(form.at), later_only: true } : {}) }
 }
 
-/** The window of a form; an entry that is no number goes to the pool as it is, which refuses it by name. */
-export function windowBody(form: WindowForm): Record<string, unknown> {
+/**
+ * The window of a form; an entry that is no number goes to the pool as it is, which refuses it by name.
+ * Unless a person agrees, the pool refuses a window that would evict work now.
+ */
+export function windowBody(form: WindowForm, agreed = false): Record<string, unknown> {
   const gpus = form.gpus.split(/[\s,]+/).filter(Boolean).map((each) => (/^\d+$/.test(each) ? Number(each) : each))
-  return { from_s: seconds(form.from), until_s: seconds(form.until), reason: form.reason, running: form.running, ...(gpus.length ? { gpus } : {}) }
+  return { from_s: seconds(form.from), until_s: seconds(form.until), reason: form.reason, running: form.running, ...(gpus.length ? { gpus } : {}), ...(form.running === 'evict' && !agreed ? { later_only: true } : {}) }
 }
 
 /** What is out of service: the node, or GPUs of it. */
