@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.options.mistakes import WrongOption, option_mistakes
 from weir.cli.options.numbers import whole_number
-from weir.cli.options.option_types import Switch
+from weir.cli.options.option_types import YesSwitch
 from weir.cli.options.refusals import named
 from weir.cli.output.columns import Column
 from weir.cli.output.formatting import NOTHING, counted, resource
@@ -53,7 +53,7 @@ def drain(
     in_: Annotated[str | None, Parameter(name="--in")] = None,
     running: Running | None = None,
     reason: Reason = "",
-    yes: Switch = False,
+    yes: YesSwitch = False,
 ) -> int:
     """Take a node, or one GPU of it, out of service, now or at a time: nothing starts there.
 
@@ -209,7 +209,7 @@ def add(
     reason: Reason = "",
     running: Literal["evict", "finish"] = "evict",
     name: str | None = None,
-    yes: Switch = False,
+    yes: YesSwitch = False,
 ) -> int:
     """Announce a maintenance window. Long work doesn't run into it, and the node comes back by itself.
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 Switch = Annotated[bool, Parameter(negative=())]
 """Option without a value, and without a form that begins with --no-."""
+YesSwitch = Annotated[bool, Parameter(name=("--yes", "-y"), negative=())]
+"""Option that answers the question of a command beforehand."""
 Repeated = Annotated[Sequence[str], Parameter(negative=())]
 """Option that may be there several times, with a value each time."""
 Names = Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from weir.cli.options.mistakes import option_mistakes, refusals_in
-from weir.cli.options.option_types import Switch
+from weir.cli.options.option_types import Switch, YesSwitch
 from weir.cli.options.refusals import sweep_options
 from weir.cli.output.columns import Column, pairs, table
 from weir.cli.output.formatting import NOTHING, counted, moment, sentence, since
@@ -252,7 +252,7 @@ def delete(
     /,
     *,
     checkpoints: Switch = False,
-    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False,
+    yes: YesSwitch = False,
 ) -> int:
     """Delete a sweep that is over: its parameters and its results. Its trials stay in `weir list --all`.
 

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from weir.cli.options.option_types import Switch
+from weir.cli.options.option_types import Switch, YesSwitch
 from weir.cli.output.formatting import counted
 from weir.cli.output.outputs import ProjectOption
 from weir.cli.output.terminal import is_agreed, plain
@@ -38,7 +38,7 @@ class Selection:
     """Only your own workloads. Without NAMES, all of these."""
     all_users: Switch = False
     """Apply patterns to the workloads of all people; by default only to your own."""
-    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative=())] = False
+    yes: YesSwitch = False
     """Don't ask before several workloads are changed."""
 
     def names(self, pool: "Pool", written: Sequence[str], *, over: bool = False) -> list[str]:

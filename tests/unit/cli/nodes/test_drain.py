@@ -164,7 +164,7 @@ def test_a_wrong_time_is_refused_as_that_of_a_submission(
     [
         (["drain", "--yes"], "/nodes/gpu1/drain", {"reason": "", "running": "evict"}),
         (["drain", "gpu1", "--running", "finish"], "/nodes/gpu1/drain", {"reason": "", "running": "finish"}),
-        (["nodes", "drain", "gpu1", "--yes"], "/nodes/gpu1/drain", {"reason": "", "running": "evict"}),
+        (["nodes", "drain", "gpu1", "-y"], "/nodes/gpu1/drain", {"reason": "", "running": "evict"}),
         (
             ["drain", "--gpu", "3", "--reason", "hot"],
             "/nodes/gpu1/gpus/3/drain",
