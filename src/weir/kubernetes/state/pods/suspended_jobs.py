@@ -44,7 +44,9 @@ class SuspendedJobs:
         self._resolver, self._registry, self._quota_objects = resolver, registry, quota_objects
         self._pods: dict[str, KubePod] = {}  # pods as the templates describe them, by the uid of the Job
         self._due_s: dict[str, float] = {}  # times at which new ones are looked at
-        self._homeless: dict[str, Annotations] = {}  # what the templates say of those without a project
+        self._without_project: dict[
+            str, Annotations
+        ] = {}  # what the templates say of those without a project
         self.queues_changed = False
 
     @property
@@ -66,7 +68,7 @@ class SuspendedJobs:
                     self._pods[uid], self._due_s[uid] = pod, at_s
 
     def _forget(self, uid: str) -> None:
-        for each in (self._pods, self._due_s, self._homeless):
+        for each in (self._pods, self._due_s, self._without_project):
             each.pop(uid, None)
 
     def _may_be_ours(self, pod: KubePod) -> bool:
@@ -77,7 +79,7 @@ class SuspendedJobs:
         """Return the new workloads of suspended Jobs."""
         if self.queues_changed:
             self.queues_changed = False
-            found = [uid for uid, stated in self._homeless.items() if self._has_project(uid, stated)]
+            found = [uid for uid, stated in self._without_project.items() if self._has_project(uid, stated)]
             self._due_s.update(dict.fromkeys(found, now_s))
         due = (uid for uid, at_s in self._due_s.items() if at_s <= now_s)
         taken = []
@@ -89,7 +91,7 @@ class SuspendedJobs:
                 info = None
             if info is not None and not self._has_project(uid, info.annotations):
                 self._due_s.pop(uid, None)
-                self._homeless[uid] = info.annotations
+                self._without_project[uid] = info.annotations
                 continue
             self._forget(uid)
             if info is not None:

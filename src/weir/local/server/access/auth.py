@@ -37,7 +37,7 @@ _TOKEN = re.compile(r"[!-~]{20,}", re.ASCII)
 _UID = "uid:"
 _SAY_WHO = (
     "Set WEIR_TOKEN to a token of this pool. Its administrator creates one with `weir token create`, and has "
-    "an own one in the file token of the pool's home ($WEIR_HOME, ~/.weir by default)."
+    "one of their own in the file token of the pool's home ($WEIR_HOME, ~/.weir by default)."
 )
 
 
