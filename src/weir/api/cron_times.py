@@ -1,6 +1,6 @@
 """Times of a cron expression in a time zone, as Debian's cron has them.
 
-A run in an hour that the clock skips comes right after it, and one in an hour that comes twice runs once,
+A run in an hour that the clock skips comes right after it. A run in an hour that comes twice runs once,
 unless it runs every hour anyway.
 """
 

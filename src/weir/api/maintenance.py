@@ -46,8 +46,8 @@ class _Drain(Entry):
 class DrainAsked(_Drain):
     """Request to drain a node now, `at_s` or `after` some time.
 
-    Its running work goes back to its queues (`evict`, the default), runs on until it ends (`finish`, as with
-    `keep_running`), or is ended for good (`stop`).
+    Its running work goes back to its queues (`evict`, the default), runs on until it ends (`finish`) or is
+    ended for good (`stop`). `keep_running` means `finish`.
     """
 
     keep_running: bool = False

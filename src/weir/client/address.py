@@ -1,6 +1,6 @@
 """The address of the pool and the token: from the environment, else from files of a server on this machine.
 
-$WEIR_URL (http, https, ssh or kube) and $WEIR_HOME come first, then a personal pool in the home, then the
+$WEIR_URL (http, https, ssh or kube) and $WEIR_HOME come first. Then come a personal pool in the home and the
 pool that is installed on the machine. The socket of that one needs no token: the kernel names the caller.
 
 This module uses the standard library only, because completion runs while a person types.

@@ -1,6 +1,6 @@
 """Connection to a pool on another machine through OpenSSH: `WEIR_URL=ssh://gpu1`.
 
-A background process of ssh forwards a socket of this user to the socket of the pool there, where the kernel
+A background process of ssh forwards a socket of this user to the socket of the pool there. There the kernel
 names the user whom sshd let in. It is held for some minutes, so that commands after the first are quick. This
 module uses the standard library only, because completion runs while a person types.
 """

@@ -1,8 +1,8 @@
 """The control loop: facts in, one decision, effects out. The same code in front of every backend.
 
-What it holds is a picture and can be lost: a new one is built from the backend's relist. Its own
-events (a pod is assigned, is being stopped, capacity is nominated) become true the moment the effect is
-ordered, so that the next decision doesn't order it twice. What really came of it comes back as a fact.
+What it holds is a picture and can be lost: a new one is built from the backend's relist. Its own events (a
+pod is assigned, is being stopped, capacity is nominated) become true the moment the effect is ordered. So the
+next decision doesn't order it twice. What really came of it comes back as a fact.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Frames of the live stream: JSON for the page, compressed once for all readers.
 
-A frame is one line. Each is a sequence of deflate blocks of its own that ends at a byte and refers to
-nothing before it, so frames that were compressed apart make one gzip stream in any order.
+A frame is one line. Each is a sequence of deflate blocks of its own that ends at a byte and refers to nothing
+before it. So frames that were compressed apart make one gzip stream in any order.
 """
 
 import zlib

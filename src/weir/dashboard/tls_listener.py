@@ -1,7 +1,7 @@
 """HTTPS listener for other machines, which reloads a replaced certificate.
 
-A connection is counted from its first moment. Until its handshake is done it may be closed to make way for
-a new one, so that half-open connections, however many, don't use up the files of the server.
+A connection is counted from its first moment. Until its handshake is done it may be closed to make way for a
+new one. So half-open connections, however many, don't use up the files of the server.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Addresses of browsers behind reverse proxies, as X-Forwarded-For names them.
 
-Anyone can send that header. So it counts only in a request of a trusted proxy, and is read from its end,
-where each proxy adds the address it was called from. The first address that is no trusted proxy is the
-browser's, or of a proxy that could have made up the rest.
+Anyone can send that header. So it counts only in a request of a trusted proxy. It is read from its end, where
+each proxy adds the address it was called from. The first address that is no trusted proxy is the browser's,
+or of a proxy that could have made up the rest.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
 """The cluster behind the backend port: facts from its objects, and writes that carry out effects.
 
 Two threads meet here. Reflectors and outcomes of writes come in on the thread that talks to the API
-server and wait in the inbox. Control asks and orders on its own. The picture is behind one lock, which is
-never held for longer than some hundreds of changes take, because the last look before a binding is sent
+server and wait in the inbox. Control asks and orders on its own. The cluster's state is behind one lock,
+which is never held for longer than some hundreds of changes take. The last check before a binding is sent
 takes it too.
 """
 

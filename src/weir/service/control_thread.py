@@ -1,8 +1,8 @@
 """Control thread: runs steps for new facts and due timers, and answers queries between steps.
 
 `clock` is a timeline that never jumps; timers follow it. A wait is cut into pieces of LOOK_S_MOST, because
-waits don't count the time for which the machine is suspended, and because regular checks show that the
-thread is alive.
+waits don't count the time for which the machine is suspended. Regular checks also show that the thread is
+alive.
 
 Only this thread touches the cluster. A failed step (the disk is full, a bug) costs the state, not the
 pool. After a pause a new control begins with the whole state again.

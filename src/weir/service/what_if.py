@@ -1,7 +1,7 @@
 """Trials of changes: each is decided by the real engine, on a branch of the state.
 
 A branch shares the state but for the few workloads of the trial, and its cache begins with what the engine
-knows, so a trial costs about as much as one decision. It runs where the state belongs, between two decisions,
+knows. So a trial costs about as much as one decision. It runs where the state belongs, between two decisions,
 and leaves no trace there, whatever happens in it. Others wait for one trial at most.
 """
 

@@ -1,6 +1,6 @@
 """Options of sbatch: names, arguments, variables, and how far a pool follows each.
 
-An option is `mapped` if a pool follows it, `advice` if a job is right without it, and `needed` if a job
+An option is `mapped` if a pool follows it. It is `advice` if a job is right without it, and `needed` if a job
 could be wrong without it. Then only `--best-effort` goes on.
 """
 

@@ -1,9 +1,9 @@
 """Admission of workloads under the limits of persons: the first pending ones that fit, in order.
 
-A person's pending workloads in a project are admitted by priority and age, as far as the limits of that
-person cover them beside the running ones. The engine sees admitted workloads alone, so that no decision can
-exceed a limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it
-wait, too: a large workload isn't overtaken for good.
+A person's pending workloads in a project are admitted by priority and age. The limits of that person must
+cover them beside the running ones. The engine sees admitted workloads alone, so that no decision can exceed a
+limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it wait, too: a
+large workload isn't overtaken for good.
 """
 
 from bisect import bisect_left, insort

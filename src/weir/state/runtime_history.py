@@ -43,7 +43,7 @@ def name_prefix(name: str) -> str:
 class RuntimeKey:
     """Classes of a workload for run-time prediction, closest first, with the last prediction.
 
-    The mean run of those that ran longer than it stays the same until it has run as long as the next of
+    The mean run of those that ran longer changes at two moments: the workload has run as long as the next of
     them, or more of them have ended. All of that is from one `RuntimeHistory`.
     """
 

@@ -80,9 +80,9 @@ class Halving:
     def promotion(self, *, ready: Container[int] | None = None, last: bool = False) -> Promotion | None:
         """Return the next promotion, of the highest rung that has one.
 
-        `ready` are the trials that can go on now; None for all. `last`: no trial runs or will begin. Then
-        the best trial of a rung goes on even if fewer than `eta` have reached it and none has gone on from
-        it, so that a sweep ends with a complete trial.
+        `ready` are the trials that can go on now; None for all. `last`: no trial runs or will begin. Then the
+        best trial of a rung goes on even if fewer than `eta` have reached it and none has gone on from it. So
+        a sweep ends with a complete trial.
         """
         for rung in reversed(range(len(self._rungs) - 1)):
             here = self._rungs[rung]

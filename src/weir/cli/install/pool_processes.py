@@ -31,8 +31,8 @@ class PoolProcesses(NamedTuple):
 def pool_processes(home: Path, proc: Path = _PROC) -> PoolProcesses:
     """Return the processes in the control groups of the pool with this home.
 
-    In version 1, a job without a limit stays in the group of supervisors of that controller, and is in a
-    group of its own in another hierarchy.
+    In version 1, a job without a limit stays in the group of supervisors of that controller. In another
+    hierarchy it has a group of its own.
     """
     name = _group_name(home)
     if not name:

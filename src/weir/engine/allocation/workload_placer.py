@@ -140,8 +140,8 @@ class WorkloadPlacer:
     def open_to(self, candidate: Candidate) -> Bools | None:
         """Return the nodes that a workload may use now; None for all.
 
-        Nodes reserved for others are excluded, nodes of a GPU model that its queues' limits don't cover, and
-        nodes that go out of service before it would end.
+        Nodes reserved for others are excluded, and nodes that go out of service before it would end. So are
+        nodes of a GPU model that its queues' limits don't cover.
         """
         within = self._unreserved_and_in_service(candidate)
         return both(within, self._checks.open_nodes(candidate.job, candidate.request))

@@ -14,9 +14,9 @@ from weir.state.shapes import RequestShape
 class BacktrackingSearch:
     """Backtracking over the pods of a gang whose groups block one another, bounded in steps.
 
-    Pods of the scarcest shape first. Each tries the nodes it fits on, best first, one per state of
-    a node, and there, if it shares devices, one of each kind of choice among them. Equal pods go to
-    nodes in rising order, so that no arrangement is tried twice.
+    Pods of the scarcest shape first. Each tries the nodes it fits on, best first, one per state of a node. If
+    it shares devices, it tries one of each kind of choice among them there. Equal pods go to nodes in rising
+    order, so that no arrangement is tried twice.
     """
 
     def __init__(self, placer: PodPlacer, request: PlacementRequest, steps_most: int) -> None:

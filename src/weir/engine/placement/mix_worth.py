@@ -1,9 +1,9 @@
 """Worth of nodes to the usual requests.
 
-A node's worth counts, over the kinds of requests of the recent past, how much of its free devices copies of
-them could still use given its CPU and memory, in equal parts with how much is free for them at all (the
-fragment measure of Weng et al., ATC'23), scarcer kinds counting more. And for each device the use that what
-is left of it is likely to find.
+A node's worth has two equal parts, summed over the kinds of requests of the recent past. One is how much of
+its free devices copies of a request could still use given its CPU and memory. The other is how much is free
+for them at all (the fragment measure of Weng et al., ATC'23). Scarcer kinds count more. And for each device
+the use that what is left of it is likely to find.
 """
 
 from collections.abc import Callable, Sequence

@@ -9,8 +9,8 @@ from weir.engine.usage.quota_overlay import QuotaOverlay
 class QuotaProtection(IntEnum):
     """Degree of protection by quotas from a requester; lower ones are evicted first.
 
-    From where the paths part down to the project of the work, a queue either holds more than its quota in
-    something that is asked for, or protects what it holds.
+    This goes from where the paths part down to the project of the work. A queue there either holds more than
+    its quota in something that is asked for, or protects what it holds.
     """
 
     NONE = 0  # every queue is over its quota

@@ -155,8 +155,8 @@ def minimal_victim_sets(
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
     """Yield minimal sets of victims that free the node's capacity for one pod, best first.
 
-    Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is
-    taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
+    Lower tiers go before higher ones. As little as possible is taken of the highest tier that must be
+    touched, with all lower tiers gone: by price, fewer workloads, younger, name. Then the tier below gives
     what is still needed, and so on. Each set comes with its key, by which nodes compare.
     """
     tiers: list[list[Victim]] = []

@@ -4,8 +4,8 @@ An authority of our own signs what is served, so nothing else has to be installe
 and its key is kept nowhere: a reader of the Secret can't sign for other names. Each renewal makes a new
 authority. All replicas use what the Secret holds. The replica that finds something due renews it, and the
 resource version of the Secret decides between two replicas. A new authority is trusted beside the old one
-before anybody serves what it signed, and the old one stays trusted until what it signed has run out: no call
-fails while they change.
+before a certificate that it signed is in use. The old one stays trusted until its last certificate has run
+out: no call fails while they change.
 """
 
 import base64

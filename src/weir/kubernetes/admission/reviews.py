@@ -1,9 +1,9 @@
 """Answers to admission reviews: patches and refusals. Pure, one review at a time.
 
-Pods that ask for GPUs in a namespace bound to a project come to Weir by themselves, and Jobs are told that
-a preemption is no failure. A mistake is refused on admission, with its correction: later
-it would only wait. Everything here is a courtesy. The scheduler reads the same labels with the same
-functions, so an object that slips past a webhook that was away is not placed wrongly, only told later.
+Pods that ask for GPUs in a namespace bound to a project come to Weir by themselves. Jobs get a rule by which
+a preemption is no failure. A mistake is refused on admission, with its correction: later it would only wait.
+Everything here is a courtesy. The scheduler reads the same labels with the same functions. So an object that
+slips past a webhook that was away is not placed wrongly, only refused later.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

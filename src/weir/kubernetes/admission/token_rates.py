@@ -1,9 +1,9 @@
 """Rate limits of token reviews at the API server: by address, and in total.
 
 Every pod of the cluster may send tokens of its own making. The rate of its address keeps it from using up
-that of all, so that a new agent or a new Prometheus is let in while others flood the port. Tokens of an
-address that are genuine cost it nothing. A token without an answer stays taken: an API server that fails
-isn't asked more often than one that refuses.
+that of all. So a new agent or a new Prometheus is let in while others flood the port. Tokens of an address
+that are genuine cost it nothing. A token without an answer stays taken: an API server that fails isn't asked
+more often than one that refuses.
 """
 
 from weir.control.token_bucket import TokenBucket, TokenBuckets, TokenRate

@@ -1,8 +1,8 @@
 """Allocation of the devices of a pod's claims on one node: a search with bounded backtracking.
 
-The search tries devices in the order of pools, slices and devices, so that drivers set preferences by their
-order, and returns the first complete choice. Devices that are alike for the claims are tried once. The rules
-are those of Kubernetes' own scheduler: where both see the same objects, both find the same claims feasible.
+The search tries devices in the order of pools, slices and devices, and returns the first complete choice. So
+drivers set preferences by their order. Devices that are alike for the claims are tried once. The rules are
+those of Kubernetes' own scheduler: where both see the same objects, both find the same claims feasible.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

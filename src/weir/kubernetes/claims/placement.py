@@ -1,9 +1,9 @@
 """Choice of devices for a pod on its node: close to one another where the claims allow it.
 
-Devices of one PCIe root, NVLink domain or NUMA node are tried first, the smallest group with enough
-free devices before larger ones, so that large groups stay whole. A request for all devices gets all of
-them. A later alternative of a request isn't preferred because its devices are closer, and neither are devices
-that have to be prepared before the pod is bound.
+Devices of one PCIe root, NVLink domain or NUMA node are tried first. The smallest group with enough free
+devices comes before larger ones, so that large groups stay whole. A request for all devices gets all of them.
+A later alternative of a request isn't preferred because its devices are closer. Neither are devices that have
+to be prepared before the pod is bound.
 """
 
 from collections import Counter

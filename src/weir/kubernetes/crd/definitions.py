@@ -1,8 +1,8 @@
 """The definitions of Weir's kinds, as the API server wants them, made of the shapes they are read by.
 
-A schema there is stricter about its own form than JSON Schema is (no references, no unions but "integer
-or string"), and what its rules may cost is bounded before they are accepted. So each property is
-translated, and what a type can't say is a rule (CEL) whose sentence says what to write.
+A schema there is stricter about its own form than JSON Schema is (no references, no unions but "integer or
+string"). The cost of its rules is bounded before they are accepted. So each property is translated, and what
+a type can't say is a rule (CEL) whose sentence says what to write.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """The shape of Weir's own objects: `Department`, `Project`, `Topology` and `Workload`.
 
-The specs that people write are those of scenario files, in the case of Kubernetes (`maxRuntime`), without
-the name and the time of creation, which an object's metadata has. Their statuses are stated here, the shape
-of a `Workload` in `objects`. `definitions` makes the schemas of these; the readers below hold an object
-against them once more, because not every object has been through today's schema.
+The specs that people write are those of scenario files, in the case of Kubernetes (`maxRuntime`). The name
+and the time of creation are in the object's metadata instead. Their statuses are stated here, the shape of a
+`Workload` in `objects`. `definitions` makes the schemas of these; the readers below hold an object against
+them once more, because not every object has been through today's schema.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """Controller of the sweeps of a cluster, in the process that leads.
 
 Each pass over a sweep begins with the object as the API server has it, and decides by that alone. A decision
-is in the status before its Job is made, the status is written only over the version that was read, and the
-name of a Job says which trial it runs to which rung. So nothing is lost and nothing begun twice, whenever a
+is in the status before its Job is made. The status is written only over the version that was read. The name
+of a Job says which trial it runs to which rung. So nothing is lost and nothing begun twice, whenever a
 process ends.
 """
 

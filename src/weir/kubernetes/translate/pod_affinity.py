@@ -1,9 +1,9 @@
 """Pod affinity, as label sets that pods carry and rules that count them.
 
 A rule of the API names others by a selector in namespaces. Each such selector becomes a mark. A pod bears the
-marks of those selectors that match it and that some rule in the cluster uses, so that equal pods stay equal
-where no rule asks. Some rules work both ways (anti-affinity, preferences): a pod that has one
-bears a mark of its own, and all pods that its selector matches have the same rule about it.
+marks of those selectors that match it and that some rule in the cluster uses. So equal pods stay equal where
+no rule asks. Some rules work both ways (anti-affinity, preferences): a pod that has one bears a mark of its
+own, and all pods that its selector matches have the same rule about it.
 
 A selector that turns up changes other pods, and so do the labels of a namespace: `see` and `namespace`
 say which.
@@ -94,8 +94,8 @@ class _SelectedPod:
 class PodSelectors:
     """Index of all pods, of the selectors in use, and of the pods that match each.
 
-    A selector that no rule uses any more stays for as long as pods bear its mark, so that a rule that
-    comes and goes doesn't change the pods it counts each time.
+    A selector that no rule uses any more stays for as long as pods bear its mark. So a rule that comes and
+    goes doesn't change the pods it counts each time.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Open files that a job may have changed: without links, without waiting, with a bound on their size.
 
-A job may replace a file by a link, a FIFO, a device, a socket, a directory, a file of a terabyte, or
-another file system. So every file is opened below a root without following a link or leaving the root's
-file system, without waiting, and counts only if it is a regular file. `pod_records` checks the content.
+A job may replace a file by a link, a FIFO, a device, a socket, a directory, a huge file or another file
+system. So every file is opened below a root, without waiting, without following a link and without leaving
+the root's file system. It counts only if it is a regular file. `pod_records` checks the content.
 
 Standard library only, and little of it: the interpreter that forks supervisors has to stay small.
 """

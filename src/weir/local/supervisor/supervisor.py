@@ -1,8 +1,8 @@
 """Supervisor of one pod: starts its process, stops it on request, and records its outcome.
 
 It outlives the server and the node process. As the kernel's "child subreaper" it adopts all processes that
-the pod leaves behind, so none escapes by forking, and it ends when none is left. The pod is over when its
-first process is; the supervisor then stops the remaining ones.
+the pod leaves behind, so none escapes by forking. It ends when none is left. The pod is over when its first
+process is; the supervisor then stops the remaining ones.
 
 It runs with the rights of the pod's user. Weir's records reach it as open files (`start_files`) alone.
 

@@ -2,7 +2,7 @@
 
 Disks: version 2 control groups count what reached a block device, for every user. `/proc/PID/io` also counts
 network file systems and the page cache, but only the owner of a process and root may read it. The larger one
-holds. Network: a control group counts none. The counters of interfaces belong to a network namespace, so they
+holds. Network: a control group counts none. The counters of interfaces belong to a network namespace. So they
 are a pod's own only if it has a namespace of its own, as containers do.
 """
 

@@ -1,6 +1,6 @@
 """Cluster for the tenants of a trace: exactly as many nodes as their quotas need.
 
-The quota of a tenant in nodes is its mean usage over the submission window, times `k`, and at least the
+The quota of a tenant in nodes is its mean usage over the submission window, times `k`. It is at least the
 size of its largest job. The public traces state no quotas; this is our construction.
 """
 

@@ -2,8 +2,8 @@
 
 SQLite in WAL mode: readers never wait for the writer. One file holds everything, and each commit chooses
 its durability: FULL where a caller was promised it, NORMAL for events and samples only. Two files would not
-be cheaper (a NORMAL commit doesn't wait for the disk anyway) and could not put the end of a workload and
-its event in one transaction.
+be cheaper: a NORMAL commit doesn't wait for the disk anyway. They could not put the end of a workload and its
+event in one transaction.
 
 All writes go through one thread. Requests queued during a commit share the next one. With disk flushes of
 some milliseconds, that makes some thousand submissions a second instead of a hundred.

@@ -1,10 +1,10 @@
 """Sums over ended workloads by day and by 30 days, so that reports of a year don't read a year of workloads.
 
 They change in the transaction that ends a workload or stores its event. A sum has one kind of key (project,
-department, user, type, or rule of an eviction), so that a report reads only the sums of its keys.
+department, user, type, or rule of an eviction). So a report reads only the sums of its keys.
 
-`ended` counts workloads by the day on which they ended, `submitted` the same workloads by the day of their
-submission, and `waits` by the day of their first start. Live workloads are in none of them.
+`ended` counts workloads by the day on which they ended. `submitted` counts the same workloads by the day of
+their submission, and `waits` by the day of their first start. Live workloads are in none of them.
 """
 
 from collections import Counter, defaultdict

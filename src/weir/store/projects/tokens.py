@@ -1,7 +1,7 @@
 """Tokens. The store keeps only their hashes: a reader of the database can't use any.
 
-A token holds for existing projects: deleting one removes it from every token in the same transaction, so
-that a new project of that name begins without the rights of the old one.
+A token holds for existing projects: deleting one removes it from every token in the same transaction. So a
+new project of that name begins without the rights of the old one.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Arrays: a plan of indices, of which some at a time become workloads.
 
 An array and its indices are rows of one table. The position in the plan moves in the transaction that makes
-the workloads of the indices, so a crash loses no index and makes none twice.
+the workloads of the indices. So a crash loses no index and makes none twice.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Sweeps, their trials, and the results at their rungs.
 
-A trial is written with its workload, a result with the suspension of its workload, and a promotion with the
-end of that suspension, each in one transaction. Whatever ends the server, none of them is there by halves.
+A trial is written with its workload in one transaction. So are a result with the suspension of its workload,
+and a promotion with the end of that suspension. Whatever ends the server, none of them is there by halves.
 """
 
 import json

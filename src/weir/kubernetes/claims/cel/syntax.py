@@ -1,7 +1,7 @@
 """Parser of CEL expressions: text to a tree, bounded in length and depth.
 
 Weir evaluates device selectors itself. The Python libraries for CEL lack the optional fields, `cel.bind`,
-quantities and semantic versions of Kubernetes' device expressions, and none of them bounds the cost of an
+quantities and semantic versions of Kubernetes' device expressions. None of them bounds the cost of an
 evaluation. Users write these expressions, and one of them must not stop the scheduler.
 """
 

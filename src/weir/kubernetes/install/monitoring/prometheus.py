@@ -1,6 +1,6 @@
 """Monitoring of an installation: how Prometheus scrapes it, alerts, and a Grafana board.
 
-The ServiceMonitor trusts the authority of Weir's own certificate, which is in the Secret of its webhooks, and
+The ServiceMonitor trusts the authority of Weir's own certificate, which is in the Secret of its webhooks. It
 shows a token of an account that may read /metrics and nothing else.
 """
 

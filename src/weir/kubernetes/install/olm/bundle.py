@@ -1,11 +1,10 @@
 """The bundle for the Operator Lifecycle Manager: the objects of `weir kube manifests`, as OLM takes them.
 
 OLM makes the Deployment, the service account and the rights from the ClusterServiceVersion, and creates
-objects of some further kinds in its namespace. All others (admission policies, webhooks, a flow schema, a
-right in kube-system, what the agents of nodes may do) are in a file of their own, which an administrator
-applies once. The APIService is in
-another one: while nothing answers it, no namespace of the cluster can end. So it comes after Weir and goes
-before it.
+objects of some further kinds in its namespace. All others are in a file of their own, which an administrator
+applies once: admission policies, webhooks, a flow schema, a right in kube-system and the rights of the agents
+of nodes. The APIService is in another one: while nothing answers it, no namespace of the cluster can end. So
+it comes after Weir and goes before it.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Policy for the amounts of projects and departments.
 
 Each is a number or a quantity, and no limit is below its quota. The definitions of both kinds can't say it.
-The API server of Kubernetes 1.31 estimates the cost of their rules by a text of 3 MB for each amount, and
+The API server of Kubernetes 1.31 estimates the cost of their rules by a text of 3 MB for each amount. So it
 refuses a rule that looks at each amount of a quota. The cost of a policy is bounded when it runs.
 
 An object that was created before the policy may have a wrong amount. Its metadata may change, else its

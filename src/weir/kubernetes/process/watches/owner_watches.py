@@ -1,8 +1,8 @@
 """Watches of the kinds that make pods, each in one version: the first that the API server has.
 
 An object in two versions would be two owners, and its pods would move from one to the other and back. The
-objects of a version that isn't there any more count as they were last, until another version has them or the
-API server says that it serves none.
+objects of a version that isn't there any more count as they were last. That ends when another version has
+them or the API server says that it serves none.
 """
 
 import asyncio

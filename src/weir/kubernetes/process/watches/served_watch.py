@@ -1,8 +1,8 @@
 """Watch of a resource that releases of Kubernetes serve in different versions, or not at all.
 
 The API server says which versions it serves: of several, the newest one that Weir knows is read. The objects
-of a version that isn't there any more count as they were last, until another version has them or the API
-server says that it serves none.
+of a version that isn't there any more count as they were last. That ends when another version has them or the
+API server says that it serves none.
 """
 
 import asyncio

@@ -126,8 +126,8 @@ class ResourceClaims:
     def constraints(self, key: str, pod: KubePod, *, bound: bool, over: bool = False) -> ClaimConstraints:
         """Return the constraints of a pod's claims.
 
-        They stay as they are from the pod's start on. A pod that finds its claims allocated before it is
-        bound, by a Weir that was stopped in between, needs no further devices, but a node that reaches these.
+        They stay as they are from the pod's start on. A pod's claims may be allocated before it is bound, if
+        Weir was stopped in between. Such a pod needs no further devices, but a node that reaches these.
         """
         if over or not (pod.spec.resource_claims or self.extended.name(pod)):
             return NO_CLAIMS

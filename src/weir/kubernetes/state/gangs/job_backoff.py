@@ -1,8 +1,8 @@
 """Estimate when the Job controller makes new pods after evictions and failures.
 
-The controller pauses 10 s after the first pod of a Job that failed or was evicted, and twice as long after
-each further one without a success between them, up to 10 min. With `backoffLimitPerIndex` it counts each
-index by itself: a gang of six that is evicted once pauses 10 s instead of 320 s.
+The controller pauses 10 s after the first pod of a Job that failed or was evicted. It pauses twice as long
+after each further one without a success between them, up to 10 min. With `backoffLimitPerIndex` it counts
+each index by itself: a gang of six that is evicted once pauses 10 s instead of 320 s.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Quota check of non-preemptible work that Weir didn't place.
 
 A pod that names its node bypasses Weir. If it is non-preemptible and exceeds the quota of a queue above it,
-it counts as preemptible, whatever its annotation, and is reclaimed before all others. A workload that Weir
+it counts as preemptible, whatever its annotation. It is reclaimed before all others. A workload that Weir
 placed is checked again only if it was preemptible then and is non-preemptible now.
 """
 

@@ -2,9 +2,9 @@
 
 A user may write any annotation on a pod, but only Weir writes the status of a Workload. So the status
 decides. Where it doesn't know the pod yet, the place of other parts of the device that its resource claim
-names counts, then the annotation that came with the binding. Where none of these can be used, the lowest free
-devices are inferred. Each of them is held against the pod's request, the devices of its node and the
-allocations of all other pods, before anything else in Weir sees it.
+names counts. Then the annotation that came with the binding counts. Where none of these can be used, the
+lowest free devices are inferred. Each of them is compared with the pod's request, the devices of its node and
+the allocations of all other pods. Nothing else in Weir sees it before.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -147,8 +147,8 @@ def settle(
 ) -> None:
     """Give every bound pod of these workloads its devices and its start number.
 
-    All records come before all annotations, and those before all that is inferred, so that no claim
-    takes a device that Weir gave to another pod.
+    All records come before all annotations, and those before all that is inferred. So no claim takes a device
+    that Weir gave to another pod.
     """
     left = [
         each

@@ -2,7 +2,7 @@
 
 A server that is short of processors answers no more writes a second because more of them are under way. They
 only wait in its queues, until each of them has run into its time limit and is sent again. So the limit halves
-when the server says that it can't keep up, loses a quarter when an answer comes late, and grows by one for
+when the server says that it can't keep up, and loses a quarter when an answer comes late. It grows by one for
 each round of answers in time.
 """
 

@@ -1,7 +1,7 @@
 """Jobs of namespaces that are being deleted: they are made to fail, or the namespace would stay for ever.
 
 The pods of a namespace are deleted before its Jobs. The controller of a Job with `backoffLimitPerIndex` keeps
-a failed pod until it has made the next one, which a namespace that is being deleted refuses. The webhook
+a failed pod until it has made the next one. A namespace that is being deleted refuses that one. The webhook
 writes that field, and with it a policy by which the Job fails when a pod has the condition `weir.dev/ended`.
 So these pods get it, also those of other schedulers: a Job that was created in the last moments of a project
 has the field, and its pods aren't Weir's any more.

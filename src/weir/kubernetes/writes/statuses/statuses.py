@@ -146,8 +146,8 @@ class StatusWriter:
     def take(self, now_s: float, *, busy: bool = False) -> list[Write | EmitEvent]:
         """Return the operations due now; `busy`: while many pods start or stop, the rest waits.
 
-        To the API server a word about a workload costs as much as a binding, and most of what changes in
-        a burst is about to change again.
+        To the API server a status of a workload costs as much as a binding. Most of what changes in a burst
+        is about to change again.
         """
         self._come_due(now_s)
         changed = self._registry.changed

@@ -228,8 +228,9 @@ def status_body(
 def _ended_at(gang: Gang, phase: str, done: WrittenStatus) -> str | None:
     """Return the end of a workload; None if it isn't over.
 
-    Control knows the end of work that it ended, or whose pods succeeded. Other work has lost its pods
-    before, so the time is that of its owner's condition, but not after Weir saw that the work is over.
+    Control knows the end of work that it ended, or whose pods succeeded. Other work has lost its pods before,
+    so the time is that of its owner's condition. It isn't after the moment at which Weir saw that the work is
+    over.
     """
     if gang.ending is not None:
         return moment(gang.ending.at_s)

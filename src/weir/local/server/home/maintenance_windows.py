@@ -1,7 +1,7 @@
 """Maintenance windows and drains at a time, kept in a file of the home: they survive restarts.
 
 Times are those of the wall clock, since people agreed on them. They are converted to the timeline by the
-present difference of both clocks, so a wrong clock moves a window by its own error and no more.
+present difference of both clocks. So a wrong clock moves a window by its own error and no more.
 """
 
 from pathlib import Path

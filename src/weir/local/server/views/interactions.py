@@ -1,8 +1,8 @@
 """Signs of people in workloads: when keys were last pressed, and how many connections are open.
 
 Code that connects a person to a workload may note it here. Processes that entered a pod, by `weir exec`,
-`weir shell` and SSH, are connections while they live, and the kernel stamps a terminal at each key. The stamp
-is of the wall clock, so only its changes count.
+`weir shell` and SSH, are connections while they live. The kernel stamps a terminal at each key. The stamp is
+of the wall clock, so only its changes count.
 """
 
 import os
