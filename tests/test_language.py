@@ -23,6 +23,11 @@ BANNED = re.compile(
 )
 RELATIVE = re.compile(r"\b(what(?!-if)|(?:return|yield|says?|of)\s+who)\b", re.IGNORECASE)
 """Relative clauses in place of a noun."""
+SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+")
+WORDS_MAX = 25
+"""Words of one sentence; a colon and a semicolon end one, too, and a span of code is one word."""
+NOT_PROSE = re.compile(r"```.*?```|^\s*(#|\|).*?$|(?<=\])\([^)]*\)", re.DOTALL | re.MULTILINE)
+"""Code, headings, tables and targets of links in a page."""
 CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -56,6 +61,13 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 def words(name: str) -> str:
     """Return an identifier as words."""
     return CAMEL_CASE.sub(" ", name).replace("_", " ")
+
+
+def long_sentences(text: str) -> list[str]:
+    """Return the sentences of a text that have too many words."""
+    parts = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", re.sub(r"`[^`]*`", "code", text))
+    sentences = [sentence for part in parts for sentence in SENTENCE_END.split(part)]
+    return [" ".join(each.split()) for each in sentences if len(re.findall(r"[\w'./-]+", each)) > WORDS_MAX]
 
 
 def pronoun_first(source: str) -> list[str]:
@@ -95,6 +107,30 @@ def test_no_summary_has_a_relative_clause_in_place_of_a_noun() -> None:
     sources = [file for file in python_files() if file.is_relative_to(ROOT / "src")]
     found = {str(file.relative_to(ROOT)): relative_summaries(text_of(file)) for file in sources}
     assert not {file: texts for file, texts in found.items() if texts}
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    sources = [file for file in python_files() if file.is_relative_to(ROOT / "src")]
+    texts = [(file, text) for file in sources for text in docstrings(ast.parse(text_of(file)))]
+    assert not [f"{file.relative_to(ROOT)}: {each}" for file, text in texts for each in long_sentences(text)]
+
+
+@pytest.mark.parametrize("folder", ["tutorials", "how-to", "explanation"])
+def test_sentences_of_pages_are_short(folder: str) -> None:
+    files = [ROOT / "README.md", *sorted((ROOT / "docs" / folder).rglob("*.md"))]
+    assert len(files) > 1
+    found = [(file, each) for file in files for each in long_sentences(NOT_PROSE.sub("", text_of(file)))]
+    assert not [f"{file.relative_to(ROOT)}: {each}" for file, each in found]
+
+
+def test_long_sentences_are_found_and_lists_and_code_are_not_counted() -> None:
+    words_26 = " ".join(["word"] * 26)
+    assert long_sentences(f"A short one. {words_26}.") == [f"{words_26}."]
+    assert long_sentences(" ".join(["word"] * 25) + ".") == []
+    assert long_sentences(f"The command `{words_26}` does it.") == []
+    assert (
+        long_sentences(NOT_PROSE.sub("", f"```console\n{words_26}\n```\n| {words_26} |\n# {words_26}")) == []
+    )
 
 
 def test_code_has_no_banned_word() -> None:

@@ -2,10 +2,10 @@
 
 Everything a backend is to the rest of Weir is in this file. A backend promises:
 
-- The first `events()` of a connection reports everything: nodes, queues and topologies, unfinished workloads
-  (`WorkloadSubmitted`, with the run time they kept), their saved progress (`StatusRecovered`), their running
-  pods and those with an unsettled exit (`PodRunning`; after all of a workload's pods their `PodExited`),
-  checkpoints, and nominations (`Nominated`). Later calls report changes.
+- The first `events()` of a connection reports everything: nodes, queues, topologies, checkpoints, nominations
+(`Nominated`) and unfinished workloads (`WorkloadSubmitted`, with the run time they kept). Of these it reports
+saved progress (`StatusRecovered`), and running pods and those with an unsettled exit (`PodRunning`). After
+all of a workload's pods come their `PodExited`. Later calls report changes.
 - `WorkloadChanged`, `GateChanged`, `PodStopping` (something other than control stops the pod) and
   `WorkloadFinished` come from backends whose pods are made by others. There, control only
   starts and stops pods.

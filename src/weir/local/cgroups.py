@@ -22,8 +22,8 @@ _OWN = "weir-pool"
 _SERVICE = ".service"
 """End of the name of a service's group. The pool doesn't divide it. systemd puts the pool into it again at
 a restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in
-a group below by `DelegateSubgroup`. With earlier ones the groups of pods lie beside it, where systemd has
-enabled the controllers for the service and touches no group that isn't its own."""
+a group below by `DelegateSubgroup`. With earlier ones the groups of pods lie beside it. There systemd has
+enabled the controllers for the service, and touches no group that isn't its own."""
 
 Words = tuple[str, dict[str, str], str]
 """A stored group: its path, the contents of its files, and the controllers that its parent hands down."""

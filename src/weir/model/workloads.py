@@ -57,11 +57,11 @@ class PodAffinityRule:
     """Affinity, anti-affinity or spread of a pod to pods with a label set, by domains of a node label.
 
     `affinity`: in a domain with one of them; where there are none at all, a pod that bears the mark
-    itself may begin. `anti_affinity`: in a domain without any. `spread`: their number in its domain,
-    with it, is at most `max_skew` above that of the emptiest of the domains it might use (0 if there
-    are fewer than `min_domains`). `weight` is that of a wish; 0 = must. The domains a pod might use are
-    those of the nodes its selector and rules ask for, tainted or not: with `every_node` of all nodes,
-    with `untainted` without those whose taints it doesn't tolerate.
+    itself may begin. `anti_affinity`: in a domain without any. `spread`: their number in its domain, with it,
+    is at most `max_skew` above that of the emptiest domain it might use. That is 0 if there are fewer than
+    `min_domains`. `weight` is that of a wish; 0 = must. The domains a pod might use are those of the nodes
+    its selector and rules ask for, tainted or not: with `every_node` of all nodes, with `untainted` without
+    those whose taints it doesn't tolerate.
     """
 
     kind: Literal["affinity", "anti_affinity", "spread"]

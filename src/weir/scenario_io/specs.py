@@ -270,8 +270,8 @@ class TopologyRequestEntry(Entry):
 class WorkloadEntry(Entry):
     """A workload and its pods.
 
-    A snapshot writes its past: `waits_since` (start of pending), `ran` (run time so far), `short_since`
-    (start of its gang below the minimum), and `stopped_for` (workloads that it was evicted for).
+    A snapshot writes its past: `waits_since` (start of pending), `ran` (run time so far) and `short_since`
+    (start of its gang below the minimum). `stopped_for` are the workloads that it was evicted for.
     """
 
     name: Name

@@ -1,8 +1,8 @@
 """Authentication: by the peer of a Unix socket, by the token in the home, or by a token that this pool made.
 
-A credential is the hash of a token, `uid:` with the peer's user id from the kernel, or `oidc:` for a person
-of an identity provider. Tokens are compared by their hashes, in constant time. No token is logged or stored
-as text, except the administrator's own, in a file that only its owner can read.
+A credential is the hash of a token, `uid:` with the peer's user id, or `oidc:` for a person of an identity
+provider. Tokens are compared by their hashes, in constant time. No token is logged or stored as text, except
+the administrator's own, in a file that only its owner can read.
 """
 
 import errno
