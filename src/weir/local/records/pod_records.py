@@ -322,7 +322,7 @@ def _devices(value: object) -> tuple[int, ...]:
 
 
 def _group(value: object) -> tuple[str, dict[str, str], str]:
-    found = _items(value, "cgroups", 4)  # earlier versions wrote a fourth value
+    found = _items(value, "cgroups", 3)
     if len(found) < 3:
         raise _InvalidRecord("has no three values as cgroups")
     return _text(found[0], "cgroups"), _words(found[1], "cgroups"), _text(found[2], "cgroups")

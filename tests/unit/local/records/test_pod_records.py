@@ -23,7 +23,7 @@ START = {
     "grace_s": 30.0,
     "log_most": 1 << 30,
     "environment": {"A": "b"},
-    "cgroups": [["/c/x", {"pids.max": "1"}, "", "/c"]],
+    "cgroups": [["/c/x", {"pids.max": "1"}, ""]],
 }
 EXIT = {
     "at_s": 9.0,
