@@ -168,8 +168,6 @@ class HistoryWriter:
                 time.time()
             ).removed  # taken first: later removals belong to the next round
             present = self._workloads.all()
-            gone = [last for last, _ in removed] + self._unstored.removed()
-            history.renumber({(each.earlier_number, each.key): each.number for each in (*present, *gone)})
             self._write(history, Unstored([each.key for each in present], removed, self._events.keys()))
             known = (*present, *self._workloads.all(), *self._unstored.removed())
             numbers = {each.number for each in known}

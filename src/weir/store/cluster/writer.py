@@ -103,11 +103,6 @@ class ClusterHistory:
         rows = [{"uid": number, "series": text} for number, text in series.items()]
         self._do(partial(put_all, table=cluster_series, rows=rows))
 
-    def renumber(self, numbers: Mapping[tuple[int, str], int]) -> None:
-        """Give stored workloads, by number and name, another number: earlier ones had no namespace in it."""
-        for some in _parts([*numbers.items()]):
-            self._do(partial(_renumber, numbers=dict(some)))
-
     def close_vanished(self, present: Collection[int], now_s: float) -> int:
         """End the live workloads that the API server doesn't have any more; return how many."""
         live = select(_uid).where(workloads.c.state == LIVE)
@@ -350,16 +345,6 @@ def _event(event: ClusterEvent) -> dict[str, Any]:
     columns = {name: getattr(event.row, name) for name in EVENT_COLUMNS}
     columns |= {"source": event.source, "namespace": event.namespace, "numbers": as_json(event.row.numbers)}
     return storable_row(columns)
-
-
-def _renumber(connection: Connection, numbers: Mapping[tuple[int, str], int]) -> None:
-    named = select(_uid, workloads.c.name).where(_uid.in_([before for before, _ in numbers]))
-    there = {(uid, name) for uid, name in connection.execute(named)}
-    taken = set(connection.execute(select(_uid).where(_uid.in_(numbers.values()))).scalars())
-    for (before, name), number in numbers.items():
-        if (before, name) in there and number not in taken:
-            for column in (_uid, cluster_workloads.c.uid, events.c.uid):
-                connection.execute(update(column.table).where(column == before).values(uid=number))
 
 
 def _delete(connection: Connection, key: Column[Any], keys: Sequence[Any]) -> None:

@@ -5,9 +5,7 @@ import pytest
 from weir.kubernetes.history import unstored as unstored_module
 from weir.kubernetes.history import writer as module
 from weir.kubernetes.history.records import DELETED
-from weir.kubernetes.query.workloads.index import WorkloadIndexEntry
 from weir.store.cluster.reader import ClusterHistoryReader
-from weir.store.cluster.records import ClusterWorkloadFilter
 
 from .replica import Make, counted, stamp, stored, until
 
@@ -49,23 +47,3 @@ def test_work_of_the_same_name_ends_what_was_deleted_before_it(
     assert found is not None
     assert found.row.reason is not None
     assert found.row.reason.sentence == DELETED
-
-
-def test_history_with_numbers_of_owners_goes_on_with_those_of_their_namespaces(
-    make: Make, url: str, reader: ClusterHistoryReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    older, newer = make(lambda: url), make(lambda: url)
-    for each in (older, newer):
-        each.set("a", "Running", uid="1" * 32, owner="ab" * 16)
-        each.set("done", "Succeeded", uid="2" * 32, owner="cd" * 16, endedAt=stamp())
-    with monkeypatch.context() as patch:
-        patch.setattr(WorkloadIndexEntry, "identity", property(lambda self: self.object.spec.owner.uid))
-        writer = older.lead()
-        until(lambda: bool(writer.written_s))
-        writer.close()
-    newer.set("a", "Succeeded", uid="1" * 32, owner="ab" * 16, endedAt=stamp())
-    writer = newer.lead()
-    until(lambda: stored(reader) == {"ns/a": "succeeded", "ns/done": "succeeded"})
-    assert counted(reader) == (2, 2)
-    present = [each.number for each in newer.workloads.all()]
-    assert reader.workloads(ClusterWorkloadFilter(present=present), 0, 9) == (0, [])

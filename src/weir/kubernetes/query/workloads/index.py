@@ -58,11 +58,6 @@ class WorkloadIndexEntry:
         return number_of(self.identity)
 
     @property
-    def earlier_number(self) -> int:
-        """Number in databases of earlier versions."""
-        return number_of(self.identity.partition("/")[2])
-
-    @property
     def submitted_s(self) -> float:
         """Time of submission; 0 if it is unknown."""
         return at_s(self.object.status.submitted_at) or at_s(self.created) or 0.0
