@@ -8,10 +8,11 @@ from weir.store.errors import StoreFailed
 
 HEAD = "0019"
 """Newest migration, checked first: Alembic is only imported if there is work to do."""
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 
 def bring_up_to_date(connection: Connection) -> None:
-    """Run the missing migrations of a database, all in one transaction."""
+    """Make the tables of a new database, or run the missing migrations of an old one, in one transaction."""
     with connection.begin():
         if is_current(connection):
             return
@@ -20,13 +21,17 @@ def bring_up_to_date(connection: Connection) -> None:
         from alembic.script import ScriptDirectory
         from alembic.util import CommandError
 
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
-        config.attributes["connection"] = connection
-        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         found = _revision(connection)
-        if found is not None and found not in known:
-            raise StoreFailed("The database was made by a newer version of Weir: use that version.")
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes.update(connection=connection, is_new=found is None)
+        if found is None:
+            command.stamp(config, "head")
+            return
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        if found not in known:
+            version = "a newer version" if found > HEAD else "a version before the first release"
+            raise StoreFailed(f"The database was made by {version} of Weir: use that version.")
         try:
             command.upgrade(config, "head")
         except CommandError as error:

@@ -8,18 +8,17 @@ their submission, and `waits` by the day of their first start. Live workloads ar
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, or_, select, tuple_
 
 from weir.model.reasons import EvictionRule
-from weir.store.database.codec import mapping_of
 from weir.store.database.dialects import put_all
 from weir.store.history.histogram import Histogram, bucket_of, packed_histogram, unpacked_histogram
 from weir.store.records import HistoryEvent
-from weir.store.tables import COUNTED_EVENTS, DAY, LIVE, MONTH, events, workload_sums, workloads
+from weir.store.tables import DAY, MONTH, workload_sums, workloads
 
 STOPPED, QUOTA_MET = "stopped", "quota_met"
 """Kinds of events that are summed up; see `COUNTED_EVENTS`."""
@@ -29,7 +28,6 @@ KINDS = ("project", "department", "user", "type")
 RULE = "rule"
 READ_TOGETHER: Final = 200
 """Keys of one query: databases limit its parameters."""
-FILLED_TOGETHER: Final = 10_000
 
 SumKey = tuple[str, int, str]
 """Kind, day and key."""
@@ -165,32 +163,6 @@ def whole_days(first_s: float, end_s: float) -> tuple[list[Piece], list[tuple[fl
     else:
         pieces.append((DAY, day, last))
     return pieces, [part for part in ((first_s, float(day)), (float(last), end_s)) if part[0] < part[1]]
-
-
-def fill(connection: Connection, kinds: Collection[str] = (*KINDS, RULE)) -> None:
-    """Sum up all that is stored, by some kinds of keys: when the table is made, or a kind has changed."""
-    additions: Additions = defaultdict(WorkloadSum)
-    for row in _paged(connection, _WORKLOAD.where(workloads.c.state != LIVE), workloads.c.uid):
-        if row.ended_s is not None:
-            _add_end(additions, EndTimes(_keys_of(row), row.submitted_s, row.first_started_s, row.ended_s))
-    counted = (
-        select(events.c.id, events.c.kind, events.c.at_s, events.c.numbers, *(workloads.c[k] for k in KINDS))
-        .select_from(events.join(workloads, workloads.c.uid == events.c.uid))
-        .where(COUNTED_EVENTS)
-    )
-    for row in _paged(connection, counted, events.c.id):
-        _add_event(additions, _keys_of(row), row.kind, row.at_s, mapping_of(row.numbers))
-    _add(connection, {key: found for key, found in additions.items() if key[0] in kinds})
-
-
-def _paged(connection: Connection, query: Select[Any], number: ColumnElement[int]) -> Iterator[Row[Any]]:
-    """Yield the rows of a query in the order of a number, some at a time."""
-    last = -1
-    while rows := connection.execute(
-        query.where(number > last).order_by(number).limit(FILLED_TOGETHER)
-    ).all():
-        yield from rows
-        last = int(rows[-1][0])
 
 
 def _keys_of(row: Row[Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from weir.api.answers import EventFilter, EventRow
 from weir.api.history import HistoryReport
@@ -14,7 +14,6 @@ from weir.api.workload_list import WorkloadRow
 from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.records import ClusterEvent, ClusterHistoryEntry, ClusterWorkloadFilter
 from weir.store.cluster.writer import VANISHED, ClusterHistory
-from weir.store.database.dialects import address_of, encrypted
 from weir.store.errors import StoreFailed
 from weir.store.records import Retention, UsageSample, UsageSamples
 from weir.store.reports.scope import ReportScope
@@ -189,33 +188,6 @@ def test_reports_and_lists_are_by_the_person_and_not_by_the_namespace(
     assert names(reader, users=["bob"]) == names(reader, users=["bob"], namespace="ns") == ["ns/b"]
     assert names(reader, users=["bob", "ann"], projects=["speech", "vision"]) == ["ns/b", "ns/a"]
     assert names(reader, users=["ns"]) == []
-
-
-def test_a_history_with_namespaces_as_users_is_brought_up_to_date(url: str) -> None:
-    history = ClusterHistory(url, "c1", Retention())
-    people(history)
-    history.close()
-    engine = create_engine(encrypted(address_of(url, None)))
-    with engine.begin() as before:
-        for statement in (
-            "DELETE FROM uses WHERE \"user\" <> 'ann'",
-            "UPDATE uses SET \"user\" = namespace, namespace = ''",
-            'UPDATE workloads SET "user" = namespace',
-            "DELETE FROM workload_sums WHERE kind = 'user' AND key <> 'ann'",
-            "UPDATE workload_sums SET key = 'ns', ended = 3, submitted = 3 WHERE kind = 'user'",
-            "DROP INDEX workloads_namespace",
-            "ALTER TABLE workloads DROP COLUMN namespace",
-            "DROP TABLE cluster_series",
-            "UPDATE alembic_version SET version_num = '0017'",
-        ):
-            before.execute(text(statement))
-    engine.dispose()
-    ClusterHistory(url, "c1", Retention()).close()
-    reader = ClusterHistoryReader(url, "c1", Retention())
-    assert by_user(reader) == {"ann": (0.0, 1), "bob": (0.0, 1), "": (3600.0, 1)}
-    assert by_user(reader, "ns") == by_user(reader)
-    assert names(reader, users=["ann"], namespace="ns") == ["ns/a"]
-    reader.close()
 
 
 def test_lists_are_filtered_newest_first_without_what_is_present(

@@ -1,12 +1,12 @@
 """Promises of the database: kill -9, a full disk, two servers, other versions."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -22,10 +22,7 @@ from tools import prefork
 
 import weir.store.cluster.tables  # its tables join the metadata
 import weir.store.migrations
-from weir.control.journal import ArrayPlan
-from weir.control.port import ReserveNomination
-from weir.state.events import Nominated, Placement, PodKey
-from weir.store.database.schema import HEAD
+from weir.store.database import schema
 from weir.store.errors import NameTaken, StoreFailed
 from weir.store.records import HistoryEvent, UsageSample, UsageSamples, WorkloadFilter
 from weir.store.store import Store
@@ -263,19 +260,49 @@ def test_migrations_make_the_tables_that_are_used(tmp_path: Path) -> None:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     engine.dispose()
     migrations = Path(weir.store.migrations.__file__).parent
-    assert ScriptDirectory(str(migrations)).get_current_head() == HEAD
+    assert ScriptDirectory(str(migrations)).get_current_head() == schema.HEAD
 
 
-def test_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+ADDS_A_COLUMN = """
+from alembic import op
+from sqlalchemy import Column, Integer
+revision = "0020"
+down_revision = "0019"
+def upgrade():
+    op.add_column("workloads", Column("tries", Integer, nullable=False, server_default="7"))
+"""
+
+
+def test_a_database_of_the_version_before_gets_the_missing_migrations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, later = tmp_path / "home", tmp_path / "migrations"
+    with opened(home) as store:
+        store.workloads.submit(submitted("train")).result()
+    shutil.copytree(schema.MIGRATIONS, later)
+    (later / "versions" / "v0020_tries.py").write_text(ADDS_A_COLUMN)
+    monkeypatch.setattr(schema, "MIGRATIONS", later)
+    monkeypatch.setattr(schema, "HEAD", "0020")
+    for _ in range(2):
+        with opened(home, migrated=False) as store:
+            assert store.workloads.newest("train") is not None
+    raw = sqlite3.connect(home / "weir.db")
+    assert raw.execute("SELECT name, tries FROM workloads").fetchall() == [("train", 7)]
+    assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [("0020",)]
+    raw.close()
+
+
+def test_database_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
     """And so is what isn't one."""
     with opened(tmp_path):
         pass
-    raw = sqlite3.connect(tmp_path / "weir.db")
-    raw.execute("UPDATE alembic_version SET version_num = '9999'")
-    raw.commit()
-    raw.close()
-    with pytest.raises(StoreFailed, match="newer version"):
-        Store(None, tmp_path)
+    for version, refusal in (("9999", "a newer version"), ("0018", "a version before the first release")):
+        raw = sqlite3.connect(tmp_path / "weir.db")
+        raw.execute("UPDATE alembic_version SET version_num = ?", [version])
+        raw.commit()
+        raw.close()
+        with pytest.raises(StoreFailed, match=refusal):
+            Store(None, tmp_path)
     other = tmp_path / "other"
     other.mkdir()
     (other / "weir.db").write_bytes(b"This is a letter." * 1000)
@@ -296,72 +323,3 @@ def test_tables_can_be_made_elsewhere() -> None:
                 *("notifications_queued", "notification_messages_pending"),
             )
             assert ("WHERE" in made) == (index.name in partial)
-
-
-def test_stopped_indices_survive_the_change_of_their_list_to_rows(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        made = store.workloads.submit(replace(submitted("parts"), array=ArrayPlan("0-9", ()))).result()
-        assert store.arrays.skip(made.launch.uid, 3).result()
-    with sqlite3.connect(tmp_path / "weir.db") as before:
-        before.execute("ALTER TABLE arrays ADD COLUMN skipped TEXT NOT NULL DEFAULT '[]'")
-        before.execute("UPDATE arrays SET skipped = '[3, 7]'")
-        before.execute("DROP TABLE array_skips")
-        before.execute("DROP TABLE cluster_series")
-        before.execute("DROP INDEX workloads_namespace")
-        before.execute("ALTER TABLE workloads DROP COLUMN namespace")
-        before.execute("UPDATE alembic_version SET version_num = '0016'")
-    with opened(tmp_path, migrated=False) as store:
-        page = store.arrays.page(made.launch.uid, None, 100)
-        assert [row.index for row in page.items if row.status == "stopped"] == [3, 7]
-        queued = store.arrays.queue(made.launch.uid, 100, NOW_S)
-        assert [record.member.index for record in queued if record.member] == [0, 1, 2, 4, 5, 6, 8, 9]
-
-
-FIRST_USES = """
-    CREATE TABLE uses (
-        span_s INTEGER NOT NULL, at_s INTEGER NOT NULL, project VARCHAR NOT NULL, department VARCHAR NOT NULL,
-        user VARCHAR NOT NULL, type VARCHAR NOT NULL, node VARCHAR NOT NULL, allocated_gpu_s DOUBLE NOT NULL,
-        seen_gpu_s DOUBLE NOT NULL, used_gpu_s DOUBLE NOT NULL, over_quota_gpu_s DOUBLE NOT NULL,
-        waiting_s DOUBLE NOT NULL, preempted INTEGER NOT NULL,
-        PRIMARY KEY (span_s, at_s, project, department, user, type, node)
-    ) WITHOUT ROWID
-"""
-
-
-def test_a_nomination_survives_the_rename_of_its_column(tmp_path: Path) -> None:
-    nomination = Nominated("w", (Placement(PodKey("w", 0, 0), "node", (0,)),), NOW_S, ())
-    with opened(tmp_path) as store:
-        store.workloads.submit(submitted("w")).result()
-        store.journal.keep([ReserveNomination(nomination)], {})
-    with sqlite3.connect(tmp_path / "weir.db") as before:
-        before.execute("ALTER TABLE workloads RENAME COLUMN nomination TO promised")
-        tables = ("workload_sums", "pool_uses", "memberships", "notifications")
-        for table in (
-            *tables,
-            "notification_rules",
-            "notification_messages",
-            "arrays",
-            "array_skips",
-            "schedules",
-            "templates",
-        ):
-            before.execute(f"DROP TABLE {table}")
-        for column in ("container", "conditions"):
-            before.execute(f"ALTER TABLE submissions DROP COLUMN {column}")
-        before.execute("DROP INDEX workloads_namespace")
-        for column in ("idle", "sweep", "namespace"):
-            before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")
-        clusters = ("cluster_workloads", "cluster_events", "cluster_series")
-        for table in ("sweeps", "sweep_trials", "sweep_results", *clusters):
-            before.execute(f"DROP TABLE {table}")
-        for index in ("workloads_started", "workloads_submitted", "workloads_user", "events_counted"):
-            before.execute(f"DROP INDEX {index}")
-        before.execute("DROP TABLE uses")
-        before.execute(FIRST_USES)
-        before.execute("DROP INDEX workloads_array")
-        for column in ("array_uid", "array_index", "replaced"):
-            before.execute(f"ALTER TABLE workloads DROP COLUMN {column}")
-        before.execute("UPDATE alembic_version SET version_num = '0003'")
-    before.close()
-    with opened(tmp_path) as store:
-        assert store.journal.workloads()[0].nomination == nomination

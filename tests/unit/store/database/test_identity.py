@@ -10,13 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import create_engine
 from tests.unit.store.fixtures import end, opened, submitted
 from tools import prefork
 
-import weir.store.migrations
 from weir.store.database.backup import backup, restore
 from weir.store.errors import StoreFailed
 from weir.store.projects.tokens import token_hash
@@ -149,61 +145,6 @@ def test_two_homes_cant_open_one_sqlite_file(tmp_path: Path) -> None:
         command_ = [sys.executable, "-c", opens, url, str(tmp_path / "two")]
         second = prefork.run(command_)
         assert "Another server has the database" in second.stderr
-    finally:
-        store.close()
-
-
-def test_database_of_the_former_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    """Its pool gets an id, its tokens and workloads stay."""
-    engine = create_engine(f"sqlite:///{tmp_path}/weir.db")
-    config = Config()
-    config.set_main_option("script_location", str(Path(weir.store.migrations.__file__).parent))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    engine.dispose()
-    raw = sqlite3.connect(tmp_path / "weir.db")
-    with raw:
-        raw.execute("INSERT INTO queues VALUES ('vision', NULL, 1, '{\"name\":\"vision\"}')")
-        raw.execute(
-            "INSERT INTO tokens (sha256, user, role, projects, created_s) VALUES ('x', 'mia', 'member', '[\"vision\"]', 1.0)"
-        )
-        row = {
-            "uid": 3,
-            "name": "old",
-            "project": "vision",
-            "user": "mia",
-            "type": "train",
-            "state": "succeeded",
-        }
-        row |= {
-            "priority": 50,
-            "preemptible": 1,
-            "devices": 1.0,
-            "pods": 1,
-            "submitted_s": 1.0,
-            "ended_s": 2.0,
-        }
-        row |= {"ran_s": 1.0, "sentence": "", "starts": 1, "settled": 1, "failures": 0, "restarts": 0}
-        raw.execute(
-            f"INSERT INTO workloads ({','.join(row)}) VALUES ({','.join('?' * len(row))})", list(row.values())
-        )
-        spec = '{"name":"old","project":"vision","groups":[{"name":"0","request":{"devices":1}}],"min_pods":1,"submitted_s":1.0}'
-        raw.execute(
-            "INSERT INTO submissions VALUES (3, ?, '[\"true\"]', '[]', '/', 30.0, '{}')",
-            [spec],
-        )
-    raw.close()
-    (tmp_path / "pods" / "3").mkdir(parents=True)
-    store = Store(None, tmp_path)
-    try:
-        assert store.pool_id
-        (token,) = store.tokens.all()
-        assert (token.user, token.projects) == ("mia", ("vision",))
-        recorded = store.workloads.newest("old")
-        assert recorded is not None
-        assert recorded.record.launch.command == ("true",)
-        assert store.workloads.submit(submitted("new")).result().launch.uid == 4
     finally:
         store.close()
 

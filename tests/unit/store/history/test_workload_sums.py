@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import delete, select
 from tests.unit.store.fixtures import NOW_S, end, opened, submitted
 
 import weir.store.reports.period as reports
@@ -26,11 +25,11 @@ from weir.store.history.histogram import (
     time_of,
     unpacked_histogram,
 )
-from weir.store.history.workload_sums import fill, whole_days
+from weir.store.history.workload_sums import whole_days
 from weir.store.records import HistoryEvent
 from weir.store.reports.period import percentiles
 from weir.store.store import Store
-from weir.store.tables import DAY, LIVE, MONTH, workload_sums
+from weir.store.tables import DAY, LIVE
 
 FIRST_S = NOW_S - 100 * DAY
 JOBS = 120
@@ -157,24 +156,6 @@ def test_sums_equal_rows_in_every_period(
                 assert (rounded.count, rounded.rounded) == (exact.count, bool(times))
                 assert (rounded.p50_s or 0.0) == pytest.approx(exact.p50_s or 0.0, rel=0.026, abs=0.2)
                 assert (rounded.p90_s or 0.0) == pytest.approx(exact.p90_s or 0.0, rel=0.026, abs=0.2)
-
-
-def test_filled_sums_equal_those_of_each_end(store: Store) -> None:
-    def stored(connection: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-        return {
-            tuple(row[:4]): (*row[4:8], *(unpacked_histogram(packed) for packed in row[8:]))
-            for row in connection.execute(select(workload_sums))
-        }
-
-    before = store._database.read(stored)
-    assert {key[1] for key in before} == {DAY, MONTH}
-
-    def again(connection: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-        connection.execute(delete(workload_sums))
-        fill(connection)
-        return stored(connection)
-
-    assert store._database.write(again).result() == before
 
 
 def test_sums_outlive_their_records(tmp_path: Path) -> None:
