@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
+from weir.client.calls import Call, LazyModule, RowPage, endpoint, form, nothing, row_list
 from weir.client.path_parts import path_part, stated
 
 if TYPE_CHECKING:
     from weir.api import answers as model
     from weir.api.access import WhoAmI
     from weir.client.submissions import Amount
+else:
+    model = LazyModule("weir.api.answers")
 
 Kind = Literal["projects", "departments"]
 _ALL = {"limit": "1000"}
@@ -42,9 +44,7 @@ class AccessEndpoints:
         self, name: str, member: str, *, role: model.ScopeRole = "member", kind: Kind = "projects"
     ) -> Call[model.MemberRow]:
         """Give a user, a `@group` or `@everyone` a role in a project or department."""
-        from weir.api.answers import MemberRow
-
-        return Call("PUT", _path(kind, name, member), form(MemberRow), body={"role": role})
+        return Call("PUT", _path(kind, name, member), form(model.MemberRow), body={"role": role})
 
     @endpoint
     def remove_member(self, name: str, member: str, *, kind: Kind = "projects") -> Call[None]:
@@ -54,9 +54,7 @@ class AccessEndpoints:
     @row_list
     def tokens(self) -> Call[RowPage[model.TokenRow]]:
         """Return all tokens, without their secrets."""
-        from weir.api.answers import TokenPage
-
-        return Call("GET", "/tokens", form(TokenPage), _ALL)
+        return Call("GET", "/tokens", form(model.TokenPage), _ALL)
 
     @endpoint
     def make_token(
@@ -72,21 +70,17 @@ class AccessEndpoints:
 
         `expires` is its lifetime, such as "90d".
         """
-        from weir.api.answers import TokenMade
-
         words = stated(user=user, label=label or None, expires=expires)
         body = {"role": role, "projects": [*projects], **words}
-        return Call("POST", "/tokens", form(TokenMade), body=body)
+        return Call("POST", "/tokens", form(model.TokenMade), body=body)
 
     @endpoint
     def rotate_token(
         self, number: int | None = None, *, expires: Amount | None = None
     ) -> Call[model.TokenMade]:
         """Replace the text of a token, by default of the client's own; the old text becomes invalid."""
-        from weir.api.answers import TokenMade
-
         path = f"/tokens/{'own' if number is None else number}/rotate"
-        return Call("POST", path, form(TokenMade), body=stated(expires=expires))
+        return Call("POST", path, form(model.TokenMade), body=stated(expires=expires))
 
     @endpoint
     def revoke_token(self, number: int) -> Call[None]:
@@ -99,6 +93,4 @@ def _path(kind: Kind, name: str, *member: str) -> str:
 
 
 def _members(name: str, kind: Kind) -> Call[model.MemberPage]:
-    from weir.api.answers import MemberPage
-
-    return Call("GET", _path(kind, name), form(MemberPage))
+    return Call("GET", _path(kind, name), form(model.MemberPage))

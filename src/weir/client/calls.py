@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
+from importlib import import_module
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -36,6 +37,16 @@ class Call(Generic[Result_co]):
     def after(self, start: str) -> Call[Result_co]:
         """Return the call for the page that begins at `start`."""
         return replace(self, params={**self.params, "after": start})
+
+
+class LazyModule:
+    """A module that is imported when one of its names is used: a client needs few of all answers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
 
 
 class RowPage(Protocol[Result_co]):

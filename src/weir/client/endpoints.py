@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from weir.client.access_endpoints import AccessEndpoints
-from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
+from weir.client.calls import Call, LazyModule, RowPage, endpoint, form, nothing, row_iterator, row_list
 from weir.client.node_endpoints import NodeEndpoints
 from weir.client.notification_endpoints import NotificationEndpoints
-from weir.client.path_parts import path_part
+from weir.client.path_parts import params, path_part
 from weir.client.report_endpoints import ReportEndpoints
 from weir.client.schedule_endpoints import ScheduleEndpoints
 from weir.client.session_endpoints import SessionEndpoints
@@ -24,12 +24,16 @@ from weir.client.template_endpoints import TemplateEndpoints
 
 if TYPE_CHECKING:
     from weir.api import answers as model
+    from weir.api import workload_list as lists
     from weir.api.decision import DecisionAnswer
     from weir.api.previews import SubmissionPreview
     from weir.api.series import SeriesAnswer
     from weir.api.submissions import Submission
     from weir.client.address import Address
     from weir.client.submissions import SubmissionFields
+else:
+    model = LazyModule("weir.api.answers")
+    lists = LazyModule("weir.api.workload_list")  # a list of workloads needs no other answers
 
 Kind = Literal["projects", "departments"]
 Action = Literal["stop", "suspend", "resume", "rerun"]
@@ -88,13 +92,12 @@ class Endpoints(
         Raises:
             Refused: the submission is invalid.
         """
-        from weir.api.answers import WorkloadDetail
         from weir.client.submissions import written
 
         body = written(submission, words)
         if not body.get("directory") and self.address.is_loopback:
             body["directory"] = str(Path.cwd())
-        return Call("POST", "/workloads", form(WorkloadDetail), body=body)
+        return Call("POST", "/workloads", form(model.WorkloadDetail), body=body)
 
     @endpoint
     def submit_batch(
@@ -104,11 +107,10 @@ class Endpoints(
 
         `defaults` are fields of all workloads that don't state them.
         """
-        from weir.api.workload_list import WorkloadPage
         from weir.client.submissions import as_written
 
         body = {"defaults": dict(defaults), "workloads": [as_written(each) for each in workloads]}
-        return Call("POST", "/workloads:batch", form(WorkloadPage), body=body)
+        return Call("POST", "/workloads:batch", form(lists.WorkloadPage), body=body)
 
     @endpoint
     def preview(self, submission: Submission | Mapping[str, Any]) -> Call[SubmissionPreview]:
@@ -133,9 +135,7 @@ class Endpoints(
     @endpoint
     def get(self, name: str) -> Call[model.WorkloadDetail]:
         """Return all details of a workload: the newest of that name."""
-        from weir.api.answers import WorkloadDetail
-
-        return Call("GET", f"/workloads/{path_part(name)}", form(WorkloadDetail))
+        return Call("GET", f"/workloads/{path_part(name)}", form(model.WorkloadDetail))
 
     @endpoint
     def why(self, name: str, *, wait_s: float = 10.0) -> Call[model.WhyAnswer]:
@@ -143,9 +143,7 @@ class Endpoints(
 
         `wait_s` is the time to wait for suggestions. While an answer is `unfinished`, a later one has them.
         """
-        from weir.api.answers import WhyAnswer
-
-        return Call("GET", f"/workloads/{path_part(name)}/why", form(WhyAnswer), _params(wait=wait_s))
+        return Call("GET", f"/workloads/{path_part(name)}/why", form(model.WhyAnswer), params(wait=wait_s))
 
     @endpoint
     def decision(self, name: str) -> Call[DecisionAnswer]:
@@ -184,18 +182,14 @@ class Endpoints(
     @endpoint
     def set_priority(self, name: str, priority: int | str) -> Call[model.WorkloadRow]:
         """Change the priority of a workload that isn't over."""
-        from weir.api.workload_list import WorkloadRow
-
         path = f"/workloads/{path_part(name)}/priority"
-        return Call("POST", path, form(WorkloadRow), body={"priority": priority})
+        return Call("POST", path, form(lists.WorkloadRow), body={"priority": priority})
 
     @endpoint
     def extend(self, name: str, duration: int | float | str) -> Call[model.WorkloadRow]:
         """Keep the idle rules away from a workload for this long from now, such as `2h`."""
-        from weir.api.workload_list import WorkloadRow
-
         path = f"/workloads/{path_part(name)}/extend"
-        return Call("POST", path, form(WorkloadRow), body={"duration": duration})
+        return Call("POST", path, form(lists.WorkloadRow), body={"duration": duration})
 
     # The quota tree
 
@@ -227,16 +221,12 @@ class Endpoints(
     @row_list
     def secrets(self, project: str) -> Call[RowPage[model.SecretRow]]:
         """Return the names of a project's secrets. Nothing returns their values."""
-        from weir.api.answers import SecretPage
-
-        return Call("GET", f"/projects/{path_part(project)}/secrets", form(SecretPage))
+        return Call("GET", f"/projects/{path_part(project)}/secrets", form(model.SecretPage))
 
     @endpoint
     def set_secret(self, project: str, name: str, value: str) -> Call[model.SecretRow]:
         """Set a secret. Workloads of the project that name it get this value when they start."""
-        from weir.api.answers import SecretRow
-
-        return Call("PUT", _secret(project, name), form(SecretRow), body={"value": value})
+        return Call("PUT", _secret(project, name), form(model.SecretRow), body={"value": value})
 
     @endpoint
     def delete_secret(self, project: str, name: str) -> Call[None]:
@@ -270,9 +260,7 @@ class Endpoints(
     @endpoint
     def status(self) -> Call[model.PoolStatus]:
         """Return a summary of the pool."""
-        from weir.api.answers import PoolStatus
-
-        return Call("GET", "/status", form(PoolStatus))
+        return Call("GET", "/status", form(model.PoolStatus))
 
     @endpoint
     def events_page(
@@ -289,22 +277,18 @@ class Endpoints(
     @endpoint
     def snapshot(self, *, workloads: bool = True) -> Call[str]:
         """Return a scenario file that replays the next decision, or one of the cluster alone."""
-        params = {} if workloads else {"workloads": "false"}
-        return Call("GET", "/snapshot", bytes.decode, params)
+        chosen = {} if workloads else {"workloads": "false"}
+        return Call("GET", "/snapshot", bytes.decode, chosen)
 
     @row_list
     def checkpoints(self) -> Call[RowPage[model.CheckpointRow]]:
         """Return all checkpoint directories."""
-        from weir.api.answers import CheckpointPage
-
-        return Call("GET", "/checkpoints", form(CheckpointPage), _ALL)
+        return Call("GET", "/checkpoints", form(model.CheckpointPage), _ALL)
 
     @endpoint
     def dashboard_link(self) -> Call[model.DashboardLink]:
         """Make a link that signs in to the dashboard once, within a minute; `path` is on `address.url`."""
-        from weir.api.answers import DashboardLink
-
-        return Call("POST", "/dashboard/links", form(DashboardLink), body={})
+        return Call("POST", "/dashboard/links", form(model.DashboardLink), body={})
 
     @row_list
     def audit(
@@ -316,22 +300,18 @@ class Endpoints(
         path: str | None = None,
     ) -> Call[RowPage[model.AuditRow]]:
         """Return the newest lines of the audit log, newest first."""
-        from weir.api.answers import AuditPage
-
-        params = _params(limit=limit, user=user, outcome=outcome, path=path)
-        return Call("GET", "/audit", form(AuditPage), params)
+        chosen = params(limit=limit, user=user, outcome=outcome, path=path)
+        return Call("GET", "/audit", form(model.AuditPage), chosen)
 
 
 def logs(name: str, *, pod: str | None, start: int | None, tail: int | None, follow: bool) -> Call[None]:
     """Return the call for the output of a pod."""
-    params = _params(pod=pod, start=start, tail=tail, follow="true" if follow else None)
-    return Call("GET", f"/workloads/{path_part(name)}/logs", nothing, params)
+    chosen = params(pod=pod, start=start, tail=tail, follow="true" if follow else None)
+    return Call("GET", f"/workloads/{path_part(name)}/logs", nothing, chosen)
 
 
 def _workloads(limit: int, after: str | None, filters: WorkloadFilterFields) -> Call[model.WorkloadPage]:
-    from weir.api.workload_list import WorkloadPage
-
-    params = _params(
+    chosen = params(
         project=filters.get("project"),
         status=",".join(filters.get("status", ())),
         type=filters.get("type"),
@@ -342,50 +322,36 @@ def _workloads(limit: int, after: str | None, filters: WorkloadFilterFields) -> 
         limit=limit,
         after=after,
     )
-    return Call("GET", "/workloads", form(WorkloadPage), params)
+    return Call("GET", "/workloads", form(lists.WorkloadPage), chosen)
 
 
 def _events(limit: int, after: str | None, filters: EventFilterFields) -> Call[model.EventPage]:
-    from weir.api.answers import EventPage
-
-    return Call("GET", "/events", form(EventPage), _params(**filters, limit=limit, after=after))
+    return Call("GET", "/events", form(model.EventPage), params(**filters, limit=limit, after=after))
 
 
-def _act(name: str, action: Action, **params: str | None) -> Call[model.WorkloadRow]:
-    from weir.api.workload_list import WorkloadRow
-
+def _act(name: str, action: Action, **chosen: str | None) -> Call[model.WorkloadRow]:
     path = f"/workloads/{path_part(name)}/{action}"
-    return Call("POST", path, form(WorkloadRow), _params(**params))
+    return Call("POST", path, form(lists.WorkloadRow), params(**chosen))
 
 
-def _queues(kind: Kind, params: Mapping[str, str] | None = None) -> Call[RowPage[model.QueueRow]]:
-    from weir.api.answers import QueuePage
-
-    return Call("GET", f"/{kind}", form(QueuePage), {**_ALL, **(params or {})})
+def _queues(kind: Kind, chosen: Mapping[str, str] | None = None) -> Call[RowPage[model.QueueRow]]:
+    return Call("GET", f"/{kind}", form(model.QueuePage), {**_ALL, **(chosen or {})})
 
 
 def _queue(
     method: str, kind: Kind, name: str, body: object = None, version: str | None = None
 ) -> Call[model.QueueDetail]:
-    from weir.api.answers import QueueDetail
-
     path = f"/{kind}/{path_part(name)}"
-    return Call(method, path, form(QueueDetail), _params(version=version), body=body)
+    return Call(method, path, form(model.QueueDetail), params(version=version), body=body)
 
 
 def _delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:
-    from weir.api.answers import QueueDeleted
-
-    def read(raw: bytes) -> QueueDeleted:
+    def read(raw: bytes) -> model.QueueDeleted:
         # A cluster or an older server sends no body.
-        return QueueDeleted.model_validate_json(raw) if raw else QueueDeleted(name=name)
+        return model.QueueDeleted.model_validate_json(raw) if raw else model.QueueDeleted(name=name)
 
     return Call("DELETE", f"/{kind}/{path_part(name)}", read)
 
 
 def _secret(project: str, name: str) -> str:
     return f"/projects/{path_part(project)}/secrets/{path_part(name)}"
-
-
-def _params(**values: str | float | None) -> dict[str, str]:
-    return {name: str(value) for name, value in values.items() if value is not None and value != ""}

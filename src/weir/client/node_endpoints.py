@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_list
+from weir.client.calls import Call, LazyModule, RowPage, endpoint, form, nothing, row_list
 from weir.client.path_parts import params, path_part, stated
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from weir.api import answers as model
     from weir.api.maintenance import MaintenanceRow
     from weir.api.priorities import PriorityRow
+else:
+    model = LazyModule("weir.api.answers")
 
 
 class NodeEndpoints:
@@ -21,9 +23,7 @@ class NodeEndpoints:
     @row_list
     def nodes(self) -> Call[RowPage[model.NodeRow]]:
         """Return all nodes and their devices."""
-        from weir.api.answers import NodePage
-
-        return Call("GET", "/nodes", form(NodePage), {"limit": "1000"})
+        return Call("GET", "/nodes", form(model.NodePage), {"limit": "1000"})
 
     @row_list
     def node_workloads(self, name: str, *, gpu: int | None = None) -> Call[RowPage[model.WorkloadRow]]:
@@ -49,17 +49,13 @@ class NodeEndpoints:
         ("finish"), or is ended for good ("stop"). With `later_only`, a drain that would begin now by the
         clock of the pool is refused (status 409).
         """
-        from weir.api.answers import NodeRow
-
         body = _drain_body(reason, running, at_s, after, later_only=later_only)
-        return Call("POST", f"/nodes/{path_part(name)}/drain", form(NodeRow), body=body)
+        return Call("POST", f"/nodes/{path_part(name)}/drain", form(model.NodeRow), body=body)
 
     @endpoint
     def undrain(self, name: str) -> Call[model.NodeRow]:
         """Let workloads start on a node again."""
-        from weir.api.answers import NodeRow
-
-        return Call("POST", f"/nodes/{path_part(name)}/undrain", form(NodeRow), body={})
+        return Call("POST", f"/nodes/{path_part(name)}/undrain", form(model.NodeRow), body={})
 
     @endpoint
     def drain_gpu(
@@ -74,18 +70,14 @@ class NodeEndpoints:
         later_only: bool = False,
     ) -> Call[model.NodeRow]:
         """Drain a GPU of a node, now, at a time or after one; by default its workloads continue."""
-        from weir.api.answers import NodeRow
-
         path = f"/nodes/{path_part(name)}/gpus/{gpu}/drain"
         body = _drain_body(reason, running, at_s, after, later_only=later_only)
-        return Call("POST", path, form(NodeRow), body=body)
+        return Call("POST", path, form(model.NodeRow), body=body)
 
     @endpoint
     def undrain_gpu(self, name: str, gpu: int) -> Call[model.NodeRow]:
         """Let workloads start on a drained GPU again."""
-        from weir.api.answers import NodeRow
-
-        return Call("POST", f"/nodes/{path_part(name)}/gpus/{gpu}/undrain", form(NodeRow), body={})
+        return Call("POST", f"/nodes/{path_part(name)}/gpus/{gpu}/undrain", form(model.NodeRow), body={})
 
     @row_list
     def priorities(self) -> Call[RowPage[PriorityRow]]:

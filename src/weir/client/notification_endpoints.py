@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
+from weir.client.calls import Call, LazyModule, RowPage, endpoint, form, nothing, row_iterator, row_list
 from weir.client.path_parts import params, path_part, stated
 
 if TYPE_CHECKING:
     from weir.api import notifications as model
     from weir.client.submissions import Amount
     from weir.model.notifications import Channel, DeliveryState, Topic
+else:
+    model = LazyModule("weir.api.notifications")
 
 _ROWS_A_PAGE = 100
 
@@ -22,9 +24,7 @@ class NotificationEndpoints:
     @row_list
     def notifications(self) -> Call[RowPage[model.NotificationRow]]:
         """Return the notifications of this person, and of the projects that they lead."""
-        from weir.api.notifications import NotificationPage
-
-        return Call("GET", "/notifications", form(NotificationPage))
+        return Call("GET", "/notifications", form(model.NotificationPage))
 
     @endpoint
     def add_notification(
@@ -42,11 +42,9 @@ class NotificationEndpoints:
         `quiet` is a time of the day without messages, such as "22:00-07:00". `digest` collects notifications
         for a duration, such as "1h".
         """
-        from weir.api.notifications import NotificationMade
-
         words = stated(project=project, digest=digest)
         body = {"channel": channel, "target": target, "on": [*on], "quiet": quiet, **words}
-        return Call("POST", "/notifications", form(NotificationMade), body=body)
+        return Call("POST", "/notifications", form(model.NotificationMade), body=body)
 
     @endpoint
     def delete_notification(self, name: int | str) -> Call[None]:
@@ -56,16 +54,12 @@ class NotificationEndpoints:
     @endpoint
     def test_notification(self, name: int | str) -> Call[model.NotificationTested]:
         """Send a test message now, and return its outcome. On a cluster a notification has a name."""
-        from weir.api.notifications import NotificationTested
-
-        return Call("POST", f"/notifications/{path_part(str(name))}/test", form(NotificationTested))
+        return Call("POST", f"/notifications/{path_part(str(name))}/test", form(model.NotificationTested))
 
     @row_list
     def desktop_notifications(self) -> Call[RowPage[model.DesktopNotification]]:
         """Return the messages for the desktop of this person that aren't confirmed."""
-        from weir.api.notifications import DesktopPage
-
-        return Call("GET", "/notifications/desktop", form(DesktopPage))
+        return Call("GET", "/notifications/desktop", form(model.DesktopPage))
 
     @endpoint
     def confirm_notification(self, number: int) -> Call[None]:
@@ -75,7 +69,5 @@ class NotificationEndpoints:
     @row_iterator
     def deliveries(self, *, states: Sequence[DeliveryState] = ()) -> Call[RowPage[model.DeliveryRow]]:
         """Iterate over messages with their attempts, newest first."""
-        from weir.api.notifications import DeliveryPage
-
         chosen = params(limit=_ROWS_A_PAGE, state=",".join(states))
-        return Call("GET", "/notifications/deliveries", form(DeliveryPage), chosen)
+        return Call("GET", "/notifications/deliveries", form(model.DeliveryPage), chosen)

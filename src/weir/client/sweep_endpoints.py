@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from weir.client.calls import Call, RowPage, endpoint, form, row_list
+from weir.client.calls import Call, LazyModule, RowPage, endpoint, form, row_list
 from weir.client.path_parts import params, path_part, stated
 
 if TYPE_CHECKING:
-    from weir.api.sweeps import SweepDeleted, SweepDetail, SweepRow
+    from weir.api import sweeps as model
     from weir.client.address import Address
+else:
+    model = LazyModule("weir.api.sweeps")
 
 
 class SweepFields(TypedDict, total=False):
@@ -40,13 +42,12 @@ class SweepEndpoints:
     @endpoint
     def begin_sweep(
         self, sweep: Mapping[str, Any] | None = None, /, **words: Unpack[SweepFields]
-    ) -> Call[SweepDetail]:
+    ) -> Call[model.SweepDetail]:
         """Begin a sweep: `pool.begin_sweep(params={"lr": "log:1e-5..1e-1"}, trials=60, rungs=[1, 3], ...)`.
 
         Raises:
             Refused: the sweep is invalid.
         """
-        from weir.api.sweeps import SweepDetail
         from weir.client.submissions import written
 
         body: dict[str, Any] = {**(sweep or {}), **words}
@@ -55,37 +56,29 @@ class SweepEndpoints:
             body["workload"] = written(workload, {})
             if not body["workload"].get("directory") and self.address.is_loopback:
                 body["workload"]["directory"] = str(Path.cwd())
-        return Call("POST", "/sweeps", form(SweepDetail), body=stated(**body))
+        return Call("POST", "/sweeps", form(model.SweepDetail), body=stated(**body))
 
     @row_list
-    def sweeps(self, *, project: str | None = None) -> Call[RowPage[SweepRow]]:
+    def sweeps(self, *, project: str | None = None) -> Call[RowPage[model.SweepRow]]:
         """Return the sweeps that one may see, newest first."""
-        from weir.api.sweeps import SweepPage
-
-        return Call("GET", "/sweeps", form(SweepPage), params(project=project))
+        return Call("GET", "/sweeps", form(model.SweepPage), params(project=project))
 
     @endpoint
-    def sweep(self, name: str) -> Call[SweepDetail]:
+    def sweep(self, name: str) -> Call[model.SweepDetail]:
         """Return a sweep with its trials."""
-        from weir.api.sweeps import SweepDetail
-
-        return Call("GET", f"/sweeps/{path_part(name)}", form(SweepDetail))
+        return Call("GET", f"/sweeps/{path_part(name)}", form(model.SweepDetail))
 
     @endpoint
-    def stop_sweep(self, name: str) -> Call[SweepDetail]:
+    def stop_sweep(self, name: str) -> Call[model.SweepDetail]:
         """Stop a sweep and its trials for good."""
-        from weir.api.sweeps import SweepDetail
-
-        return Call("POST", f"/sweeps/{path_part(name)}/stop", form(SweepDetail))
+        return Call("POST", f"/sweeps/{path_part(name)}/stop", form(model.SweepDetail))
 
     @endpoint
-    def delete_sweep(self, name: str, *, checkpoints: bool = False) -> Call[SweepDeleted]:
+    def delete_sweep(self, name: str, *, checkpoints: bool = False) -> Call[model.SweepDeleted]:
         """Delete a sweep that is over, with its results; `checkpoints`: with those of its trials.
 
         Raises:
             Refused: it isn't over, or you may not.
         """
-        from weir.api.sweeps import SweepDeleted
-
         chosen = params(checkpoints="true" if checkpoints else None)
-        return Call("DELETE", f"/sweeps/{path_part(name)}", form(SweepDeleted), chosen)
+        return Call("DELETE", f"/sweeps/{path_part(name)}", form(model.SweepDeleted), chosen)
