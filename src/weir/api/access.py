@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from weir.api.workload_list import Answer, Page, Shown
+from weir.api.workload_list import Answer, Page, PointInTime, Shown
 
 Role = Literal["admin", "lead", "member", "viewer"]
 ScopeRole = Literal["lead", "member", "viewer"]
@@ -64,7 +64,7 @@ class TokenMade(Answer):
     role: Shown[Role]
     projects: list[str] = Field(default=[])
     label: str = ""
-    expires_s: float | None = None
+    expires_s: PointInTime | None = None
 
 
 class TokenRow(Answer):
@@ -74,10 +74,10 @@ class TokenRow(Answer):
     user: str
     role: Shown[Role]
     projects: list[str] = Field(default=[])
-    created_s: float | None = None  # creation of the present text
+    created_s: PointInTime | None = None  # creation of the present text
     label: str = ""
-    expires_s: float | None = None
-    used_s: float | None = None  # last use, to the minute
+    expires_s: PointInTime | None = None
+    used_s: PointInTime | None = None  # last use, to the minute
 
 
 class TokenPage(Page):

@@ -21,6 +21,7 @@ from weir.api.workload_list import (
     IdleRulesRow,
     Isolation,
     Page,
+    PointInTime,
     Shown,
     Status,
     Type,
@@ -85,7 +86,7 @@ class PodRow(Answer):
     node: str | None = None
     devices: list[int] = []
     start: int | None = None
-    since_s: float | None = None
+    since_s: PointInTime | None = None
     exit: str | None = None
 
 
@@ -93,7 +94,7 @@ class EventRow(Answer):
     """An event."""
 
     id: int
-    at_s: float
+    at_s: PointInTime
     kind: str
     workload: str | None = None
     project: str | None = None
@@ -136,7 +137,7 @@ class WorkloadDetail(WorkloadRow):
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None
     idle_rules: IdleRulesRow | None = None  # None: no rule acts on it, it is over, or it is in a cluster
-    begin_s: float | None = None  # earliest start
+    begin_s: PointInTime | None = None  # earliest start
     dependencies: list[DependencyRow] = []
     gpu_access: Shown[Isolation] | None = None  # isolation of its GPUs from other jobs; None: it has no GPUs
     gpu_access_by: str | None = None  # means of the isolation in the kernel; None: none
@@ -144,7 +145,7 @@ class WorkloadDetail(WorkloadRow):
     gpu_memory_by: str | None = None  # means of that isolation; None: none, or not needed
     gpu_memory_why: str | None = None  # cause of a missing memory limit
     checkpoints: str | None = None  # checkpoint directory on the machine of the pool
-    checkpointed_s: float | None = None
+    checkpointed_s: PointInTime | None = None
     step: int | None = None  # last reported step
     reported: dict[str, float] = {}
     events: list[EventRow] = []
@@ -155,7 +156,7 @@ class Suggestion(Answer):
 
     sentence: str
     change: dict[str, object] = {}  # changed fields of the submission
-    at_s: float | None = None  # time of the start, if nothing has to change
+    at_s: PointInTime | None = None  # time of the start, if nothing has to change
     how: str | None = None  # instructions; None: `change` is enough
 
 
@@ -258,7 +259,7 @@ class PoolStatus(Answer):
     running: int
     pending: int
     policy: str
-    started_s: float
+    started_s: PointInTime
     virtual: bool = False
     others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
     trouble: str | None = None  # sentence about a current problem
@@ -328,8 +329,8 @@ class UsageRow(Answer):
 class UsageReport(Answer):
     """Usage since a time, by one kind of key."""
 
-    since_s: float
-    until_s: float
+    since_s: PointInTime
+    until_s: PointInTime
     by: Shown[Literal["project", "department", "user", "type", "node", "gpu_model"]]
     rows: list[UsageRow]
     note: str | None = None  # sentence about missing data
@@ -371,14 +372,14 @@ class DashboardLink(Answer):
     """A link that signs in to the dashboard, once. `path` is on the address of the pool."""
 
     path: str
-    expires_s: float
+    expires_s: PointInTime
 
 
 class SecretRow(Answer):
     """A secret in a list, without its value. `user` set it."""
 
     name: str
-    set_s: float | None = None
+    set_s: PointInTime | None = None
     user: str | None = None
 
 

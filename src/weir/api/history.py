@@ -3,7 +3,7 @@
 from typing import Literal
 
 from weir.api.answers import UsageRow
-from weir.api.workload_list import Answer, Shown
+from weir.api.workload_list import Answer, PointInTime, Shown
 
 By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
@@ -47,7 +47,7 @@ class EvictionRuleRow(Answer):
 class HistoryPoint(Answer):
     """GPU time of all projects in the `span_s` seconds from `at_s` on."""
 
-    at_s: float
+    at_s: PointInTime
     span_s: float
     allocated_gpu_s: float
     used_gpu_s: float
@@ -58,8 +58,8 @@ class HistoryPoint(Answer):
 class HistoryReport(Answer):
     """History of a period, by one kind of key. `total` is of all keys together."""
 
-    since_s: float
-    until_s: float
+    since_s: PointInTime
+    until_s: PointInTime
     by: Shown[By]
     currency: str | None = None
     rows: list[HistoryRow]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from weir.api.workload_list import Answer, Page, Shown
+from weir.api.workload_list import Answer, Page, PointInTime, Shown
 from weir.model.notifications import Channel, DeliveryState, Topic
 from weir.scenario_io.scalars import Span
 from weir.scenario_io.specs import Entry
@@ -44,7 +44,7 @@ class NotificationRow(Answer):
     user: str
     quiet: str = ""
     digest_s: float = 0.0
-    created_s: float
+    created_s: PointInTime
     pending: int = 0
     dropped: int = 0
     trouble: str | None = None
@@ -83,9 +83,9 @@ class DeliveryRow(Answer):
     target: str
     state: Shown[DeliveryState]
     attempts: int
-    made_s: float
-    due_s: float | None = None
-    done_s: float | None = None
+    made_s: PointInTime
+    due_s: PointInTime | None = None
+    done_s: PointInTime | None = None
     size: int
     about: str
     error: str = ""

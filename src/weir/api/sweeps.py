@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from weir.api.workload_list import Answer, Page, Shown
+from weir.api.workload_list import Answer, Page, PointInTime, Shown
 
 SweepState = Literal["running", "finished", "stopped", "failed"]
 TrialState = Literal["pending", "running", "parked", "suspended", "succeeded", "failed", "stopped", "deleted"]
@@ -17,7 +17,7 @@ class RungValue(Answer):
     rung: int  # step
     step: int  # reported step: that of the rung, or a later one
     value: float | None
-    at_s: float
+    at_s: PointInTime
     promoted_among: int | None = None  # number of trials that had reached the rung at its promotion
 
 
@@ -85,8 +85,8 @@ class SweepRow(Answer):
     best_trial: int | None = None
     best_rung: int | None = None  # step of the rung at which it had the best result
     gpu_hours: float = 0.0
-    created_s: float
-    ended_s: float | None = None
+    created_s: PointInTime
+    ended_s: PointInTime | None = None
 
 
 class SweepPage(Page):

@@ -37,6 +37,10 @@ Shown = Annotated[Words, _ShowUnknown()]
 """A word of a closed list in an answer. Clients show unknown words unchanged."""
 
 
+PointInTime = Annotated[float, "on the timeline of the server"]
+"""A time in seconds since the epoch, which a pool shows by the wall clock; other floats are durations."""
+
+
 class Answer(BaseModel):
     """Base of the responses. A newer server may send more fields and words than an older client knows."""
 
@@ -62,7 +66,7 @@ class Explanation(Answer):
 class EvictionRow(Answer):
     """Last eviction of a workload for another one."""
 
-    at_s: float
+    at_s: PointInTime
     rule: str
     sentence: str
     by: str | None = None  # beneficiary of the eviction
@@ -104,12 +108,12 @@ class ActivityRow(Answer):
     """
 
     state: Shown[ActivityState] | None = None  # None: not yet certain
-    since_s: float | None = None
+    since_s: PointInTime | None = None
     signals: list[str] = []
     quiet: list[str] = []
     warning: str | None = None  # next action of the idle rules, as a sentence
     unprotected: bool = False  # True: idle, so that any request may evict it
-    extended_until_s: float | None = None  # end of its extension of the idle rules
+    extended_until_s: PointInTime | None = None  # end of its extension of the idle rules
 
 
 class IdleRulesRow(Answer):
@@ -135,10 +139,10 @@ class WorkloadRow(Answer):
     devices: float  # requested devices of all pods
     pods: int
     pods_running: int
-    submitted_s: float
-    first_started_s: float | None = None
-    started_s: float | None = None  # start of the current run, or of the last one after the end
-    ended_s: float | None = None
+    submitted_s: PointInTime
+    first_started_s: PointInTime | None = None
+    started_s: PointInTime | None = None  # start of the current run, or of the last one after the end
+    ended_s: PointInTime | None = None
     ran_s: float = 0.0  # wall time of all its runs, with the current one until now
     ran_before_s: float = 0.0  # the part of `ran_s` of ended runs
     kept_s: float = 0.0  # run time up to its last checkpoint, which a stop wouldn't lose
@@ -162,8 +166,8 @@ class ArrayIndexRow(Answer):
     name: str
     status: Shown[Status]
     uid: int | None = None
-    first_started_s: float | None = None
-    ended_s: float | None = None
+    first_started_s: PointInTime | None = None
+    ended_s: PointInTime | None = None
     ran_s: float = 0.0
     exit_code: int | None = None
     restarts: int = 0
