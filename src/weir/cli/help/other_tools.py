@@ -4,7 +4,10 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from itertools import takewhile
+
+import yaml
 
 
 def _by_word(meanings: dict[str, str]) -> dict[str, str]:
@@ -13,165 +16,9 @@ def _by_word(meanings: dict[str, str]) -> dict[str, str]:
 
 
 _TOOLS = ("kubectl", "kueuectl", "kueue", "runai", "scontrol", "sacctmgr")
-_ACTIONS = _by_word(
-    {
-        "list": "list ls get",
-        "show": "show describe info inspect",
-        "create": "create add new submit start launch apply",
-        "set": "set update edit patch modify change",
-        "delete": "delete del rm remove cancel kill stop terminate",
-        "suspend": "suspend pause hold uhold",
-        "resume": "resume release unsuspend unpause",
-        "rerun": "rerun requeue requeuehold restart retry clone",
-        "logs": "logs log tail output",
-        "exec": "exec",
-        "shell": "shell bash attach connect",
-        "forward": "port-forward",
-        "drain": "drain cordon",
-        "undrain": "undrain uncordon",
-        "top": "top",
-    }
-)
-_KINDS = _by_word(
-    {
-        "workload": "workload wl job pod po step training train workspace interactive inference pytorch mpi "
-        "tensorflow jax xgboost distributed",
-        "node": "node no nodepool node-pool machine resourceflavor rf nodename",
-        "project": "project queue clusterqueue cq localqueue lq account namespace ns quota resourcequota "
-        "association assoc qos partition",
-        "department": "department cohort",
-        "member": "user member role access-rule rolebinding coordinator",
-        "token": "token application serviceaccount sa",
-        "secret": "secret credential",
-        "template": "template",
-        "schedule": "schedule cronjob cron crontab",
-        "sweep": "sweep experiment",
-        "event": "event",
-        "window": "reservation maintenance",
-        "class": "priorityclass pc workloadpriorityclass",
-        "cluster": "cluster pool config",
-    }
-)
-_KEYS = {
-    **dict.fromkeys(("jobid", "job"), "workload"),
-    **dict.fromkeys(("nodename", "node"), "node"),
-    **dict.fromkeys(("reservationname", "reservation"), "window"),
-    "partitionname": "project",
-}
-"""Kinds of the names in words such as JobId=7."""
-_COMMANDS = {
-    "workload": {
-        "list": "weir list",
-        "show": "weir describe NAME",
-        "create": "weir submit -p PROJECT --gpus 1 -- COMMAND",
-        "set": "weir priority NAME PRIORITY",
-        "delete": "weir stop NAME",
-        "suspend": "weir suspend NAME",
-        "resume": "weir resume NAME",
-        "rerun": "weir rerun NAME",
-        "logs": "weir logs NAME",
-        "exec": "weir exec NAME -- COMMAND",
-        "shell": "weir shell NAME",
-        "forward": "ssh -L 8888:localhost:8888 weir-NAME",
-        "top": "weir top",
-    },
-    "node": {
-        "list": "weir nodes",
-        "show": "weir nodes show NAME",
-        "set": "weir drain NAME",
-        "drain": "weir drain NAME",
-        "undrain": "weir undrain NAME",
-        "top": "weir top",
-    },
-    "project": {
-        "list": "weir project list",
-        "show": "weir project show NAME",
-        "create": "weir project create NAME --gpus 4",
-        "set": "weir project set NAME --gpus 4",
-        "delete": "weir project delete NAME",
-        "top": "weir top",
-    },
-    "department": {
-        "list": "weir department list",
-        "show": "weir department show NAME",
-        "create": "weir department create NAME --gpus 4",
-        "set": "weir department set NAME --gpus 4",
-        "delete": "weir department delete NAME",
-    },
-    "member": {
-        "list": "weir project members PROJECT",
-        "show": "weir project members PROJECT",
-        "create": "weir project members add PROJECT NAME",
-        "set": "weir project members add PROJECT NAME --role lead",
-        "delete": "weir project members remove PROJECT NAME",
-    },
-    "token": {
-        "list": "weir token list",
-        "create": "weir token create NAME -p PROJECT",
-        "delete": "weir token revoke NAME",
-    },
-    "secret": {
-        "list": "weir secret list -p PROJECT",
-        "create": "weir secret set NAME -p PROJECT",
-        "set": "weir secret set NAME -p PROJECT",
-        "delete": "weir secret delete NAME -p PROJECT",
-    },
-    "template": {
-        "list": "weir template list -p PROJECT",
-        "show": "weir template show NAME -p PROJECT",
-        "create": "weir template save NAME -p PROJECT -f FILE",
-        "set": "weir template save NAME -p PROJECT -f FILE",
-        "delete": "weir template delete NAME -p PROJECT",
-    },
-    "schedule": {
-        "list": "weir schedule list",
-        "show": "weir schedule show NAME",
-        "create": 'weir schedule add --name NAME --cron "0 2 * * *" -p PROJECT -- COMMAND',
-        "set": 'weir schedule add --name NAME --cron "0 2 * * *" -p PROJECT -- COMMAND',
-        "delete": "weir schedule delete NAME",
-        "suspend": "weir schedule suspend NAME",
-        "resume": "weir schedule resume NAME",
-    },
-    "sweep": {
-        "list": "weir sweep list",
-        "show": "weir sweep show NAME",
-        "create": "weir sweep -p PROJECT --param lr=log:1e-5..1 --trials 9 --rungs 1,3,9 -- COMMAND",
-        "delete": "weir sweep delete NAME",
-    },
-    "event": {"list": "weir events", "show": "weir events"},
-    "window": {
-        "list": "weir maintenance",
-        "show": "weir maintenance",
-        "create": "weir maintenance add --from TIME --until TIME",
-        "delete": "weir maintenance delete NAME",
-    },
-    "class": {"list": "weir priorities", "show": "weir priorities"},
-    "cluster": {"list": "weir status", "show": "weir status", "top": "weir top"},
-}
-"""Commands of Weir by kind and action; words in capitals stand for names on the command line."""
-_LINES = {
-    **dict.fromkeys(("run", "srun", "queue-job"), "weir submit -p PROJECT --gpus 1 -- COMMAND"),
-    "salloc": "weir shell -p PROJECT --gpus 1",
-    **dict.fromkeys(("sattach", "wait"), "weir logs NAME -f"),
-    **dict.fromkeys(("sstat", "seff"), "weir describe NAME"),
-    **dict.fromkeys(("sprio", "explain", "pending", "reason"), "weir why NAME"),
-    **dict.fromkeys(("renice", "nice"), "weir priority NAME PRIORITY"),
-    **dict.fromkeys(("nvidia-smi", "gpus", "gpu"), "weir top"),
-    **dict.fromkeys(("sshare", "projects", "quotas"), "weir project list"),
-    **dict.fromkeys(("sreport", "usage"), "weir report usage"),
-    **dict.fromkeys(("sdiag", "ping", "info"), "weir status"),
-    **dict.fromkeys(("sview", "smap", "ui", "web"), "weir dashboard"),
-    **dict.fromkeys(("strigger", "notifications"), "weir notify list"),
-    **dict.fromkeys(("diagnostics", "check"), "weir doctor"),
-    **dict.fromkeys(("cp", "sbcast", "scp", "rsync"), "scp FILE weir-NAME:"),
-    **dict.fromkeys(("notebook", "lab"), "weir jupyter NAME"),
-    "scrontab": "weir schedule list",
-    "config": "export WEIR_PROJECT=NAME",
-    "vscode": "weir code NAME",
-    "watch": "weir list --watch",
-    "serve": "weir up",
-}
-"""Commands of Weir by a first word that says it all."""
+_TABLES = yaml.safe_load(files(__package__).joinpath("other_tools.yaml").read_text("utf-8"))
+_ACTIONS, _KINDS, _KEYS, _LINES = (_by_word(_TABLES[name]) for name in ("actions", "kinds", "keys", "lines"))
+_COMMANDS: dict[str, dict[str, str]] = _TABLES["commands"]
 _PROJECT_OPTIONS = ("-p", "--project", "-A", "--account")
 _OTHER_OPTIONS = (
     *("-n", "--namespace", "-i", "--image", "-g", "--gpu", "--gpus"),
