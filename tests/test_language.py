@@ -44,10 +44,10 @@ def python_files() -> list[Path]:
 
 
 def pages() -> list[Path]:
-    """Return the pages of the documentation and the sources of the dashboard."""
+    """Return the pages of the documentation, the sources of the dashboard, and the tables of the program."""
     docs = [file for file in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in file.parts]
     web = [file for file in sorted((ROOT / "web" / "src").rglob("*")) if file.is_file()]
-    return [*(ROOT / name for name in PROSE), *docs, *web]
+    return [*(ROOT / name for name in PROSE), *docs, *web, *sorted((ROOT / "src").rglob("*.yaml"))]
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:

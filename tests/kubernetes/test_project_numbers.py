@@ -18,8 +18,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job
 
-from weir.kubernetes.install.monitoring.grafana_board import PANELS
-from weir.kubernetes.install.monitoring.prometheus import ALERTS, READER, monitoring
+from weir.kubernetes.install.monitoring.grafana_board import panels
+from weir.kubernetes.install.monitoring.prometheus import READER, alerts, monitoring
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -138,8 +138,8 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(weir: Installed, 
     assert calls(metrics, "list", "pods", "200") >= 1
     assert calls(metrics, "watch", "pods", "200") >= 1
     assert metrics["weir_watch_events_total", (("resource", "pods"),)] > 0
-    expressions = [alert.expression for alert in ALERTS]
-    expressions += [expression for panel in PANELS for expression, _ in panel.lines]
+    expressions = [rule["expr"] for rule in alerts()]
+    expressions += [expression for panel in panels() for expression in panel["lines"].values()]
     used = {re.sub("_bucket$", "", name) for each in expressions for name in re.findall(r"weir_\w+", each)}
     with_a_source = {"weir_history_stored", "weir_usage_known", "weir_notifications_sent"}
     assert used - with_a_source <= scraper.families

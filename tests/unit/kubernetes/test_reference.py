@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.kubernetes.crd.definitions import definitions
-from weir.kubernetes.crd.field_descriptions import DESCRIPTIONS
+from weir.kubernetes.crd.field_descriptions import field_descriptions
 from weir.kubernetes.translate.annotations import WRITTEN_BY_WEIR
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -26,7 +26,7 @@ def test_the_page_is_what_the_code_generates() -> None:
 def test_each_field_of_a_kind_has_its_own_description() -> None:
     described = {kind: dict(fields(schema)) for kind, schema in schemas().items()}
     assert {kind: paths.keys() for kind, paths in described.items()} == {
-        kind: texts.keys() for kind, texts in DESCRIPTIONS.items()
+        kind: texts.keys() for kind, texts in field_descriptions().items()
     }
     workload = described["Workload"]
     assert "GPUOvercommitted" in workload["status.conditions"]

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from weir.kubernetes.install.monitoring.grafana_board import dashboard
-from weir.kubernetes.install.monitoring.prometheus import ALERTS
+from weir.kubernetes.install.monitoring.prometheus import alerts
 from weir.kubernetes.process.server import metrics as cluster_metrics
 from weir.local.server.views import metrics as pool_metrics
 from weir.service.metric_families import queue_families
@@ -55,7 +55,7 @@ def test_metrics_that_the_docs_name_exist() -> None:
 
 def test_metrics_of_the_board_and_of_alerts_exist() -> None:
     named = set(_METRIC.findall(json.dumps(dashboard())))
-    named.update(name for alert in ALERTS for name in _METRIC.findall(alert.expression))
+    named.update(name for rule in alerts() for name in _METRIC.findall(rule["expr"]))
     assert len(named) > 20
     assert named <= _all_series()
 

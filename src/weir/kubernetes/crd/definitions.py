@@ -12,7 +12,7 @@ import msgspec
 from pydantic import BaseModel
 
 from weir.kubernetes.api.objects import ApiStruct
-from weir.kubernetes.crd.field_descriptions import DESCRIPTIONS
+from weir.kubernetes.crd.field_descriptions import field_descriptions
 from weir.kubernetes.crd.notification_objects import (
     DELIVERIES_MAX,
     QUEUED_MAX,
@@ -204,7 +204,7 @@ def _definition(
     if status is not None:
         properties["status"] = _object(status)
     for part, fields in properties.items():
-        _describe(fields, part, DESCRIPTIONS[kind])
+        _describe(fields, part, field_descriptions()[kind])
     whole: Schema = {"description": says, "type": "object", "required": ["spec"], "properties": properties}
     if rules:
         whole["x-kubernetes-validations"] = rules

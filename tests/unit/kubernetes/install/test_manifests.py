@@ -8,7 +8,7 @@ import yaml
 
 from weir.cli.main import main
 from weir.kubernetes.install.manifests import Installation, manifests
-from weir.kubernetes.install.monitoring.prometheus import ALERTS, rules
+from weir.kubernetes.install.monitoring.prometheus import alerts, rules
 from weir.kubernetes.install.pods.network import source
 from weir.kubernetes.translate.device_list import read_devices
 from weir.kubernetes.usage.usage_reader import NO_DEVICES, NO_REPORTS, STUCK
@@ -311,7 +311,7 @@ def test_each_alert_names_a_runbook_that_exists() -> None:
 
 def test_each_alert_has_its_first_look_on_the_page_of_operations() -> None:
     page = (ROOT / "docs/how-to/kubernetes/operations.md").read_text()
-    assert [alert.name for alert in ALERTS if f"| `{alert.name}` | " not in page] == []
+    assert [rule["alert"] for rule in alerts() if f"| `{rule['alert']}` | " not in page] == []
 
 
 def test_each_message_about_unknown_use_is_in_its_runbook() -> None:
