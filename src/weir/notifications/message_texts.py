@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -17,9 +18,21 @@ LINES_MAX = 50
 """Sentences in a text for people; webhooks get all."""
 SENTENCE_LENGTH_MAX = 500
 SECRET_PREFIX = "whsec_"  # noqa: S105 - of the format, not a secret
+_SECRET_BYTES = 32
 _SUBJECT_LENGTH_MAX = 120
 WallTime = Callable[[float], float]
 """Converts a time of the timeline to the wall clock."""
+
+
+def new_signing_secret() -> str:
+    """Return a new secret that signs the requests to a webhook."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def message_of_test(rule: int, sentence: str, now_s: float, project: str | None = None) -> OutboxMessage:
+    """Return a message that is in no outbox, to test the receiver of a rule."""
+    told, key = Notification(now_s, "test", "test", sentence, project=project), f"msg_{secrets.token_hex(12)}"
+    return OutboxMessage(0, key, rule, now_s, 1, "pending", 0, now_s, None, "", (told,))
 
 
 def text_lines(message: OutboxMessage, on_wall: WallTime) -> list[str]:

@@ -45,13 +45,12 @@ from weir.kubernetes.crd.notification_objects import (
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.model.notifications import DeliveryState
 from weir.model.resources import seconds
+from weir.notifications.message_texts import new_signing_secret
 
 CHECKED_S = 6.0
 """Time that a new rule has to be checked by Weir."""
 TESTED_S = 40.0
 LOOK_S = 0.3
-SECRET_BYTES = 32
-SIGNING_PREFIX = "whsec_"
 
 
 class NotificationRequests:
@@ -124,7 +123,7 @@ class NotificationRequests:
             values = {f"{name}.url": asked.target}
             spec["urlKey"] = f"{name}.url"
             if asked.channel == "webhook":
-                signing = SIGNING_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+                signing = new_signing_secret()
                 spec["signingSecretKey"] = f"{name}.signing-secret"
                 values[spec["signingSecretKey"]] = signing
             await self._write_secret(namespace, values)

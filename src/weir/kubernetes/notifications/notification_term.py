@@ -5,7 +5,6 @@ Messages leave in a thread of their own, and no decision waits for one.
 """
 
 import asyncio
-import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -42,8 +41,8 @@ from weir.kubernetes.notifications.workload_events import deletion_of, events_of
 from weir.kubernetes.query.workloads.index import WorkloadIndex, WorkloadIndexEntry
 from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard
 from weir.kubernetes.writes.statuses.stated_events import ENDS
-from weir.model.notifications import Notification, OutboxMessage
 from weir.model.plain_text import printable
+from weir.notifications.message_texts import message_of_test
 
 if TYPE_CHECKING:
     from weir.notifications.notification_settings import NotificationSettings
@@ -286,9 +285,7 @@ class NotificationTerm:
         if refusal:
             sentence = refusal
         elif self._sender is not None:
-            told = Notification(now_s, "test", "test", f"This is a test of notification {state.key}.")
-            key = f"msg_{secrets.token_hex(12)}"
-            message = OutboxMessage(0, key, state.id, now_s, 1, "pending", 0, now_s, None, "", (told,))
+            message = message_of_test(state.id, f"This is a test of notification {state.key}.", now_s)
             try:
                 async with asyncio.timeout(TEST_S):
                     attempt = await self._sender.test(state.rule, message)

@@ -5,7 +5,6 @@ those of the others.
 """
 
 import asyncio
-import base64
 import secrets
 from contextlib import suppress
 
@@ -25,8 +24,8 @@ from weir.local.server.http.problem_details import FieldErrors, RequestRefused
 from weir.local.server.notifications.receiver_addresses import ReceiverAddresses
 from weir.local.server.state.pool_state import PoolState
 from weir.local.server.state.queue_lookup import no_such_queue
-from weir.model.notifications import DeliveryState, Notification, NotificationRule, OutboxMessage
-from weir.notifications.message_texts import SECRET_PREFIX, subject, text_lines
+from weir.model.notifications import DeliveryState, NotificationRule, OutboxMessage
+from weir.notifications.message_texts import message_of_test, new_signing_secret, subject, text_lines
 from weir.notifications.notification_settings import ADDRESS, NotificationSettings
 from weir.notifications.quiet_hours import quiet_for_s, read_quiet_hours
 from weir.notifications.receiver_address import ReceiverAddress
@@ -35,7 +34,6 @@ from weir.notifications.webhook_targets import TargetRefused, checked_target
 
 TEST_S_MAX = 25.0
 """Less than clients wait for an answer."""
-SECRET_BYTES = 32
 
 
 class Notifications:
@@ -122,7 +120,7 @@ class Notifications:
                 raise TargetRefused("a desktop has none; leave it out")
             return f"desktop of {self._pool.node.name}", None
         target = checked_target(asked.target, self.settings.webhooks.hosts)
-        return target.shown, ReceiverAddress(asked.target, _new_secret())
+        return target.shown, ReceiverAddress(asked.target, new_signing_secret())
 
     def _checked_mail(self, address: str) -> str:
         mail = self.settings.mail
@@ -176,9 +174,7 @@ class Notifications:
                 409, "A desktop fetches its messages: `weir notify watch` shows a test by itself."
             )
         sentence = f"This is a test of notification {rule.id}, sent by {person.user}."
-        told = Notification(now_s, "test", "test", sentence, project=rule.project)
-        key = f"msg_{secrets.token_hex(12)}"
-        message = OutboxMessage(0, key, rule.id, now_s, 1, "pending", 0, now_s, None, "", (told,))
+        message = message_of_test(rule.id, sentence, now_s, rule.project)
         if self._sender is None or self._sender.trouble:
             raise RequestRefused(503, "The pool sends no notifications now.")
         try:
@@ -247,10 +243,6 @@ def _may_see(rule: NotificationRule, person: Person) -> bool:
     if rule.project is None:
         return rule.user == person.user or person.is_admin
     return may(person, Action.NOTIFY, rule.project)
-
-
-def _new_secret() -> str:
-    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 def _row_fields(rule: NotificationRule) -> dict[str, object]:
