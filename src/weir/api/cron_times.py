@@ -75,7 +75,9 @@ def check_schedule(asked: ScheduleAsked, fields: FieldErrorList) -> None:
 
 def next_time(cron: str, zone: ZoneInfo, after_s: float) -> float | None:
     """Return the first time after this; None if none follows."""
-    return next((at.timestamp() for at in CronSim(cron, datetime.fromtimestamp(after_s, zone))), None)
+    times = (at.timestamp() for at in CronSim(cron, datetime.fromtimestamp(after_s, zone)))
+    # In an hour that comes twice, the first time found may lie in the earlier of the two
+    return next((at_s for at_s in times if at_s > after_s), None)
 
 
 def last_time(cron: str, zone: ZoneInfo, until_s: float) -> float | None:
