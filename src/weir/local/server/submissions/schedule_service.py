@@ -171,32 +171,45 @@ class Schedules:
 
     async def look(self) -> None:
         """Run the schedules that are due."""
-        await self._see_clock()
-        now_s = self._wall_s()
-        for record in list(self._records.values()):
+        is_set_back, now_s = self._is_set_back(), self._wall_s()
+        for name, record in list(self._records.items()):
             if record.suspended:
                 continue
-            if record.last_wall_s is not None and record.last_wall_s > now_s + BACK_S:
-                async with self._lock:  # a clock that was ahead may have been corrected
-                    await self._keep(self._scheduled(replace(record, last_wall_s=None)))
-            elif record.next_wall_s is not None and record.next_wall_s <= now_s:
+            try:
                 async with self._lock:
-                    if self._records.get(record.name) is record:
-                        await self._run(record, now_s)
+                    if self._records.get(name) is record:
+                        current = await self._corrected(record) if is_set_back else record
+                        await self._look_at(current, now_s)
+            except StoreFailed as error:
+                _LOG.warning("schedules_wait", schedule=name, why=str(error))
+                self._ahead_s = None  # times that couldn't be stored are corrected at the next look
+            except Exception as error:  # noqa: BLE001 - one bad schedule may not end the others
+                _LOG.warning("schedule_failed", schedule=name, kind=type(error).__name__, why=str(error))
+                if self._records.get(name) is record:
+                    self._records[name] = replace(record, said=f"It can't run: {error}"[:500])
 
-    async def _see_clock(self) -> None:
-        """Correct the next times after the wall clock was set back; at the first look, too.
+    async def _look_at(self, record: ScheduleRecord, now_s: float) -> None:
+        """Run one schedule if it is due."""
+        if record.last_wall_s is not None and record.last_wall_s > now_s + BACK_S:
+            # A clock that was ahead may have been corrected
+            await self._keep(self._scheduled(replace(record, last_wall_s=None)))
+        elif record.next_wall_s is not None and record.next_wall_s <= now_s:
+            await self._run(record, now_s)
+
+    def _is_set_back(self) -> bool:
+        """Return True if the wall clock was set back since the last look; at the first look, too."""
+        before_s, self._ahead_s = self._ahead_s, self._pool.clock.ahead_s
+        return before_s is None or self._ahead_s < before_s
+
+    async def _corrected(self, record: ScheduleRecord) -> ScheduleRecord:
+        """Correct the next time of a schedule after the wall clock was set back.
 
         A schedule that was made or changed while the clock was ahead would not run before that time.
         """
-        before_s, self._ahead_s = self._ahead_s, self._pool.clock.ahead_s
-        if before_s is not None and self._ahead_s >= before_s:
-            return
-        async with self._lock:
-            for record in list(self._records.values()):
-                fresh = self._scheduled(record)
-                if record.next_wall_s and fresh.next_wall_s and fresh.next_wall_s < record.next_wall_s:
-                    await self._keep(fresh)
+        fresh = self._scheduled(record)
+        if record.next_wall_s and fresh.next_wall_s and fresh.next_wall_s < record.next_wall_s:
+            return await self._keep(fresh)
+        return record
 
     async def _run(self, record: ScheduleRecord, now_s: float) -> None:
         """Queue the workload of the newest run that is due."""

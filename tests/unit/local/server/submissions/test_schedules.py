@@ -1,6 +1,7 @@
 """Schedules: workloads at the times of a cron expression."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from weir.local.server.submissions import schedule_service
 
 DAY_S = 86_400.0
 START = datetime(2026, 12, 1, 1, 59, 30, tzinfo=UTC).timestamp()
+TRUE = {"command": ["true"]}
 
 
 class WallClock:
@@ -276,3 +278,52 @@ def test_times_follow_the_clocks_of_the_zone() -> None:
     assert datetime.fromtimestamp(following, zone).day == 26
     assert last_time("30 2 * * *", zone, following) == following
     assert run_name("n", zone, found) == "n-20261025-0230"
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "hour_ends"),
+    [
+        ("30 2 * * *", "Europe/Zurich", datetime(2026, 10, 25, 2, tzinfo=UTC)),
+        ("30 1-3 * * *", "Europe/Zurich", datetime(2026, 10, 25, 2, tzinfo=UTC)),
+        ("45 1 * * *", "America/New_York", datetime(2026, 11, 1, 7, tzinfo=UTC)),
+        ("45 1 * * *", "Australia/Lord_Howe", datetime(2026, 4, 4, 15, 30, tzinfo=UTC)),
+    ],
+)
+def test_next_time_is_later_in_an_hour_that_comes_twice(cron: str, zone: str, hour_ends: datetime) -> None:
+    for minutes in range(1, 121):
+        after_s = hour_ends.timestamp() - 60.0 * minutes
+        found = next_time(cron, ZoneInfo(zone), after_s)
+        assert found is not None
+        assert found > after_s, datetime.fromtimestamp(after_s, ZoneInfo(zone))
+
+
+async def test_start_in_an_hour_that_comes_twice_runs_nothing_again(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        for month, day, hour, minute in ((10, 24, 12, 0), (10, 25, 0, 30), (10, 25, 1, 10), (10, 25, 1, 11)):
+            at = datetime(2026, month, day, hour, minute, 1, tzinfo=UTC)
+            wall.ahead_s = at.timestamp() - START
+            if day == 24:
+                made = await put(stands, "nightly", "30 2 * * *", zone="Europe/Zurich", workload=TRUE)
+                assert made.status_code == 200, made.text
+            stands.pool.schedules._ahead_s = None  # as after a start of the server
+            row = await look(stands)
+            if row["last"] is not None:
+                await stands.until(row["last"], "succeeded")
+        assert await names(stands) == ["nightly-20261025-0230"]
+        assert row["next_s"] == datetime(2026, 10, 26, 1, 30, tzinfo=UTC).timestamp()
+
+
+async def test_schedule_that_cannot_run_keeps_no_other_from_its_time(tmp_path: Path) -> None:
+    wall = WallClock()
+    async with standing(tmp_path / "home", clock=wall.clock, end_jobs=False) as stands:
+        for name in ("a", "b"):
+            assert (await put(stands, name, workload=TRUE)).status_code == 200
+        (record, _) = stands.pool.store.schedules.all()
+        gone = replace(record, zone="Gone/Zone")  # an update of the machine took it
+        await asyncio.wrap_future(stands.pool.store.schedules.set_soon(gone))
+    wall.set(1, 2, 0)
+    async with standing(tmp_path / "home", clock=wall.clock) as stands:
+        row = await look(stands)
+        assert row["said"].startswith("It can't run: zone: 'Gone/Zone' is no time zone here")
+        assert await names(stands) == ["b-20261201-0200"]
