@@ -21,7 +21,7 @@ from weir.control.journal import TrialPlan, WorkloadRecord
 from weir.control.port import CancelRequested
 from weir.local.server.access.absent_person import present_person
 from weir.local.server.access.account_mode import PoolAccounts
-from weir.local.server.access.authorization import Person, RoleLookup
+from weir.local.server.access.authorization import Action, Person, RoleLookup, require
 from weir.local.server.changes.cancellations import Cancellations
 from weir.local.server.http.problem_details import RequestRefused, read_as
 from weir.local.server.state.pool_state import PoolState
@@ -258,10 +258,7 @@ class SweepController:
         assert isinstance(written, Mapping)
         raw = trial_submission(spec, written, name, number, suggested.params)
         submission = spec.workload.model_copy(update={"command": raw["command"], "name": raw["name"]})
-        state, accounts = self._state, self._pool.accounts
-        owner = await present_person(
-            sweep.record.owner, state.store.tokens.all, accounts, self._roles_of, state.clock()
-        )
+        owner = await self._owner(sweep)
         plan = TrialPlan(
             *(sweep.record.id, name, number, suggested.params, suggested.state),
             *(tuple(spec.rungs), spec.metric),
@@ -278,6 +275,13 @@ class SweepController:
         record = await self._submit(asked, owner)
         sweep.add(TrialRecord(plan, record.launch.uid, record.workload.name, devices=record.devices))
         sweep.failures, sweep.trouble = 0, ""
+
+    async def _owner(self, sweep: LiveSweep) -> Person:
+        """Return the person of a sweep with their present rights."""
+        state, accounts = self._state, self._pool.accounts
+        return await present_person(
+            sweep.record.owner, state.store.tokens.all, accounts, self._roles_of, state.clock()
+        )
 
     async def _submit(self, asked: ReadSubmission, owner: Person) -> WorkloadRecord:
         """Queue a trial; under a longer name if a workload of another project has the usual one.
@@ -297,7 +301,17 @@ class SweepController:
         raise AssertionError("the last try returns or raises")
 
     async def _promote(self, sweep: LiveSweep, promotion: Promotion) -> bool:
-        """Let a parked trial run to its next rung; return False if the decision has become old."""
+        """Let a parked trial run to its next rung; return False if the decision has become old.
+
+        The person of the sweep needs the right to submit, as for a new trial.
+        """
+        try:
+            require(await self._owner(sweep), Action.SUBMIT, sweep.record.project)
+        except RequestRefused as refused:
+            if refused.status in _LATER:
+                raise
+            await self.end(sweep, "failed", f"A trial can't be promoted: {refused.detail}")
+            return False
         trial, rungs = sweep.trials[promotion.trial], sweep.spec.rungs
         environment = target_variables(rungs, promotion.rung + 1)
         reason = sweep.rung_reason(trial)

@@ -1,15 +1,24 @@
 """Sweeps on a real pool: trials are real processes that report, save, leave and go on."""
 
 import asyncio
+import os
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
 from tests.unit.local.server.in_process_server import SMALL, Standing, reconnect, standing
-from tests.unit.local.server.sweep_cases import begin, check_promotions, let_go, trained, until_over
+from tests.unit.local.server.sweep_cases import (
+    begin,
+    check_promotions,
+    let_go,
+    trained,
+    until_over,
+    workload,
+)
 
 from weir.local.server.requests import sweep_requests
 
@@ -257,6 +266,37 @@ async def test_person_has_a_limited_number_of_running_sweeps(
         assert (await mia.post("/api/v1/sweeps/m/stop")).status_code == 200
         await until_over(stands, "m")
         assert (await mia.post("/api/v1/sweeps", json=body)).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("is_member", "why"),
+    [(True, "The token with which mia made it is revoked or has expired."), (False, "vision")],
+)
+async def test_person_who_left_the_project_has_no_trial_promoted(
+    stands: Standing, tmp_path: Path, is_member: bool, why: str
+) -> None:
+    await stands.project("vision", 2)
+    os.makedirs(tmp_path / "trained", exist_ok=True)  # noqa: PTH103 - a path would have to be asked asynchronously
+    work = workload(tmp_path / "trained", slow="s-1", project="vision")
+    body = {"name": "s", "params": {"lr": "float:0..1"}, "trials": 2, "parallel": 1, "rungs": [1, 9]}
+    mia = await stands.member("vision")
+    body |= {"sampler": "random", "arguments": False, "workload": work}
+    assert (await mia.post("/api/v1/sweeps", json=body)).status_code == 201
+    await stands.until_true(lambda sweep: sweep["trials"] == 2, "sweeps/s")
+    await stands.until("s-1", "running")
+    if is_member:
+        (token,) = stands.pool.store.tokens.all()
+        await asyncio.to_thread(stands.pool.store.tokens.delete, token.id)
+    else:  # signed in by an identity provider, and without any role now
+        live = stands.pool.sweeps.live["s"]
+        owner = {"user": "mia", "token": None, "uid": None, "subject": "mia", "groups": []}
+        live.record = replace(live.record, owner=owner)
+    let_go(tmp_path / "trained")
+    sweep = await until_over(stands)
+    assert sweep["state"] == "failed"
+    assert sweep["sentence"].startswith("A trial can't be promoted: ")
+    assert why in sweep["sentence"]
+    assert [trained(tmp_path / "trained", number) for number in range(2)] == [[1], [1]]
 
 
 async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Path) -> None:
