@@ -41,9 +41,10 @@ def read(path: str) -> dict[str, dict[str, object]]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return {}
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SecretFileDamaged(22, f"{path} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SecretFileDamaged(22, f"{path} is not a regular file")
         text = file.read(_FILE_BYTES_MOST)
     try:
         found = json.loads(text)

@@ -1,6 +1,8 @@
 """Small files in the home that only the server reads and writes, replaced as a whole."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,12 +18,15 @@ def read(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes | None:
     """Return the content of a file; None if there is none.
 
     Raises:
-        OSError: it is a link, or can't be read.
+        OSError: it is a link, a directory or the like, or can't be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     with os.fdopen(descriptor, "rb") as file:
         return file.read(bytes_max)
 

@@ -11,9 +11,9 @@ from weir.local.files import secret_files
 from weir.notifications.receiver_address import NoAddress, ReceiverAddress
 
 FILE = "notifications/receivers.json"
-LOST = NoAddress(
-    "its address isn't stored on this machine any more: remove this notification and add it again"
-)
+_AGAIN = "remove this notification and add it again"
+LOST = NoAddress(f"its address isn't stored on this machine any more: {_AGAIN}")
+DAMAGED = NoAddress(f"the file with the addresses ({FILE} in the home of the pool) is damaged: {_AGAIN}")
 
 
 class ReceiverAddresses:
@@ -24,12 +24,13 @@ class ReceiverAddresses:
         self._changing = threading.Lock()
 
     def get(self, key: str) -> ReceiverAddress | NoAddress:
-        """Return an address.
-
-        Raises:
-            OSError: the file can't be read.
-        """
-        found = secret_files.read(self._path).get(key)
+        """Return an address; the reason if there is none, or the file can't be read now."""
+        try:
+            found = secret_files.read(self._path).get(key)
+        except secret_files.SecretFileDamaged:
+            return DAMAGED
+        except OSError as error:
+            return NoAddress(f"its address can't be read: {error.strerror or error}")
         if found is None:
             return LOST
         return ReceiverAddress(str(found.get("url", "")), str(found.get("secret", "")))
@@ -41,7 +42,10 @@ class ReceiverAddresses:
             OSError: it can't be stored.
         """
         with self._changing:
-            found = secret_files.read(self._path)
+            try:
+                found = secret_files.read(self._path)
+            except secret_files.SecretFileDamaged:
+                found = {}  # a new address replaces the unusable file
             secret_files.write(self._path, {**found, key: {"url": address.url, "secret": address.secret}})
 
     def delete(self, key: str) -> None:
