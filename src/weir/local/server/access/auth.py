@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -195,6 +196,9 @@ def _written_token(path: Path) -> str | None:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
             return None
         raise
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with os.fdopen(descriptor, "rb") as file:
         os.fchmod(descriptor, 0o600)
         text = file.read(_TOKEN_LENGTH_MOST).decode("ascii", "replace").strip()

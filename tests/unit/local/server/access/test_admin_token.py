@@ -36,3 +36,11 @@ def test_token_that_the_administrator_wrote_stays(tmp_path: Path) -> None:
     (tmp_path / "token").chmod(0o644)
     assert admin_token(tmp_path) == "of-the-administrator-1"
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+
+
+def test_directory_in_place_of_the_token_is_named(tmp_path: Path) -> None:
+    (tmp_path / "token").mkdir(mode=0o755)
+    with pytest.raises(IsADirectoryError) as refused:
+        admin_token(tmp_path)
+    assert refused.value.filename == str(tmp_path / "token")
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o755
