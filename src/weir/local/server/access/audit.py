@@ -154,6 +154,8 @@ class AuditLog:
         descriptor = _opened(self._path)
         try:
             size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a crash cut the last line short
             if size and size + len(line) > self._file_bytes_most:
                 os.close(descriptor)
                 descriptor = -1
@@ -211,7 +213,7 @@ class AuditLog:
                     yield line
 
 
-def _opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> int:
+def _opened(path: Path, flags: int = os.O_RDWR | os.O_APPEND | os.O_CREAT) -> int:
     """Open a regular file, never through a link, and without waiting."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -214,6 +214,14 @@ def test_audit_log_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
     assert [line["user"] for line in audit.read(1)] == ["user 199"]
 
 
+def test_line_after_one_that_a_crash_cut_short_is_read(tmp_path: Path) -> None:
+    for user, cut in (("ada", 0), ("mia", 10), ("noa", 0)):
+        AuditLog(tmp_path).write(user=user, method="POST", path="/api/v1/workloads", status=201)
+        path = tmp_path / "audit.jsonl"
+        path.write_bytes(path.read_bytes()[: path.stat().st_size - cut])
+    assert [line["user"] for line in AuditLog(tmp_path).read(9)] == ["noa", "ada"]
+
+
 async def test_audit_log_with_strange_lines_is_answered(stands: Standing) -> None:
     (stands.pool.home / "audit.jsonl").write_text('{"at": 5, "status": "x"}\n{"user": []}\n')
     await stands.submit("true", name="job")
