@@ -120,7 +120,13 @@ def test_over_a_reboot_the_wall_clock_counts_within_bounds(
     assert after.on_wall(after()) == pytest.approx(machine.wall_s)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"boot": 1}', "\0", '{"boot":"x","boot_s":1e999}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", '{"boot": 1}', "\0", '{"boot":"x","boot_s":1e999}',
+        '{"boot":"x","boot_s":1.0,"at_s":1e300,"wall_s":1.0}', '{"boot":"x","boot_s":1.0,"at_s":-5.0,"wall_s":1.0}',
+    ],
+)  # fmt: skip
 def test_a_file_that_says_nothing_begins_at_the_wall_clock_or_after_what_is_known(
     tmp_path: Path, text: str
 ) -> None:

@@ -6,7 +6,6 @@ timeline never goes back and never advances by more than AWAY_S_MOST: a wrong cl
 enough to be deleted.
 """
 
-import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,8 @@ from weir.local.records.pod_records import parse_object
 FILE = "clock.json"
 AWAY_S_MOST = 7 * 86400.0
 """The longest time between two boots that counts."""
+_LATEST_S = 4e9
+"""Latest time that is believed, in the year 2096."""
 
 
 def resume(
@@ -65,7 +66,7 @@ def _stored(home: Path) -> tuple[str, float, float, float] | None:
         return None
     boot_id = record.get("boot")
     numbers = [record.get(name) for name in ("boot_s", "at_s", "wall_s")]
-    known = [each for each in numbers if isinstance(each, float) and math.isfinite(each)]
+    known = [each for each in numbers if isinstance(each, float) and 0.0 <= each <= _LATEST_S]
     if not isinstance(boot_id, str) or len(known) != len(numbers):
         return None
     return boot_id, known[0], known[1], known[2]
