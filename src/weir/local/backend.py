@@ -116,6 +116,7 @@ class LocalBackend(NodeService):
             *(self._finish, self.processes),
         )
         self._node.on_forked = self._supervisors.on_forked
+        self._node.on_unready = self._supervisors.on_unready
         self.gpu_memory = GpuMemoryLimits(self.node, self._watch, self._lock, self._running, self._workloads)
         if shared_node is not None:
             self.gpu_memory.connect(self._node)

@@ -84,6 +84,16 @@ class SupervisorWatch:
                     pod_files.write(run.directory, pod_files.EXIT, ended)
             self.check(run)
 
+    def on_unready(self, name: str, why: str) -> None:
+        """Count a start without a supervisor as lost: it needs a file that can't be read now."""
+        with self._lock:
+            run = self._running.get(name)
+        if run is not None and run.process < 0:
+            with suppress(OSError):  # on a full disk it counts as lost without a reason
+                lost = {"at_s": self._clock(), "lost": True, "error": f"It could not be started: {why}."}
+                pod_files.write(run.directory, pod_files.EXIT, lost)
+            self.check(run)
+
     def _adopt(self, run: RunningPod, process: int) -> None:
         """Watch this process as its supervisor. The caller holds the lock."""
         run.process = process

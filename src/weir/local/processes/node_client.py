@@ -148,7 +148,8 @@ class NodeClient:
     """Has pods started, whatever happens to the node process.
 
     `on_forked` receives the name of each requested start with the pidfd of its supervisor (None: there is
-    none) and the reason of a refusal; `on_memory_limited` the name of a start whose memory of GPUs was to be
+    none) and the reason of a refusal; `on_unready` the name of a start whose secrets can't be read now, and
+    why; `on_memory_limited` the name of a start whose memory of GPUs was to be
     limited, and why it isn't; `on_restarted` is called when a new node process replaced a dead one:
     unanswered requests may or may not have been carried out.
     """
@@ -162,6 +163,7 @@ class NodeClient:
         self._link = link
         self._watch = watch
         self.on_forked: Callable[[str, int | None, str], None] = _nothing
+        self.on_unready: Callable[[str, str], None] = _nothing
         self.on_memory_limited: Callable[[str, str], None] = _nothing
         self._on_restarted = on_restarted
         self._lock = threading.Lock()
@@ -177,10 +179,19 @@ class NodeClient:
 
         `secrets`: the file with the secrets of its project, and their names by variable.
         """
+        values, unready = None, ""
         try:
-            files = open_start_files(directory, None if secrets is None else _values(*secrets))
+            values = None if secrets is None else _values(*secrets)
+        except OSError as failure:
+            unready = f"its secrets can't be read: {failure.strerror or failure}"
+        try:
+            files = open_start_files(directory, values)
         except StartUnreadable:
             files = None
+        if files is not None and unready:
+            files.close()
+            self._watch.later(0, lambda: self.on_unready(order.name, unready))
+            return
         if files is None:
             self._watch.later(0, lambda: self.on_forked(order.name, None, ""))
             return
@@ -254,11 +265,13 @@ def _nothing(*_: object) -> None:
 
 
 def _values(file: str, names: Mapping[str, str]) -> bytes:
-    """Return the values of secrets for a supervisor, or why there are none."""
+    """Return the values of secrets for a supervisor, or the one that isn't set.
+
+    Raises:
+        OSError: they can't be read.
+    """
     try:
         passed: dict[str, object] = {"values": secret_files.values(file, names)}
     except secret_files.SecretNotSet as refusal:
         passed = {"refused": str(refusal)}
-    except OSError as failure:
-        passed = {"refused": f"its secrets can't be read: {failure.strerror}"}
     return json.dumps(passed).encode()

@@ -129,7 +129,7 @@ class ProjectSecrets:
         recorded = await asyncio.to_thread(self._pool.store.workloads.newest, name)
         if recorded is not None and recorded.record.launch.secrets:
             found = await asyncio.to_thread(self._names, recorded.record.workload.project)
-            missing = missing_secret(recorded.record, found)
+            missing = None if found is None else missing_secret(recorded.record, found)
             if missing is not None:
                 raise RequestRefused(409, f"{name} can't be resumed: {missing}.")
 
@@ -137,8 +137,11 @@ class ProjectSecrets:
         """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
         named = [each for each in records if each.launch.secrets and each.suspended is None]
         found = {project: self._names(project) for project in {each.workload.project for each in named}}
-        missing = ((each.workload.name, missing_secret(each, found[each.workload.project])) for each in named)
-        self._lacking = {name: why for name, why in missing if why is not None}
+        self._lacking = {}
+        for each in named:
+            names = found[each.workload.project]
+            if names is not None and (why := missing_secret(each, names)) is not None:
+                self._lacking[each.workload.name] = why
 
     def after(self, facts: Iterable[Fact]) -> list[WorkloadSuspended]:
         """Return facts to add to these: workloads that lack a secret are suspended when they stop."""
@@ -191,16 +194,19 @@ class ProjectSecrets:
 
     def _naming(self, store: Store, project: str) -> list[tuple[WorkloadRecord, str | None]]:
         """Return the workloads of a project that name secrets, each with a missing secret if any."""
-        found = self._names(project)
+        if (found := self._names(project)) is None:
+            return []
         records = [each for each in store.journal.workloads() if each.workload.project == project]
         return [(each, missing_secret(each, found)) for each in records if each.launch.secrets]
 
-    def _names(self, project: str) -> frozenset[str]:
-        """Return the names of a project's secrets; none if they can't be read."""
+    def _names(self, project: str) -> frozenset[str] | None:
+        """Return the names of a project's secrets, none of a damaged file; None if it can't be read now."""
         try:
             return frozenset(secret_files.read(secret_files.file_of(self._home, project)))
-        except OSError:
+        except secret_files.SecretFileDamaged:
             return frozenset()
+        except OSError:
+            return None
 
     def _read(self, project: str) -> dict[str, dict[str, object]]:
         try:
@@ -216,6 +222,8 @@ class ProjectSecrets:
                 found = secret_files.read(path)
             except secret_files.SecretFileDamaged:
                 found = {}  # a new value replaces the unusable file
+            except OSError as error:
+                raise _out_of_reach(error) from None
             was_there = name in found
             if secret is not None:
                 found[name] = dict(secret)

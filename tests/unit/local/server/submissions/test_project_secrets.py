@@ -6,10 +6,13 @@ import signal
 import stat
 from pathlib import Path
 
-from tests.unit.local.server.in_process_server import Standing
+import pytest
+from tests.unit.local.server.in_process_server import Standing, standing
 
 from weir.api.submissions import Submission
+from weir.local.files import secret_files
 from weir.local.records.pod_files import signed
+from weir.model.policy import LifecyclePolicy, Policy
 
 VALUE = "hunter2-of-the-secret-store"
 PRINTS = ["sh", "-c", 'test "$KEY" = "$EXPECTED" && echo it fits']
@@ -149,6 +152,38 @@ async def test_running_job_whose_secret_is_deleted_runs_on_and_isnt_started_agai
     assert "its secret key isn't set" in row["reason"]["sentence"]
     await stands.admin.put(path, json={"value": "first"})
     await stands.until("runs", "running")
+
+
+async def test_job_whose_secrets_cannot_be_read_now_is_started_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a home may have another owner for a while, such as after a restore by root."""
+    read, home = secret_files.read, tmp_path / "home"
+    rules = Policy(life=LifecyclePolicy(pause_first=1.0, pause_most=1.0))
+
+    def broken(path: str) -> dict[str, dict[str, object]]:
+        raise PermissionError(13, "Permission denied", path)
+
+    async with standing(home, gpus=1, policy=rules, end_jobs=False) as stands:
+        set_ = await stands.admin.put("/api/v1/projects/default/secrets/key", json={"value": "v"})
+        assert set_.status_code == 200
+        await stands.submit(name="all")
+        await stands.submit("sh", "-c", "test $KEY = v", name="waits", secrets={"KEY": "key"})
+    monkeypatch.setattr(secret_files, "read", broken)
+    async with standing(home, gpus=1, policy=rules) as stands:
+        await stands.until("all", "running")
+        assert (await stands.get("workloads/waits"))["reason"]["why"] != "suspended"
+        await stands.admin.post("/api/v1/workloads/all/stop")
+        page = await stands.until_true(
+            lambda page: any("could not be started" in row["sentence"] for row in page["items"]),
+            "events?workload=waits&limit=1000",
+        )
+        lost = next(row for row in page["items"] if "could not be started" in row["sentence"])
+        assert "its secrets can't be read: Permission denied" in lost["sentence"]
+        refused = await stands.admin.put("/api/v1/projects/default/secrets/key", json={"value": "w"})
+        assert refused.status_code == 503
+        monkeypatch.setattr(secret_files, "read", read)
+        assert (await stands.until("waits", "succeeded", "failed"))["status"] == "succeeded"
 
 
 async def test_values_of_an_environment_are_their_users_and_administrators(stands: Standing) -> None:
