@@ -34,7 +34,12 @@ class Clock:
     """A timeline. Calling it returns the time now; all methods are safe from any thread.
 
     `until_s` is the last known time before this boot; None if the timeline began in this boot.
+    `left_out_s` is the time that the machine was off and that the timeline left out. A part of it,
+    `doubtful_s`, is from the last time off: a wall clock that was ahead at the boot may be set back.
     """
+
+    left_out_s = 0.0
+    doubtful_s = 0.0
 
     def __init__(
         self,
@@ -83,8 +88,19 @@ class Clock:
             if abs(jump_s) < JUMP_S_LEAST:
                 return self._ahead_s
             self._ahead_s = measured_s if abs(measured_s) >= JUMP_S_LEAST else 0.0
+            self.leave_out(self.left_out_s, self.doubtful_s, jump_s)
         self._jumped(jump_s)
         return measured_s
+
+    def leave_out(self, left_out_s: float, doubtful_s: float, jump_s: float = 0.0) -> None:
+        """Set the time off that is left out. The wall clock has been set since by `jump_s`."""
+        corrected_s = min(max(0.0, -jump_s), doubtful_s)
+        self.left_out_s, self.doubtful_s = left_out_s - corrected_s, doubtful_s - corrected_s
+
+    def with_time_off(self) -> float:
+        """Return the time now with all time off. It goes back if a wall clock that was ahead is set back."""
+        _ = self.ahead_s  # detects that
+        return self() + self.left_out_s
 
     def on_wall(self, at_s: float) -> float:
         """Return a time of the timeline as the wall clock reads it now."""

@@ -8,6 +8,8 @@ from weir.api.workload_list import WorkloadRow
 from weir.control.journal import TrialPlan, WorkloadRecord
 from weir.model.array_indices import ArrayIndices
 
+CORRECTED_S = 3600.0
+"""A clock that is set back by less than this ends no token that was just made."""
 Item = TypeVar("Item")
 TokenRole = Literal["admin", "lead", "member", "viewer"]
 ScopeRole = Literal["lead", "member", "viewer"]
@@ -95,8 +97,12 @@ class TokenRecord:
     used_s: float | None = None
 
     def holds(self, now_s: float) -> bool:
-        """Return True if the token hasn't expired."""
-        return self.expires_s is None or now_s < self.expires_s
+        """Return True if the token hasn't expired, and its expiry wasn't set by a clock that was ahead."""
+        return self.expires_s is None or (now_s < self.expires_s and not self.is_of_later(now_s))
+
+    def is_of_later(self, now_s: float) -> bool:
+        """Return True if the token was made later than now, when the wall clock was ahead."""
+        return self.created_s > now_s + CORRECTED_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from weir.control.clock import Clock
 from weir.local.records import persistent_clock, pod_files
 
 YEAR_S = 365.25 * 86400.0
+DAY_S = 86400.0
 NOW_S = 1_700_000_000.0
 
 
@@ -133,6 +134,42 @@ def test_a_file_that_says_nothing_begins_at_the_wall_clock_or_after_what_is_know
     (tmp_path / persistent_clock.FILE).write_text(text)
     assert Machine().resumed(tmp_path)() == NOW_S
     assert Machine().resumed(tmp_path, least_s=NOW_S + 5.0)() == NOW_S + 5.0
+
+
+@pytest.mark.parametrize(("away_s", "set_back_s", "left_out_s"), [
+    (600.0, 0.0, 0.0), (30 * DAY_S, 0.0, 23 * DAY_S), (-30 * DAY_S, 0.0, 0.0), (10 * YEAR_S, 10 * YEAR_S, 0.0),
+    (30 * DAY_S, 3600.0, 23 * DAY_S - 3600.0),
+])  # fmt: skip
+@pytest.mark.parametrize("while_down", [False, True])
+def test_time_off_that_is_left_out_is_known_over_restarts(
+    tmp_path: Path,
+    away_s: float,
+    set_back_s: float,
+    left_out_s: float,
+    while_down: bool,
+    other_boot: Callable[[], None],
+) -> None:
+    machine = Machine()
+    persistent_clock.keep(tmp_path, machine.resumed(tmp_path), boot=machine.boot)
+    other_boot()
+    machine.boot_s = 3.0
+    machine.wall_s += away_s
+    clock = machine.resumed(tmp_path)
+    for at in range(3):
+        if not while_down or at == 0:
+            persistent_clock.keep(tmp_path, clock, boot=machine.boot)
+        if at == 0:
+            machine.wall_s -= set_back_s
+        if while_down or at == 1:
+            clock = machine.resumed(tmp_path)
+        assert clock.with_time_off() - clock() == pytest.approx(left_out_s, abs=1e-3)
+
+
+def test_wall_clock_that_is_set_forward_is_no_time_off() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall_s += 10 * YEAR_S
+    assert clock.with_time_off() == clock()
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@
 Within one boot of the machine the timeline follows the boot clock, whatever the wall clock was set to.
 After another boot only the wall clock can tell how long the machine was off, and it may be wrong. So the
 timeline never goes back and never advances by more than AWAY_S_MOST: a wrong clock can't make a history old
-enough to be deleted.
+enough to be deleted. Time off that this leaves out is kept beside it: no token
+lives longer by it.
 """
 
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from weir.control.clock import Clock, boot_time
@@ -35,27 +37,47 @@ def resume(
     if stored is None:
         starts_s = max(wall(), least_s or 0.0)
         return Clock(starts_s=starts_s, until_s=least_s, wall=wall, boot=boot, jumped=jumped)
-    boot_id, boot_s, at_s, wall_s = stored
-    until_s = max(at_s, least_s or 0.0)
-    passed_s = boot() - boot_s
-    if boot_id == pod_files.boot() and passed_s >= 0:
-        return Clock(starts_s=max(until_s, at_s + passed_s), wall=wall, boot=boot, jumped=jumped)
-    away_s = min(max(0.0, wall() - wall_s), AWAY_S_MOST)
-    return Clock(starts_s=max(until_s, at_s + away_s), until_s=until_s, wall=wall, boot=boot, jumped=jumped)
+    until_s = max(stored.at_s, least_s or 0.0)
+    passed_s = boot() - stored.boot_s
+    if stored.boot_id == pod_files.boot() and passed_s >= 0:
+        clock = Clock(starts_s=max(until_s, stored.at_s + passed_s), wall=wall, boot=boot, jumped=jumped)
+        jump_s = clock.ahead_s - (stored.wall_s - stored.at_s)
+        clock.leave_out(stored.left_out_s, stored.doubtful_s, jump_s)
+        return clock
+    away_s = max(0.0, wall() - stored.wall_s)
+    starts_s = max(until_s, stored.at_s + min(away_s, AWAY_S_MOST))
+    clock = Clock(starts_s=starts_s, until_s=until_s, wall=wall, boot=boot, jumped=jumped)
+    left_out_s = max(0.0, away_s - AWAY_S_MOST)
+    clock.leave_out(stored.left_out_s + left_out_s, left_out_s)
+    return clock
 
 
 def keep(home: Path, clock: Clock, *, boot: Callable[[], float] = boot_time, synced: bool = False) -> bool:
     """Write down where the timeline is; False if the disk doesn't take it, which a later call makes good."""
     boot_s = boot()
     at_s = clock.at_boot_time(boot_s)
-    record = {"boot": pod_files.boot(), "boot_s": boot_s, "at_s": at_s, "wall_s": clock.on_wall(at_s)}
+    record: dict[str, object] = {"boot": pod_files.boot(), "boot_s": boot_s, "at_s": at_s}
+    record["wall_s"] = clock.on_wall(at_s)  # before the next line: it detects a wall clock that was set
+    record |= {"left_out_s": clock.left_out_s, "doubtful_s": clock.doubtful_s}
     with suppress(OSError):
         pod_files.write(str(home), FILE, record, synced=synced)
         return True
     return False
 
 
-def _stored(home: Path) -> tuple[str, float, float, float] | None:
+@dataclass(frozen=True, slots=True)
+class _StoredClock:
+    """The last values of `keep`."""
+
+    boot_id: str
+    boot_s: float
+    at_s: float
+    wall_s: float
+    left_out_s: float
+    doubtful_s: float
+
+
+def _stored(home: Path) -> _StoredClock | None:
     """Read the last values of `keep`; None if there is no valid file."""
     try:
         text = pod_files.read(str(home), FILE)
@@ -69,4 +91,10 @@ def _stored(home: Path) -> tuple[str, float, float, float] | None:
     known = [each for each in numbers if isinstance(each, float) and 0.0 <= each <= _LATEST_S]
     if not isinstance(boot_id, str) or len(known) != len(numbers):
         return None
-    return boot_id, known[0], known[1], known[2]
+    left_out_s, doubtful_s = (_interval(record.get(name)) for name in ("left_out_s", "doubtful_s"))
+    return _StoredClock(boot_id, known[0], known[1], known[2], left_out_s, min(doubtful_s, left_out_s))
+
+
+def _interval(value: object) -> float:
+    """Return a number of seconds; 0 if it is none, as in a file of an earlier version."""
+    return value if isinstance(value, float) and 0.0 <= value <= _LATEST_S else 0.0

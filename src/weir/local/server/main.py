@@ -193,7 +193,8 @@ def _serve(
 def _authenticator(settings: ServerSettings, token: str, pool: PoolService) -> Authenticator:
     roles = pool.memberships.roles_of
     oidc = None if settings.remote is None else settings.remote.sign_in(pool.accounts, roles)
-    return Authenticator(token, pool.store.tokens, pool.clock, accounts=pool.accounts, roles=roles, oidc=oidc)
+    now = pool.clock.with_time_off
+    return Authenticator(token, pool.store.tokens, now, accounts=pool.accounts, roles=roles, oidc=oidc)
 
 
 def _open_pool(

@@ -174,7 +174,11 @@ async def standing(
     app = create_app(
         pool,
         Authenticator(
-            token, store.tokens, pool.clock, accounts=pool.accounts, roles=pool.memberships.roles_of
+            token,
+            store.tokens,
+            pool.clock.with_time_off,
+            accounts=pool.accounts,
+            roles=pool.memberships.roles_of,
         ),
         AuditLog(home),
     )

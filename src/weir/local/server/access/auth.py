@@ -116,6 +116,11 @@ class Authenticator:
         now_s = self._clock()
         if not row.holds(now_s):
             assert row.expires_s is not None
+            if row.is_of_later(now_s):
+                text = (
+                    "This token was made while the clock of the machine was ahead, so its expiry isn't known"
+                )
+                raise RequestRefused(401, f"{text}: ask an administrator for a new one.")
             day = in_utc(row.expires_s)
             raise RequestRefused(401, f"This token expired at {day}: ask an administrator for a new one.")
         self._accounts.check_token_user(row.user)

@@ -1,6 +1,7 @@
 """Tokens: made for people by an administrator, listed without their text, taken back."""
 
 import asyncio
+from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
@@ -60,7 +61,8 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
     _check_expiry(asked.expires, fields)
     fields.refuse_if_any()
     projects = list(dict.fromkeys(asked.projects))
-    expires_s = None if asked.expires is None else pool.clock() + asked.expires
+    now_s = pool.clock.with_time_off()
+    expires_s = None if asked.expires is None else now_s + asked.expires
     row, text = await asyncio.to_thread(
         pool.store.tokens.make,
         user,
@@ -68,9 +70,20 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
         projects,
         label=asked.label,
         expires_s=expires_s,
-        now_s=pool.clock(),
+        now_s=now_s,
     )
-    return json_response(pool.on_wall_clock(_made(request, row, text)), 201)
+    return json_response(pool.on_wall_clock(_made(request, _on_timeline(pool, row), text)), 201)
+
+
+def _on_timeline(pool: PoolService, row: StoredToken) -> StoredToken:
+    """Return a token with times of the timeline: those of tokens count all time off."""
+    off_s = pool.clock.left_out_s
+    return replace(
+        row,
+        created_s=row.created_s - off_s,
+        expires_s=None if row.expires_s is None else row.expires_s - off_s,
+        used_s=None if row.used_s is None else row.used_s - off_s,
+    )
 
 
 def _check_label(label: str, fields: FieldErrors) -> None:
@@ -133,7 +146,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
     before = next((row for row in pool.store.tokens.all() if row.id == id_), None)
     if before is None:
         raise _no_such_token(id_)
-    now_s = pool.clock()
+    now_s = pool.clock.with_time_off()
     if asked.expires is not None:
         expires_s: float | None = now_s + asked.expires
     elif before.expires_s is not None and may_extend:
@@ -143,7 +156,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
     if not may_extend and before.expires_s is not None:
         expires_s = min(expires_s or before.expires_s, before.expires_s)
     row, text = await asyncio.to_thread(pool.store.tokens.rotate, id_, expires_s, now_s)
-    return json_response(pool.on_wall_clock(_made(request, row, text)))
+    return json_response(pool.on_wall_clock(_made(request, _on_timeline(pool, row), text)))
 
 
 @routes.get("", response_model=TokenPage, responses=problems(403, 422))
@@ -152,7 +165,7 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
     require(who, Action.ADMINISTER)
     rows = pool.store.tokens.all()
     shown, more = page_of(rows, limit, after)
-    items = [TokenRow.model_validate(row, from_attributes=True) for row in shown]
+    items = [TokenRow.model_validate(_on_timeline(pool, row), from_attributes=True) for row in shown]
     return json_response(pool.on_wall_clock(TokenPage(total=len(rows), next=more, items=items)))
 
 

@@ -237,7 +237,7 @@ class Schedules:
     async def _queue(self, record: ScheduleRecord, after: ScheduleRecord, name: str) -> None:
         pool = self._pool
         person = await present_person(
-            record.owner, pool.store.tokens.all, self._accounts, self._roles, pool.clock()
+            record.owner, pool.store.tokens.all, self._accounts, self._roles, pool.clock.with_time_off()
         )
         active = self._active(record)
         if active and record.concurrency == "forbid":

@@ -280,7 +280,7 @@ class SweepController:
         """Return the person of a sweep with their present rights."""
         state, accounts = self._state, self._pool.accounts
         return await present_person(
-            sweep.record.owner, state.store.tokens.all, accounts, self._roles_of, state.clock()
+            sweep.record.owner, state.store.tokens.all, accounts, self._roles_of, state.clock.with_time_off()
         )
 
     async def _submit(self, asked: ReadSubmission, owner: Person) -> WorkloadRecord:

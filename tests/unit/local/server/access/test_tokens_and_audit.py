@@ -4,13 +4,16 @@ import asyncio
 import json
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.unit.local.server.in_process_server import Standing
+from tests.unit.local.server.in_process_server import Standing, standing
 
+from weir.control.clock import Clock
+from weir.local.records import persistent_clock, pod_files
 from weir.local.server.access.audit import FILES_KEPT, REFUSED_AT_ONCE, AuditLog
 from weir.local.server.access.auth import Authenticator
 from weir.store.projects.tokens import token_hash
@@ -51,6 +54,35 @@ async def test_expiry_that_cant_be_is_refused(stands: Standing) -> None:
         answer = await stands.admin.post("/api/v1/tokens", json=body)
         assert answer.status_code == 422, expires
         assert "expires" in answer.json()["detail"]
+
+
+async def test_token_expires_at_its_time_though_the_machine_was_off_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off_s, home = 0.0, tmp_path / "home"
+    home.mkdir()
+
+    def resumed() -> Clock:
+        return persistent_clock.resume(home, wall=lambda: time.time() + off_s)
+
+    async with standing(home, clock=resumed()) as stands:
+        short, long = await made(stands, expires="20d"), await made(stands, expires="40d")
+    off_s = 30 * DAY_S
+    monkeypatch.setattr(pod_files, "_boot", "another")
+    async with standing(home, clock=resumed()) as stands:
+        refused = await stands.asks(short["token"]).get("/api/v1/status")
+        assert refused.status_code == 401
+        assert "expired" in refused.json()["detail"]
+        assert (await stands.asks(long["token"]).get("/api/v1/status")).status_code == 200
+        shown = {row["id"]: row["expires_s"] for row in (await stands.get("tokens"))["items"]}
+        for token in (short, long):
+            assert shown[token["id"]] == pytest.approx(token["expires_s"], abs=60.0)
+        fresh = await made(stands, expires="1d")
+        assert fresh["expires_s"] == pytest.approx(time.time() + off_s + DAY_S, abs=60.0)
+        off_s = 0.0  # the clock was ahead
+        assert (await stands.asks(short["token"]).get("/api/v1/status")).status_code == 200
+        refused = await stands.asks(fresh["token"]).get("/api/v1/status")
+        assert "was made while the clock of the machine was ahead" in refused.json()["detail"]
 
 
 async def test_expired_token_is_refused_with_its_date(stands: Standing) -> None:
