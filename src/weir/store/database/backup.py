@@ -4,6 +4,7 @@ A copy of `weir.db` alone misses the content of `weir.db-wal` beside it; SQLite'
 """
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -60,7 +61,8 @@ def backup(home: Path, url: str | None, file: Path) -> BackupContents:
         raise _failed(f"{source} can't be backed up to {file}", error) from error
     finally:
         for part in _PARTS:
-            beside.with_name(beside.name + part).unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.with_name(beside.name + part).unlink()
     return contents
 
 
@@ -151,18 +153,29 @@ def _copying(source: Path, beside: Path) -> Iterator[None]:
         beside.with_name(beside.name + part).unlink(missing_ok=True)
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
-        with (
-            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as read,
-            closing(sqlite3.connect(beside)) as written,
-        ):
-            read.backup(written)
+        is_fixed = bool(os.statvfs(source).f_flag & os.ST_RDONLY)
+        if is_fixed:
+            _copy_files(source, beside)
+        with closing(sqlite3.connect(beside)) as written:
+            if not is_fixed:
+                with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as read:
+                    read.backup(written)
             written.execute("PRAGMA journal_mode = DELETE")  # a single file, without a WAL file beside it
         _sync(beside)
         yield
         _sync(beside)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        for part in _PARTS:
+            with suppress(OSError):
+                beside.with_name(beside.name + part).unlink()
         raise
+
+
+def _copy_files(source: Path, beside: Path) -> None:
+    """Copy a database with its WAL file from a read-only disk: SQLite opens none there, and none changes."""
+    for part in _PARTS[:2]:
+        with suppress(FileNotFoundError):
+            shutil.copyfile(source.with_name(source.name + part), beside.with_name(beside.name + part))
 
 
 def _go_on(file: Path, opened: int, highest: int) -> None:

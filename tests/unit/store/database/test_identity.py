@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,30 @@ def test_backup_of_an_open_store_is_whole_and_comes_back(tmp_path: Path) -> None
     restore(tmp_path / "new home", None, file)
     with opened(tmp_path / "new home") as store:
         assert store.pool_id == contents.id
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_backup_is_made_of_a_disk_that_has_become_read_only(tmp_path: Path) -> None:
+    home, disk, file = tmp_path / "home", tmp_path / "disk", tmp_path / "backup"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], check=False).returncode:
+        pytest.skip("this sandbox mounts nothing")
+    try:
+        with opened(home) as store:
+            store.workloads.submit(submitted("kept")).result()
+            assert (home / "weir.db-wal").stat().st_size
+            for name in ("weir.db", "weir.db-wal"):  # as a killed server leaves them
+                shutil.copy(home / name, disk / name)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        assert backup(disk, None, file).workloads == 1
+        with pytest.raises(StoreFailed, match=r"to .*/disk/here: [Rr]ead-only file system"):
+            backup(disk, None, disk / "here")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("backup")] == ["backup"]
+    restore(tmp_path / "new", None, file)
+    with opened(tmp_path / "new") as store:
+        assert store.workloads.newest("kept") is not None
 
 
 def test_restore_takes_sound_backups_of_the_same_pool_only(tmp_path: Path) -> None:
