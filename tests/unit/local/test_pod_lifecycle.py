@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,26 @@ def test_a_directory_that_is_missing_is_said(rig: Rig) -> None:
     rig.start(PodKey("job", 0, 0))
     assert rig.exit(PodKey("job", 0, 0)).how is PodExit.FAILED
     assert "/no/such/place" in rig.log(PodKey("job", 0, 0))
+
+
+@pytest.mark.parametrize("missing", ["directory", "program"])
+def test_start_again_without_its_files_is_lost_and_no_failure(rig: Rig, tmp_path: Path, missing: str) -> None:
+    """After a reboot, the file system of a job may be mounted later than the pool begins."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "train").write_text("#!/bin/sh\nexit 1\n")
+    (disk / "train").chmod(0o755)
+    directory = str(disk if missing == "directory" else tmp_path)
+    pod = rig.run(str(disk / "train"), directory=directory)
+    assert rig.exit(pod).how is PodExit.FAILED
+    disk.rename(tmp_path / "unmounted")
+    rig.start(pod, start=2)
+    ended = rig.exit(pod, 2)
+    assert (ended.how, ended.final) == (PodExit.LOST, False)
+    assert "no such" in ended.sentence.lower() or "not found" in ended.sentence
+    (tmp_path / "unmounted").rename(disk)
+    rig.start(pod, start=3)
+    assert rig.exit(pod, 3).code == 1
 
 
 def test_it_knows_who_and_where_it_is(rig: Rig) -> None:

@@ -32,6 +32,10 @@ class _InvalidRecord(ValueError):
     """A value has the wrong type, range or length."""
 
 
+RESTARTS = "WEIR_RESTARTS"
+"""Variable of a start with the number of starts of its pod before."""
+
+
 class StartRecord(NamedTuple):
     """Order of a start, for its supervisor."""
 

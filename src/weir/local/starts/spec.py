@@ -23,7 +23,7 @@ from weir.local.processes.orphan_cleanup import conclude_start
 from weir.local.processes.pod_processes import PodProcesses
 from weir.local.records import pod_files, pod_records
 from weir.local.records.job_messages import SOCKET, WAKEUPS
-from weir.local.records.pod_records import StartRecord
+from weir.local.records.pod_records import RESTARTS, StartRecord
 from weir.local.records.state_dir import StartOutcome, StateDir, make_directory
 from weir.local.starts import session_programs
 
@@ -53,7 +53,7 @@ def start_spec(
         "WEIR_POD_ID": pod_id,
         "WEIR_POD_DIRECTORY": own,
         _NOTES: f"{home.path}/{SOCKET}",
-        "WEIR_RESTARTS": str(local_workload.starts_of.get(pod, 0)),
+        RESTARTS: str(local_workload.starts_of.get(pod, 0)),
         "WEIR_CHECKPOINT_DIR": home.checkpoints(launch.uid),
     }
     if spec.min_pods < spec.pods:

@@ -21,7 +21,7 @@ from weir.local.containers import leftovers
 from weir.local.files import job_files
 from weir.local.files.job_files import UnreadableFile
 from weir.local.records import pod_files, pod_records, start_files
-from weir.local.records.pod_records import StartRecord
+from weir.local.records.pod_records import RESTARTS, StartRecord
 from weir.local.records.start_files import StartFiles
 from weir.local.supervisor.cgroup_usage import GroupUsage
 from weir.local.supervisor.leader import Leader, NotStarted
@@ -106,6 +106,7 @@ class Supervisor:
         self._leader = -1
         self._status: int | None = None  # wait status of the leader, after its end
         self._problem: str | None = None  # cause of a failed start
+        self._lost = False  # True: the command ran before, so another start may succeed
         self._stopped = False  # True: a stop was requested before the leader ended
         self._started_s = 0.0
         self._kill_at: float | None = None  # monotonic time of the kill
@@ -123,6 +124,8 @@ class Supervisor:
             self._waiting.go(self._log)
         except NotStarted as failure:
             self._problem = str(failure)
+            # Its file system may not be mounted yet, or not answer, as after a reboot of the machine
+            self._lost = self._start.environment.get(RESTARTS, "0") != "0"
             self._say(failure.logged)
             self._status = failure.code << 8
             return
@@ -163,6 +166,7 @@ class Supervisor:
             "code": None if status is None or os.WIFSIGNALED(status) else os.WEXITSTATUS(status),
             "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
             "stopped": self._stopped,
+            "lost": self._lost,
             "error": self._problem,
             "out_of_memory": self._usage.ran_out,
             "memory_limit": self._usage.memory_limit,
