@@ -4,10 +4,11 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, TextIO, cast
 
 import structlog
 
@@ -49,6 +50,24 @@ class RepeatLimit:
         return left_out if count < most else None
 
 
+class _LossyStream:
+    """A stream that loses lines rather than raise an error: a full disk ends no thread and no request."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text if the stream takes it; return its length."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass the written lines on, if the stream takes them."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 class _RepeatFilter(logging.Filter):
     """Applies the limit to lines of libraries."""
 
@@ -84,6 +103,7 @@ class _JsonFormatter(logging.Formatter):
 def set_up(level: str = "info", *, repeats_max: int = REPEATS_MAX, form: Format = "text") -> None:
     """Log everything to standard error, one line each, repeated lines a few times a minute."""
     limit = RepeatLimit(repeats_max)
+    stream = cast(TextIO, _LossyStream(sys.stderr))
 
     def bounded(
         _logger: object, _method: str, event: structlog.typing.EventDict
@@ -106,10 +126,10 @@ def set_up(level: str = "info", *, repeats_max: int = REPEATS_MAX, form: Format 
             _as_json if form == "json" else _as_text,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.addFilter(_RepeatFilter(limit))
     words = logging.Formatter("%(levelname)s %(name)s %(message)s")
     handler.setFormatter(_JsonFormatter() if form == "json" else words)

@@ -1,8 +1,11 @@
 """The log: one line of JSON each in front of a cluster, bounded, without secrets."""
 
 import json
+import os
 import subprocess
 import sys
+
+import pytest
 
 SCRIPT = """
 import logging
@@ -35,3 +38,16 @@ def test_every_line_is_json_and_decisions_are_not_left_out() -> None:
     assert len([line for line in lines if line["event"] == "placed"]) == 50
     assert lines[-1]["event"] == "of a library\nwith lines"
     assert lines[-1]["logger"] == "library"
+
+
+@pytest.mark.parametrize("place", ["full disk", "closed pipe"])
+def test_log_that_cannot_be_written_loses_lines_and_raises_nothing(place: str) -> None:
+    reading, stream = os.pipe()
+    os.close(reading)
+    if place == "full disk":
+        os.close(stream)
+        stream = os.open("/dev/full", os.O_WRONLY)
+    command = [sys.executable, "-c", f"{SCRIPT}\nprint('goes on')"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stream, text=True, check=False)
+    os.close(stream)
+    assert "goes on" in done.stdout

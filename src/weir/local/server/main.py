@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -68,8 +68,9 @@ _LOG = get_logger(__name__)
 
 
 def _print_now(line: str) -> None:
-    """Print a line at once: a pipe would keep it until the server stops."""
-    print(line, flush=True)
+    """Print a line at once: a pipe would keep it until the server stops. A full disk loses it."""
+    with suppress(OSError):
+        print(line, flush=True)
 
 
 def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> int:
