@@ -89,7 +89,7 @@ def find(url: str | None = None, token: str | None = None) -> Address:
         Unreachable: no pool is known, or its address is invalid.
     """
     named = url or os.environ.get(URL)
-    token = token or os.environ.get(TOKEN) or None
+    token = _checked_token(token or os.environ.get(TOKEN) or None)
     if named:
         if named.startswith(SCHEME):
             ssh = parse(named)
@@ -104,6 +104,8 @@ def find(url: str | None = None, token: str | None = None) -> Address:
         url, has_socket = _place(directory, at, owner)
         if token is None and at != MACHINE:
             token = _read(directory, TOKEN_FILE, at, owner).strip() or None
+            if token is not None and _misfit(token) is not None:
+                raise Unreachable(f"{at / TOKEN_FILE} is damaged: restart the pool with `weir up`.")
     return Address(_checked(url), token, frozenset({owner}), at if has_socket else None)
 
 
@@ -189,7 +191,7 @@ def _place(directory: int, at: Path, owner: int) -> tuple[str, bool]:
     try:
         written = json.loads(_read(directory, SERVER_FILE, at, owner))
         return str(written["url"]), written.get("socket") == SOCKET_FILE
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Unreachable(f"{at / SERVER_FILE} can't be read: restart the pool with `weir up`.") from error
 
 
@@ -215,10 +217,31 @@ def _read(directory: int, name: str, at: Path, owner: int) -> str:
         os.close(file)
 
 
+def _checked_token(token: str | None) -> str | None:
+    """Return a token that fits into a request, or none.
+
+    Raises:
+        Unreachable: it has a character that no token has; the sentence doesn't repeat the token.
+    """
+    token = None if token is None else token.strip() or None
+    misfit = None if token is None else _misfit(token)
+    if misfit is not None:
+        raise Unreachable(f"{TOKEN} has {misfit!a}: write the token as `weir token create` printed it.")
+    return token
+
+
+def _misfit(token: str) -> str | None:
+    """Return the first character that no token has; None if all may be in one."""
+    return next((each for each in token if not "!" <= each <= "~"), None)
+
+
 def _checked(url: str) -> str:
     if url.startswith(CLUSTER):
         return url
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unreachable(f"{url} is not the URL of a pool; write one such as http://127.0.0.1:9347.")
+    is_text = url.isprintable()  # a name that isn't UTF-8 can't be one
+    if parts.scheme not in ("http", "https") or not parts.hostname or not is_text:
+        raise Unreachable(
+            f"{ascii(url)[1:-1]} is not the URL of a pool; write one such as http://127.0.0.1:9347."
+        )
     return url.rstrip("/")

@@ -46,6 +46,43 @@ def test_a_stopped_pool_is_started_with_the_command_of_its_machine(
         address.find()
 
 
+@pytest.mark.parametrize(
+    ("token", "found"), [("abc…", r"'\u2026'"), ("abc\ndef", r"'\n'"), ("a\x00b", r"'\x00'")]
+)
+def test_token_that_no_request_can_carry_is_refused_without_repeating_it(
+    monkeypatch: pytest.MonkeyPatch, token: str, found: str
+) -> None:
+    with pytest.raises(Unreachable) as refused:
+        address.find("http://127.0.0.1:9", token)
+    sentence = f"WEIR_TOKEN has {found}: write the token as `weir token create` printed it."
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize("url", ["http://\udcff/", "http://a\x00b/", "ftp://host"])
+def test_address_that_cannot_be_one_is_refused(url: str) -> None:
+    with pytest.raises(Unreachable, match="is not the URL of a pool; write one such as"):
+        address.find(url)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("token", b"\xff\xfe" * 20, "token is damaged: restart the pool with `weir up`."),
+        ("token", b"abc\ndef" * 9, "token is damaged: restart the pool with `weir up`."),
+        ("server.json", b"[" * 100_000, "server.json can't be read: restart the pool with `weir up`."),
+    ],
+)
+def test_damaged_file_of_a_home_is_named(machine: Path, name: str, content: bytes, sentence: str) -> None:
+    own = machine / "home" / ".weir"
+    own.mkdir(parents=True)
+    (own / "server.json").write_text('{"pid": 1, "url": "http://127.0.0.1:9", "socket": null}')
+    (own / "token").write_text("weir_token")
+    (own / name).write_bytes(content)
+    with pytest.raises(Unreachable) as refused:
+        address.find()
+    assert str(refused.value).endswith(sentence)
+
+
 def test_a_home_that_is_named_has_nothing_to_do_with_the_pool_of_the_machine(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
