@@ -194,7 +194,7 @@ class AsyncPool(Endpoints, AsyncSender):
                     raise refusal(answer.status_code, await answer.aread())
                 yield answer
         except httpx.TransportError as error:
-            raise unreachable(self.address, error) from error
+            raise await asyncio.to_thread(unreachable, self.address, error) from error
 
     async def _answer(self, call: Call[Answered]) -> Answered:
         started_s = time.monotonic()
@@ -204,7 +204,7 @@ class AsyncPool(Endpoints, AsyncSender):
                     call.method, call.path, params=dict(call.params), json=call.body
                 )
             except httpx.TransportError as error:
-                raise unreachable(self.address, error) from error
+                raise await asyncio.to_thread(unreachable, self.address, error) from error
             pause_s = retry_s(answer)
             if pause_s is None or time.monotonic() + pause_s > started_s + PATIENCE_S:
                 break

@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from weir.certificate_failures import verification_error
 from weir.client import logins
 from weir.client.errors import PoolError, Unreachable
 from weir.client.logins import Login
+from weir.client.refused_certificates import certificate_sentences
 from weir.version import __version__
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -235,6 +237,10 @@ def _ask(method: str, url: str, name: str, fields: Mapping[str, str] | None = No
                 return parsed
             status = answer.status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
+        if (refused := verification_error(error)) is not None:
+            parts = urlsplit(url)
+            origin = f"{parts.scheme}://{parts.netloc}"
+            raise Unreachable(certificate_sentences(refused, origin)) from None
         why = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or "no answer in time"
         raise Unreachable(f"{name} can't be reached at {url}: {why}.") from None
     except (ValueError, RecursionError):

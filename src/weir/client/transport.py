@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from weir.certificate_failures import verification_error
 from weir.client.address import (
     MACHINE,
     SERVER_FILE,
@@ -24,6 +25,7 @@ from weir.client.address import (
 from weir.client.errors import Unreachable
 from weir.client.listener import check as check_listener
 from weir.client.logins import login_of
+from weir.client.refused_certificates import certificate_sentences
 from weir.client.ssh_tunnel import hold
 from weir.version import __version__
 
@@ -91,16 +93,24 @@ def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
         return Unreachable(f"The connection to the pool at {address.url} broke: try again.")
     if address.home is not None:
         return Unreachable(_silent_socket(address))
+    return Unreachable(_failed_connection(address, error))
+
+
+def _failed_connection(address: Address, error: httpx.TransportError) -> str:
+    """Return the sentence about an address of HTTP to which no connection could be opened."""
     if _has_no_tls(error):
         plain = address.url.replace("https:", "http:", 1)
         others = "" if address.is_loopback else ", or ask its administrator for the address with TLS"
-        return Unreachable(f"The server at {address.url} answers without TLS: set {URL}={plain}{others}.")
+        return f"The server at {address.url} answers without TLS: set {URL}={plain}{others}."
+    refused = verification_error(error)
+    if refused is not None:
+        return certificate_sentences(refused, address.url)
     if address.is_loopback:
-        return Unreachable(
+        return (
             f"The pool at {address.url} can't be reached: ask its administrator to start it with `weir up`, "
             f"or check {URL}."
         )
-    return Unreachable(f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}.")
+    return f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}."
 
 
 def _has_no_tls(error: BaseException) -> bool:

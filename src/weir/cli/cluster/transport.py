@@ -20,7 +20,7 @@ from weir.client.log_stream import EVENTS, UNPLACED_EVENTS
 from weir.kubernetes.api.client import ApiClient, ClientLimits
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
 from weir.kubernetes.api.decoding import read
-from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.errors import ApiError, CertificateUntrusted
 from weir.kubernetes.api.errors import ApiRefused as Said
 from weir.kubernetes.api.errors import ApiUnreachable as NoAnswer
 
@@ -150,6 +150,8 @@ class ClusterTransport(httpx.BaseTransport):
     def _result(self, asked: Awaitable[T]) -> T:
         try:
             return self._loop.run_until_complete(asked)
+        except CertificateUntrusted as error:
+            raise Unreachable(str(error)) from None
         except NoAnswer as error:
             raise Unreachable(f"The cluster at {self._api.server} can't be reached: {error}.") from None
         except Said:

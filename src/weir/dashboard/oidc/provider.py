@@ -20,6 +20,7 @@ from joserfc.jwk import KeySet
 from structlog import get_logger
 
 from weir.api.loopback import is_loopback
+from weir.certificate_failures import verification_error
 from weir.control.token_bucket import TokenBucket, TokenRate
 from weir.dashboard.oidc.errors import GrantRefused, ProviderUnavailable
 from weir.dashboard.oidc.settings import OidcSettings
@@ -52,6 +53,10 @@ ASYMMETRIC = (
 _ADDRESS_LENGTH_MAX = 2000
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _LOG = get_logger(__name__)
+_UNTRUSTED = (
+    "The certificate of the identity provider isn't trusted. SSL_CERT_FILE of the dashboard's server names "
+    "the authorities; in a cluster, `dashboard.authorities` does."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +229,8 @@ class IdentityProvider:
         except TimeoutError:
             raise ProviderUnavailable("The identity provider doesn't answer in time.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
+            if verification_error(error) is not None:
+                raise ProviderUnavailable(_UNTRUSTED) from None
             raise ProviderUnavailable(
                 f"The identity provider can't be reached ({type(error).__name__})."
             ) from None

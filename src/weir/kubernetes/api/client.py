@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from weir import __version__
-from weir.kubernetes.api.connection_pool import ConnectionPool, Endpoint, RequestNotSent
+from weir.kubernetes.api.connection_pool import CertificateRefused, ConnectionPool, Endpoint, RequestNotSent
 from weir.kubernetes.api.credentials import Credentials, NoCredentials
 from weir.kubernetes.api.decoding import (
     BookmarkObject,
@@ -30,7 +30,7 @@ from weir.kubernetes.api.decoding import (
     read,
     read_list,
 )
-from weir.kubernetes.api.errors import ApiUnreachable, InvalidResponse, refusal
+from weir.kubernetes.api.errors import ApiUnreachable, CertificateUntrusted, InvalidResponse, refusal
 from weir.kubernetes.api.http_connection import ConnectionLost, HttpResponse, NotHttp
 
 T = TypeVar("T")
@@ -351,6 +351,8 @@ _UNSENT = (RequestNotSent, NoCredentials)
 
 def _unreachable(error: Exception, method: str, path: str) -> ApiUnreachable:
     """Return the error as a sentence, because the exception may contain the request's credentials."""
+    if isinstance(error, CertificateRefused):
+        return CertificateUntrusted(str(error), may_have_happened=False)
     reason = str(error) or (
         "there was no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     )

@@ -13,8 +13,10 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import NoReturn
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from weir.certificate_failures import refused_certificate, unchecked_context
 from weir.kubernetes.api.http_connection import ConnectionLost, HttpConnection, HttpResponse, NotHttp
 
 IDLE_S = 60.0
@@ -25,10 +27,27 @@ _CLOSING_S = 1.0
 _ONLY_STRICT = range(80, 94)
 """OpenSSL's codes of faults in a certificate's form that only its strict mode finds."""
 _RESERVED = "/?#[]@!$&'()*+,;=:%~"
+KUBECONFIG_TRUST = (
+    "write the certificate of that authority as certificate-authority-data of the cluster in the kubeconfig"
+)
+"""Clause: how to trust the authority of an API server."""
+_PROXY_TRUST = "name the PEM file of that authority in SSL_CERT_FILE"
 
 
 class RequestNotSent(OSError):
     """The request wasn't sent: no connection could be opened."""
+
+
+class CertificateRefused(RequestNotSent):
+    """The certificate of the server, or of the proxy, was refused. The text is whole sentences."""
+
+
+class _ProxyRefused(Exception):
+    """The certificate of a proxy was refused."""
+
+    def __init__(self, error: ssl.SSLCertVerificationError, proxy: SplitResult) -> None:
+        super().__init__()
+        self.error, self.proxy = error, proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +60,7 @@ class Endpoint:
     proxy: str | None = None
     connect_s: float = 5.0
     most: int = 512  # connections
+    trust: str = KUBECONFIG_TRUST
 
 
 class ConnectionPool:
@@ -169,11 +189,15 @@ class ConnectionPool:
         try:
             async with asyncio.timeout(self._to.connect_s):
                 try:
-                    line = await self._reached()
+                    line = await self._reached(self._to.tls)
                 except ssl.SSLCertVerificationError as error:
                     if not _relaxed(self._to.tls, error, self._host):
                         raise
-                    line = await self._reached()
+                    line = await self._reached(self._to.tls)
+        except ssl.SSLCertVerificationError as error:
+            await self._refuse(error, None)
+        except _ProxyRefused as refused:
+            await self._refuse(refused.error, refused.proxy)
         except TimeoutError:
             raise RequestNotSent(f"{self._host} can't be reached within {self._to.connect_s:g} s") from None
         except (OSError, NotHttp) as error:
@@ -183,22 +207,39 @@ class ConnectionPool:
         self._none.clear()
         return line
 
-    async def _reached(self) -> HttpConnection:
-        return await (self._direct() if self._through is None else self._by_proxy(self._through))
+    async def _refuse(self, error: ssl.SSLCertVerificationError, proxy: SplitResult | None) -> NoReturn:
+        """Raise the sentences about a refused certificate, with its issuer if that can be read."""
+        certificate, owner, trust = None, f"the API server {self._host}", self._to.trust
+        if proxy is not None:
+            owner, trust = f"the proxy {proxy.netloc.rpartition('@')[2]}", _PROXY_TRUST
+        with suppress(OSError, NotHttp, TimeoutError):
+            async with asyncio.timeout(self._to.connect_s):
+                if proxy is None:
+                    line = await self._reached(unchecked_context())
+                else:
+                    _, line = await self._joined(proxy, unchecked_context(), proxy.hostname)
+                certificate = line.certificate()
+                line.end()
+        raise CertificateRefused(refused_certificate(error, owner, certificate, trust)) from None
 
-    async def _direct(self) -> HttpConnection:
-        tls = self._to.tls
+    async def _reached(self, tls: ssl.SSLContext | None) -> HttpConnection:
+        return await (self._direct(tls) if self._through is None else self._by_proxy(self._through, tls))
+
+    async def _direct(self, tls: ssl.SSLContext | None) -> HttpConnection:
         name = (self._to.server_name or self._at.hostname) if tls else None
         _, line = await self._joined(self._at, tls, name)
         return line
 
-    async def _by_proxy(self, proxy: SplitResult) -> HttpConnection:
+    async def _by_proxy(self, proxy: SplitResult, tls: ssl.SSLContext | None) -> HttpConnection:
         """Return a connection through a proxy, with a tunnel for TLS."""
         if proxy.scheme not in {"http", "https"}:
             raise NotHttp(f"proxies of {proxy.scheme or 'no scheme'} aren't understood, those of http are")
-        loop, tls = asyncio.get_running_loop(), self._to.tls
+        loop = asyncio.get_running_loop()
         secure = ssl.create_default_context() if proxy.scheme == "https" else None
-        transport, line = await self._joined(proxy, secure, proxy.hostname if secure else None)
+        try:
+            transport, line = await self._joined(proxy, secure, proxy.hostname if secure else None)
+        except ssl.SSLCertVerificationError as error:
+            raise _ProxyRefused(error, proxy) from None
         if tls is None:
             return line
         host, port = _address(self._at)

@@ -54,6 +54,10 @@ class ApiUnreachable(ApiError):
         self.may_have_happened = may_have_happened
 
 
+class CertificateUntrusted(ApiUnreachable):
+    """No request was sent, because a certificate was refused. The text is whole sentences."""
+
+
 class InvalidResponse(ApiError):
     """An unreadable answer: from another server, or in another form."""
 

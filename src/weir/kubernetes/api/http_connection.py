@@ -112,6 +112,11 @@ class HttpConnection(asyncio.Protocol):
         self._lost(self)
         return reader, asyncio.StreamWriter(self._transport, protocol, reader, loop)
 
+    def certificate(self) -> bytes | None:
+        """Return the server's certificate in DER; None without TLS."""
+        tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if tls is None else cast("bytes | None", tls.getpeercert(binary_form=True))
+
     @property
     def is_reusable(self) -> bool:
         """True if another request may follow."""

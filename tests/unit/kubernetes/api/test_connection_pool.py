@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from tools.controlplane.certificates import Authority
 
 from weir.kubernetes.api import credentials
-from weir.kubernetes.api.connection_pool import ConnectionPool, Endpoint, RequestNotSent
+from weir.kubernetes.api.connection_pool import CertificateRefused, ConnectionPool, Endpoint, RequestNotSent
 from weir.kubernetes.api.http_connection import HEAD_BYTES_MOST, ConnectionLost, NotHttp
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -103,9 +103,14 @@ async def test_certificates_are_checked_strictly_where_the_server_can_stand_it(t
     strange.load_verify_locations(strict.certificate)
     async with listening(Server(OK).serve, loose) as port:
         lines = ConnectionPool(Endpoint(f"https://127.0.0.1:{port}", strange))
-        with pytest.raises(RequestNotSent, match="certificate verify failed"):
+        with pytest.raises(CertificateRefused) as refused:
             await lines.ask(lines.request("GET", "/", "", None), again=True)
         await lines.close()
+    assert str(refused.value) == (
+        f"The certificate of the API server 127.0.0.1:{port} isn't trusted. Its issuer is authority. If this is "
+        "the right server, write the certificate of that authority as certificate-authority-data of the cluster "
+        "in the kubeconfig."
+    )
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from weir.client.errors import Refused
 from weir.dashboard.live_feed import LiveFeed, LiveReader
 from weir.dashboard.live_frames import GZIP_HEADER, compressed, frame
 from weir.kubernetes.api.client import ApiClient
-from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable
+from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, CertificateUntrusted
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.api.reflector import Reflector, RetryDelays
 from weir.kubernetes.crd.objects import WorkloadObject
@@ -59,6 +59,8 @@ def broken_by(error: Exception, server: str) -> WatchBroken:
     if isinstance(error, ApiRefused):  # a 401 of the API server isn't a 401 of the page's session
         status = 403 if error.status in (401, 403) else 503
         return WatchBroken(status, f"The cluster refused: {sentence_of(error)}")
+    if isinstance(error, CertificateUntrusted):
+        return WatchBroken(503, str(error))
     text = str(error) or "there was no answer in time"
     return WatchBroken(503, f"The cluster at {server} can't be reached: {text.rstrip('.')}.")
 
