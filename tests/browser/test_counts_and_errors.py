@@ -255,3 +255,37 @@ def test_curve_of_measured_use_begins_at_zero(opened: Callable[..., Any], server
     figure.get_by_text("100 %").wait_for()
     assert re.fullmatch(r"M\S+ 9\.6(L\S+ 9\.6)+", figure.locator(".box path").get_attribute("d"))
     page.unroute(pattern)
+
+
+def test_the_output_stays_while_the_log_of_an_ended_workload_is_read(
+    opened: Callable[..., Any], server: ServingOnPort, tmp_path: Path
+) -> None:
+    page = opened()
+    waits = "echo first; until [ -e seen ]; do sleep 0.1; done; echo last"
+    more: dict[str, Any] = {"project": "vision", "gpus": 0, "directory": str(tmp_path)}
+    row = server.submit("bash", "-c", waits, name="ends-seen", **more)
+    asked: list[Any] = []
+    pattern = re.compile(rf"/api/v1/workloads/{row['uid']}/logs\?tail=\d+$")
+
+    def keep(route: Any) -> None:
+        asked.append(route)
+
+    page.route(pattern, keep)
+    go(page, server, f"workload/{row['uid']}?tab=log")
+    output = page.get_by_role("region", name="Output")
+    output.get_by_text("first").wait_for()
+    (tmp_path / "seen").touch()
+    while not asked:
+        page.wait_for_timeout(50)
+    assert output.inner_text().split()[:1] == ["first"]
+    asked[0].continue_()
+    page.get_by_text("2 lines", exact=True).wait_for()
+    page.unroute(pattern)
+    assert output.inner_text().split() == ["first", "last"]
+
+
+def test_an_ended_workload_without_output_says_so(opened: Callable[..., Any], server: ServingOnPort) -> None:
+    row = server.submit("true", name="says-nothing", project="vision", gpus=0)
+    server.until(str(row["uid"]), "succeeded")
+    page = opened(screen=f"workload/{row['uid']}?tab=log")
+    page.get_by_role("region", name="Output").get_by_text("No output.", exact=True).wait_for()
