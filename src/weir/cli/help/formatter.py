@@ -27,6 +27,7 @@ _MANY = {
     "install": "[-- OPTIONS...]",
     "import": "FILE...",
     "scenario": "FILE...",
+    **dict.fromkeys(("stop", "suspend", "resume", "rerun"), "[NAME...]"),  # options can choose instead
 }
 """Names of repeated arguments in usage lines; NAME... for all others."""
 _OPTIONAL = {

@@ -29,7 +29,7 @@ _TABLE = OptionTable("sbatch", (*OPTIONS, *_OWN))
 class BatchScript:
     """A script, its request and its arguments. `name` is that of the job, and `file` the path of the script.
 
-    `project`, `image` and `namespace` are those of the command line.
+    `project`, `image` and `namespace` are those of the command line. `from_input`: the script is in no file.
     """
 
     text: str
@@ -42,6 +42,7 @@ class BatchScript:
     project: str | None = None
     image: str | None = None
     namespace: str | None = None
+    from_input: bool = False
 
     @property
     def interpreter(self) -> list[str]:
@@ -63,14 +64,18 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
         right = "put its work into a second file that it runs"
         raise SlurmError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
     shown = Path(file).name
-    if file == STANDARD_INPUT:
+    from_input = file == STANDARD_INPUT
+    if from_input:
         file = _NAME_OF_INPUT
     directives = read_directives(text, shown)
     options = [*from_script(directives, shown), *from_variables(variables), *given]
     request = read_request(options, datetime.now().astimezone())
     name = request.text("job-name") or Path(file).name
     words_of = {key: each.text for key, each in own.items() if each.option.takes == "value"}
-    return BatchScript(text, name, file, arguments, directives, request, "best-effort" in own, **words_of)
+    best_effort = "best-effort" in own
+    return BatchScript(
+        text, name, file, arguments, directives, request, best_effort, **words_of, from_input=from_input
+    )
 
 
 def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str, Sequence[str]]:

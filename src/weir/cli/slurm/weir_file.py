@@ -10,6 +10,8 @@ from weir.cli.slurm.script_texts import body_of, slurm_programs_in, slurm_variab
 from weir.cli.slurm.site_table import SiteNames
 from weir.cli.slurm.submission_fields import MappedScript, map_job
 from weir.cli.submissions.job_script import SHELLS, program_of
+from weir.slurm.directives import STANDARD_INPUT
+from weir.slurm.errors import SlurmError
 from weir.slurm.ledger import DirectiveOutcome
 
 _PROJECT = "default"
@@ -47,7 +49,7 @@ def weir_file(
     `own_project` is the project of a script that names none.
 
     Raises:
-        SlurmError: an option has no counterpart.
+        SlurmError: an option has no counterpart, or the script can't be run.
     """
     job = map_job(script.request, names, foreign=script.directives.foreign, best_effort=script.best_effort)
     ledger = [_in_a_file(each) for each in job.ledger]
@@ -129,9 +131,18 @@ def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveOu
 
 
 def _command(script: BatchScript, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return the script as `run` if a shell runs it, else its command."""
+    """Return the script as `run` if a shell runs it, else its command.
+
+    Raises:
+        SlurmError: the command would need a file, and the script is in none.
+    """
     interpreter = script.interpreter
     if program_of(interpreter) not in SHELLS:
+        if script.from_input:
+            program = program_of(interpreter)
+            raise SlurmError(
+                f"{STANDARD_INPUT}: {program} runs a script from its file: save it, and name the file"
+            )
         return {"command": [*interpreter, str(Path(script.file).absolute()), *script.arguments]}
     lines = [line for line in script.text.splitlines()[1:] if not line.startswith(("#SBATCH", "#SLURM"))]
     options = [word for word in interpreter if word.startswith("-")]

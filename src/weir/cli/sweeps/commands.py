@@ -27,7 +27,7 @@ from weir.cli.pool.connect import connect
 from weir.cli.pool.default_project import default_project
 from weir.cli.submissions.submit import in_options
 from weir.cli.submissions.submit_options import WorkloadOptions, check_command
-from weir.cli.sweeps.options import SweepOptions, read_sweep_options
+from weir.cli.sweeps.options import SweepOptions, TrialOptions, read_sweep_options
 from weir.cli.workloads.list_filter import check_projects
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def begin(
     search: SweepOptions = SweepOptions(),
     project: ProjectOption = None,
     name: str | None = None,
-    options: WorkloadOptions = WorkloadOptions(),
+    options: TrialOptions = TrialOptions(),
     file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
     output: NameOutput = "name",
 ) -> int:

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from weir.cli.options.numbers import whole_number
 from weir.cli.options.option_types import Repeated
+from weir.cli.submissions.submit_options import RuleOptions, WorkloadOptions
 
 
 @Parameter(name="*")
@@ -38,6 +39,23 @@ class SweepOptions:
     """On a cluster: PersistentVolumeClaim for the checkpoints of the trials, with a directory for each."""
     arguments: bool | None = None
     """Append --NAME=VALUE for each parameter if the command has no {NAME}; on by default."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TrialRules(RuleOptions):
+    """Rules of the trials of a sweep, which are always preemptible."""
+
+    preemptible: Annotated[bool | None, Parameter(negative=())] = None
+    """Allow preemption, whatever the file says: trials of a sweep are always preemptible."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TrialOptions(WorkloadOptions):
+    """Options of the trials of a sweep."""
+
+    rules: TrialRules = TrialRules()
 
 
 def read_sweep_options(options: SweepOptions) -> dict[str, Any]:

@@ -43,3 +43,16 @@ def test_only_commands_that_can_queue_an_array_offer_indices(
     text = capsys.readouterr().out
     assert "--max-runtime" in text
     assert ("--array" in text) is has_indices
+
+
+@pytest.mark.parametrize("command", ["stop", "suspend", "resume", "rerun"])
+def test_usage_shows_that_options_can_choose_in_place_of_names(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, "--help"])
+    assert capsys.readouterr().out.startswith(f"Usage: weir {command} [OPTIONS] [NAME...]\n")
+
+
+def test_a_sweep_has_no_option_that_is_always_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["sweep", "--help"])
+    assert "--no-preemptible" not in capsys.readouterr().out

@@ -34,3 +34,15 @@ def test_mistake_in_a_script_from_standard_input_names_its_line(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(script)))
     assert main(command) == 2
     assert capsys.readouterr().err.startswith(f"weir: {sentence}")
+
+
+def test_a_script_from_standard_input_names_no_file_that_isnt_there(
+    fake: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = b"#!/usr/bin/env python3\nprint()\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(script)))
+    assert main(["import", "sbatch"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "weir: standard input: python3 runs a script from its file: save it, and name the file.\n",
+    )
