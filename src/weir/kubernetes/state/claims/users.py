@@ -1,8 +1,8 @@
 """Pods that use resource claims, and the pods that each claim's devices are charged to.
 
-A claim counts once: for the pod that was bound with its devices, or if that one is gone, for the pod with
-the oldest place. While no pod has a place, the claim counts for one pod of each owner, because any of them
-may start first. Nothing here depends on the order in which pods were heard of.
+A claim counts once: for the pod that was bound with its devices, or if that one is gone, for the pod that
+was bound first among the others. While no pod is bound, the claim counts for one pod of each owner, because
+any of them may start first. Nothing here depends on the order in which pods were heard of.
 """
 
 from collections.abc import Iterable, Iterator
