@@ -108,7 +108,7 @@ class OwnerRestarts:
         gangs = state.registry.owned_by((uid, *state.resolver.groups.made_by((uid,))))
         if any(each.restart.is_under_way for each in gangs if each.key.namespace == namespace):
             return None  # without a suspension, its write may be in progress
-        if wants.suspended and self._has_pods(namespace, uid):
+        if wants.suspension is not None and self._has_pods(namespace, uid):
             return None
         path = path_of(str(body["apiVersion"]), wants.mark.resource, namespace, body["metadata"]["name"])
         return SuspendOwner(path, uid, None, wants.mark.field, suspends=False, scheduler=state.scheduler)

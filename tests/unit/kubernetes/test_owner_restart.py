@@ -215,7 +215,7 @@ def test_a_copied_mark_says_nothing(site: Site) -> None:
     site.hear("owners", copied)
     site.lose_pods()
     assert not suspensions([*site.step(), *site.step(60.0)])
-    assert site.why() == "It is suspended."
+    assert site.why().startswith("It is suspended: spec.runPolicy.suspend of MPIJob mpi is true")
 
 
 def test_an_order_for_work_that_needs_it_no_more_isnt_sent(site: Site) -> None:
@@ -246,7 +246,7 @@ def test_a_person_who_suspends_it_isnt_overruled(site: Site) -> None:
     site.lose_pods()
     assert not suspensions(site.step())
     assert not suspensions(site.step(120.0))
-    assert site.why() == "It is suspended."
+    assert site.why().startswith("It is suspended: spec.runPolicy.suspend of MPIJob mpi is true")
 
 
 @pytest.mark.parametrize("is_late", [True, False], ids=["without effect", "refused"])

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
@@ -113,9 +113,19 @@ class ClusterQueries:
         if action == "stop":
             await self._api.delete(path, uid=owner.uid, propagation="Background")
         else:
+            if action == "resume":
+                await self._refuse_to_resume(workload.key, path)
             change = {"spec": {"suspend": action == "suspend"}}
             await self._api.patch(path, change, Patch.MERGE, ApiObject)
         return msgspec.json.encode(workload.row) if workload.row else _encoded(_just_queued(workload))
+
+    async def _refuse_to_resume(self, name: str, path: str) -> None:
+        """Refuse to resume a Job for another program, which would only suspend it again."""
+        from weir.kubernetes.translate.owner_suspensions import resumed_by
+
+        resumer = resumed_by(await self._api.get(path, dict[str, Any]))
+        if resumer:
+            raise not_here(f"{name} can't be resumed here: {resumer}")
 
     async def extend(self, name: str, body: bytes) -> bytes:
         """Keep the idle rules away from a workload by an annotation of its Job."""

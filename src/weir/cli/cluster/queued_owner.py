@@ -14,6 +14,7 @@ from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.objects import KubePod, Metadata, PodSpec
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.translate.owner_suspensions import resumed_by
 from weir.kubernetes.translate.requests import requested
 from weir.model.workloads import WHOLE_MILLI
 
@@ -96,22 +97,20 @@ async def _suspension(api: ApiClient, workload: LookupResult, project: str) -> s
     """Return the sentence about a Job that was suspended before it had pods, with the program that did it."""
     assert workload.owner is not None
     job = workload.owner.name
-    writer = await _writer_of_suspend(api, workload.namespace, job)
+    try:
+        found = await api.get(path_of("batch/v1", "jobs", workload.namespace, job), dict[str, Any])
+    except ApiRefused:
+        found = {}
+    writer, resumer = _writer_of_suspend(found), resumed_by({**found, "kind": "Job"})
     by = f", as {writer} wrote it" if writer else ""
     queue = f"the queue of {project}" if project else "a queue"
-    return (
-        f"suspended: spec.suspend of Job {job} is true{by}, so it has no pods; once it is resumed, it enters "
-        f"{queue}"
-    )
+    then = f"{resumer}, and then" if resumer else "once it is resumed,"
+    return f"suspended: spec.suspend of Job {job} is true{by}, so it has no pods; {then} it enters {queue}"
 
 
-async def _writer_of_suspend(api: ApiClient, namespace: str, job: str) -> str:
+def _writer_of_suspend(job: Object) -> str:
     """Return the field manager that wrote spec.suspend of a Job; empty if it isn't known."""
-    try:
-        found = await api.get(path_of("batch/v1", "jobs", namespace, job), dict[str, Any])
-    except ApiRefused:
-        return ""
-    managed = (found.get("metadata") or {}).get("managedFields") or ()
+    managed = (job.get("metadata") or {}).get("managedFields") or ()
     writers = [each for each in managed if "f:suspend" in ((each.get("fieldsV1") or {}).get("f:spec") or {})]
     if not writers:
         return ""

@@ -236,6 +236,7 @@ class PodResourceClaim(ApiStruct):
 
     name: str
     resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
 
 
 class PodClaimStatus(ApiStruct):
@@ -243,6 +244,7 @@ class PodClaimStatus(ApiStruct):
 
     name: str
     resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
 
 
 class PodExtendedClaimStatus(ApiStruct):

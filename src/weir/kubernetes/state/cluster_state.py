@@ -83,7 +83,7 @@ class ClusterState:
             "nodes": self._node,
             "namespaces": self._namespace,
             "priorityclasses": self.resolver.see_priority,
-            "persistentvolumeclaims": self._claim,
+            "persistentvolumeclaims": self.resolver.see_claim,
             "persistentvolumes": self.resolver.see_volume,
             "storageclasses": self.resolver.see_storage_class,
             "csinodes": lambda name, node: self.node_states.limit(
@@ -100,6 +100,7 @@ class ClusterState:
             "deviceclasses": self.claims.inventory.see_class,
             "devicetaintrules": self.claims.inventory.see_taint_rule,
             "resourceclaims": self.claims.see_claim,
+            "resourceclaimtemplates": self._suspended.claims.see,
             "nodememory": self._node_memory,
             "trialcosts": self._trial_cost,
         }
@@ -190,10 +191,6 @@ class ClusterState:
     def _namespace(self, name: str, namespace: Namespace | None) -> None:
         self.resolver.see_namespace(name, namespace)
         self.quota_objects.see_namespace(name, None if namespace is None else namespace.metadata.labels)
-
-    def _claim(self, key: str, claim: Any) -> None:
-        namespace, _, name = key.partition("/")
-        self.resolver.see_claim(namespace, name, claim)
 
     def _queue(self, kind: str, name: str, thing: QuotaObject | None) -> None:
         created = 0.0 if thing is None else seconds_of(thing.metadata.creation_timestamp)

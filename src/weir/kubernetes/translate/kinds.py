@@ -15,9 +15,12 @@ from weir.kubernetes.api.objects import KubePod, OwnerReference
 from weir.kubernetes.translate.expressions import FieldSelection, at, kept_at, one_at
 from weir.kubernetes.translate.kind_table import KindPart, KindRule, built_in, group_of, read_table
 from weir.kubernetes.translate.owner_suspensions import (
+    MANAGED_BY,
     OwnerSuspension,
+    StatedSuspension,
     mark_of,
     missing_remedy,
+    stated_suspension,
     suspension_of,
     usable_suspension,
 )
@@ -73,14 +76,14 @@ class OwnerTemplate:
     below: bool  # True: the object below it counts its pods
     pods: int
     over: WorkloadOutcome | None
-    suspended: bool
+    suspension: StatedSuspension | None = None  # None: it isn't suspended
     over_s: float = 0.0  # time of its end, as its conditions state it; 0: unknown
     mark: OwnerSuspension | None = None  # mark that Weir writes when it suspends the object to restart it
 
     @property
     def restarts(self) -> bool:
         """Return True if Weir has suspended it, and resumes it."""
-        return self.suspended and self.mark is not None
+        return self.suspension is not None and self.mark is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +109,16 @@ class DerivedWorkload:
     done: int = 0  # number of succeeded pods in the owner's status
     over: WorkloadOutcome | None = None
     over_s: float = 0.0  # time of the end, as the owner's conditions state it; 0: unknown
-    suspended: bool = False
+    stated_suspension: StatedSuspension | None = None  # of its owner; None: it isn't suspended
     suspension: OwnerSuspension | None = None
     remedy: str = ""  # setting that keeps the owner from failing when a pod is stopped
     restarts: bool = False  # True: Weir has suspended its owner, and will resume it
     native: GroupMembership | None = None  # pod group that replaces the table's gang
+
+    @property
+    def suspended(self) -> bool:
+        """True if its owner is suspended."""
+        return self.stated_suspension is not None
 
     def needed(self, min_pods: int | None = None, succeeded: Mapping[str, int] = _NONE) -> GangMinimum:
         """Return the minimum of the gang, as people or the table state it, less the pods that succeeded."""
@@ -164,7 +172,7 @@ class WorkloadKinds:
 
     @cached_property
     def _selections(self) -> dict[tuple[str, str], FieldSelection]:
-        always = (("apiVersion",), ("kind",), _RETRIES_PER_INDEX)
+        always = (("apiVersion",), ("kind",), _RETRIES_PER_INDEX, MANAGED_BY)
         return {
             key: kept_at([*always, *(path for rule in rules for path in rule.paths())])
             for key, rules in self._by_kind.items()
@@ -213,9 +221,9 @@ class WorkloadKinds:
         if rule is None or not _reads_state(rule):
             return None
         counts, _ = _by_role(rule, found)
-        suspended = rule.suspended is not None and rule.suspended.holds(found)
         pods, over, mark = sum(counts.values()), _over(rule, found), mark_of(rule, found)
-        return OwnerTemplate(rule.gang, rule.below, pods, over, suspended, _over_s(rule, found), mark)
+        suspension, over_s = stated_suspension(rule, found), _over_s(rule, found)
+        return OwnerTemplate(rule.gang, rule.below, pods, over, suspension, over_s, mark)
 
     def _rule(self, found: Found) -> KindRule | None:
         """Return the first entry that an object fits; None if none fits."""
@@ -248,10 +256,7 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
     ends = top.succeeded is not None or rule.gang == BY_POD
     stated = rule.total.of(made_by) if rule.total is not None else None
     total = stated if rule.total is not None else pods if ends else None
-    suspended = any(
-        each.suspended is not None and each.suspended.holds(body)
-        for each, body in ((top, found), (rule, made_by))
-    )
+    suspension = stated_suspension(top, found) or stated_suspension(rule, made_by)
     return DerivedWorkload(
         key=_key(pod, _reference(found), gang),
         role=role,
@@ -263,10 +268,10 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
         over=_over(top, found),
         over_s=_over_s(top, found),
-        suspended=suspended,
+        stated_suspension=suspension,
         suspension=usable_suspension(top, found),
         remedy=missing_remedy(top, found),
-        restarts=suspended and mark_of(top, found) is not None,
+        restarts=suspension is not None and mark_of(top, found) is not None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Suspensions of owners in place of evictions of their pods, as the table of kinds states them."""
+"""Suspensions of owners: by Weir in place of evictions, as the table of kinds states them, and by others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +13,12 @@ RESTARTS = f"{PREFIX}{OWNER_MARK}"
 Its value is the uid of the owner and the name of the scheduler: a copy of the owner has another uid.
 """
 
+MANAGED_BY = ("spec", "managedBy")
+"""Field of a Job, and of other kinds, that names the controller in charge of it."""
+_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+_OWN_CONTROLLERS = ("", "kubernetes.io/job-controller")
+"""Values of the field for Kubernetes' own controller."""
+
 
 @dataclass(frozen=True, slots=True)
 class OwnerSuspension:
@@ -22,6 +28,24 @@ class OwnerSuspension:
     resource: str
     field: tuple[str, ...]
     roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatedSuspension:
+    """Suspension that an object states."""
+
+    field: str  # field and its object: spec.suspend of Job train; empty: no single field
+    resumer: str  # clause: the program that resumes the object; empty if people do
+
+
+def stated_suspension(rule: KindRule, found: Mapping[str, Any]) -> StatedSuspension | None:
+    """Return the suspension of an object; None if it isn't suspended."""
+    condition = rule.suspended
+    if condition is None or not condition.holds(found):
+        return None
+    is_field = not (condition.type or condition.words)
+    name = f"{found.get('kind', '')} {found.get('metadata', {}).get('name', '')}"
+    return StatedSuspension(f"{'.'.join(condition.steps)} of {name}" if is_field else "", resumed_by(found))
 
 
 def suspension_of(rule: KindRule) -> OwnerSuspension | None:
@@ -70,3 +94,15 @@ def suspended_by(found: Mapping[str, Any]) -> str:
     metadata = found.get("metadata", {})
     uid, _, scheduler = str((metadata.get("annotations") or {}).get(RESTARTS, "")).partition(" ")
     return scheduler if uid and uid == metadata.get("uid") else ""
+
+
+def resumed_by(found: Mapping[str, Any]) -> str:
+    """Return the clause about the program that resumes a suspended object; empty if people resume it."""
+    labels = found.get("metadata", {}).get("labels") or {}
+    queue = str(labels.get(_KUEUE_QUEUE) or "")
+    if queue:
+        return f"Kueue resumes it, from its queue {queue}"
+    controller = str((found.get("spec") or {}).get("managedBy") or "")
+    if found.get("kind") != "Job" or controller in _OWN_CONTROLLERS:
+        return ""
+    return f"the controller {controller} resumes it, which spec.managedBy names"

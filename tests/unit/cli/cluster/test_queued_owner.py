@@ -67,3 +67,22 @@ def test_a_job_that_is_not_suspended_is_pending_without_a_reason_yet(
     suspended_job(fake_cluster)["spec"]["suspend"] = False
     assert answer(capsys, "why", "vision/train")["reason"] is None
     assert answer(capsys, "describe", "vision/train")["project"] == "v"
+
+
+def test_a_job_of_kueue_is_resumed_by_kueue(
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended_job(fake_cluster)["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
+    sentence = answer(capsys, "why", "vision/train")["reason"]["sentence"]
+    assert sentence.endswith("Kueue resumes it, from its queue gpus, and then it enters the queue of v")
+    assert main(["resume", "vision/train"]) == 2
+    assert "can't be resumed here: Kueue resumes it, from its queue gpus" in capsys.readouterr().err
+    assert not fake_cluster.written
+
+
+def test_a_suspended_job_is_resumed(fake_cluster: FakeCluster) -> None:
+    suspended_job(fake_cluster)
+    assert main(["resume", "vision/train"]) == 0
+    assert [(method, body) for method, _, body in fake_cluster.written] == [
+        ("PATCH", {"spec": {"suspend": False}})
+    ]

@@ -119,8 +119,7 @@ def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
         may(look, "policy", "poddisruptionbudgets"),
         may(look, "storage.k8s.io", "storageclasses", "csinodes"),
         may(look, "resource.k8s.io", "deviceclasses", "resourceslices", "devicetaintrules"),
-        may(f"get {look}", "resource.k8s.io", "resourceclaims"),
-        may("get", "resource.k8s.io", "resourceclaimtemplates"),  # to read the claims of pods
+        may(f"get {look}", "resource.k8s.io", "resourceclaims", "resourceclaimtemplates"),
         may("get", "batch", "jobs"),  # to read the Jobs of trials
         may(look, "events.k8s.io", "events"),  # to read its own events for queries
         may(look, GROUP, *OWN_KINDS, CONFIGS, NOTIFICATIONS),

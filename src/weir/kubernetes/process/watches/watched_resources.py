@@ -22,6 +22,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     (RESOURCE_API, "deviceclasses", resource_objects.DeviceClass),
     (RESOURCE_API, "resourceslices", resource_objects.ResourceSlice),
     (RESOURCE_API, "resourceclaims", resource_objects.ResourceClaim),
+    (RESOURCE_API, "resourceclaimtemplates", resource_objects.ResourceClaimTemplate),
     (API_VERSION, "departments", QuotaObject),
     (API_VERSION, "projects", QuotaObject),
     (API_VERSION, "topologies", QuotaObject),

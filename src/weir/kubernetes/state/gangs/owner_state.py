@@ -13,6 +13,7 @@ from weir.kubernetes.state.owners.chain import Body
 from weir.kubernetes.state.owners.index import Owners
 from weir.kubernetes.state.owners.scheduling_groups import SchedulingGroups
 from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, GangKey, OwnerTemplate, WorkloadKinds
+from weir.kubernetes.translate.owner_suspensions import StatedSuspension
 from weir.state.events import WorkloadOutcome
 
 _DEPTH_MAX = 8
@@ -30,7 +31,7 @@ class OwnerState(NamedTuple):
     exists: bool
     over: WorkloadOutcome | None = None
     over_s: float = 0.0  # time of its end, as its conditions state it; 0: unknown
-    suspended: bool = False
+    suspension: StatedSuspension | None = None  # None: it isn't suspended
     restarts: bool = False  # True: Weir has suspended it, and will resume it
     expects_pods: bool = False  # True: its controller will create pods of this workload
 
@@ -58,7 +59,7 @@ def owner_state(
             if not under and wants.over is None:
                 return None
         comes = any(_makes_pods(kinds.wants(each)) for each in under)
-    return OwnerState(True, wants.over, wants.over_s, wants.suspended, wants.restarts, comes)
+    return OwnerState(True, wants.over, wants.over_s, wants.suspension, wants.restarts, comes)
 
 
 def _makes_pods(wants: OwnerTemplate | None) -> bool:
@@ -143,10 +144,14 @@ def see_owner(
             gang.head.derived,
             over=state.over,
             over_s=state.over_s,
-            suspended=state.suspended,
+            stated_suspension=state.suspension,
             restarts=state.restarts,
         )
         gang.head = replace(gang.head, derived=derived)
-    waits = state.exists and (state.expects_pods or state.suspended) and (has_object or not is_unread)
+    waits = (
+        state.exists
+        and (state.expects_pods or state.suspension is not None)
+        and (has_object or not is_unread)
+    )
     gang.left = gang.newer or is_gone or not state.exists or (is_late and not waits)
     gang.awaits = gang.backoff.sentence(body, gang.needed) if state.expects_pods else ""

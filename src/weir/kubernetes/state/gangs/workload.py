@@ -7,6 +7,7 @@ from weir.kubernetes.state.gangs.gang import Gang, PodGroupSlots, TrackedPod
 from weir.kubernetes.state.gangs.services import minimum_of_service, preemptible_by_replicas
 from weir.kubernetes.state.owners.pod_info import PodInfo
 from weir.kubernetes.translate.kinds import GangMinimum
+from weir.model.reasons import as_sentence
 from weir.model.workloads import PodGroup, Workload
 from weir.state.events import PodKey
 
@@ -212,14 +213,16 @@ def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
 
 
 def _suspension(gang: Gang) -> str:
+    """Return why a suspended workload has no pods, and the program that resumes it."""
+    assert gang.head is not None
     if gang.idle.suspended_for:
         return f"It is suspended: {gang.idle.suspended_for}."
-    if not gang.foreseen:
+    stated = gang.head.derived.stated_suspension
+    if stated is None or not stated.field:
         return "It is suspended."
-    return (
-        f"It is suspended: spec.suspend of Job {gang.key.name} is true, so it has no pods. "
-        f"Once it is resumed, it enters the queue of {gang.project}."
-    )
+    so = "" if gang.count else ", so it has no pods"
+    then = f"{as_sentence(stated.resumer)} Then" if stated.resumer else "Once it is resumed,"
+    return f"It is suspended: {stated.field} is true{so}. {then} it enters the queue of {gang.project}."
 
 
 def is_restarting(gang: Gang) -> bool:

@@ -316,7 +316,7 @@ def _member_of(info: PodInfo, policy: GroupPolicy, named: GroupReference, maker:
             done=derived.done if maker is not None else 0,
             over=derived.over if maker is not None else None,
             over_s=derived.over_s if maker is not None else 0.0,
-            suspended=derived.suspended and maker is not None,
+            stated_suspension=derived.stated_suspension if maker is not None else None,
             suspension=derived.suspension if maker is not None else None,
             remedy=derived.remedy if maker is not None else "",
             restarts=derived.restarts and maker is not None,

@@ -233,8 +233,9 @@ class PodResolver:
         """Process a changed namespace, by whose labels selectors choose; None: it was deleted."""
         self._again(self.marks.namespace(name, None if namespace is None else namespace.metadata.labels))
 
-    def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
+    def see_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
         """Process a changed volume claim; None: it was deleted."""
+        namespace, _, name = key.partition("/")
         keep(self._claims, (namespace, name), claim)
         self._look_at(self._users.get((namespace, name), ()))
 

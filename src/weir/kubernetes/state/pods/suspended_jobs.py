@@ -4,6 +4,7 @@ Without a pod, nothing else tells Weir of such a Job, and no list would have it.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,7 @@ from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.gangs.gang import Gang, PodGroupSlots, TrackedPod
 from weir.kubernetes.state.owners.pod_info import PodInfo
 from weir.kubernetes.state.pods.resolver import PodResolver
+from weir.kubernetes.state.pods.template_claims import TemplateClaims
 from weir.kubernetes.state.queues.quota_objects import QuotaObjects
 from weir.kubernetes.state.workloads.adoption import PODS_MOST
 from weir.kubernetes.state.workloads.registry import WorkloadRegistry
@@ -42,6 +44,8 @@ class SuspendedJobs:
     ) -> None:
         self._scheduler, self._managed = scheduler, managed
         self._resolver, self._registry, self._quota_objects = resolver, registry, quota_objects
+        self.claims = TemplateClaims(resolver.resource_claims)
+        self._claiming: dict[str, KubePod] = {}  # pods with resource claims, of those that are workloads
         self._pods: dict[str, KubePod] = {}  # pods as the templates describe them, by the uid of the Job
         self._due_s: dict[str, float] = {}  # times at which new ones are looked at
         self._without_project: dict[
@@ -68,7 +72,7 @@ class SuspendedJobs:
                     self._pods[uid], self._due_s[uid] = pod, at_s
 
     def _forget(self, uid: str) -> None:
-        for each in (self._pods, self._due_s, self._without_project):
+        for each in (self._pods, self._due_s, self._without_project, self._claiming):
             each.pop(uid, None)
 
     def _may_be_ours(self, pod: KubePod) -> bool:
@@ -81,6 +85,9 @@ class SuspendedJobs:
             self.queues_changed = False
             found = [uid for uid, stated in self._without_project.items() if self._has_project(uid, stated)]
             self._due_s.update(dict.fromkeys(found, now_s))
+        if self.claims.take_changed():
+            self._pods.update(self._claiming)
+            self._due_s.update(dict.fromkeys(self._claiming, now_s))
         due = (uid for uid, at_s in self._due_s.items() if at_s <= now_s)
         taken = []
         for uid in list(islice(due, AT_ONCE)):
@@ -95,7 +102,9 @@ class SuspendedJobs:
                 continue
             self._forget(uid)
             if info is not None:
-                taken.append(self._made(info))
+                taken.append(self._made(info, pod))
+                if pod.spec.resource_claims:
+                    self._claiming[uid] = pod
         return taken
 
     def _has_project(self, uid: str, stated: Annotations) -> bool:
@@ -121,13 +130,22 @@ class SuspendedJobs:
         is_named = pod.spec.scheduler_name == self._scheduler
         # The webhook gives other pods to Weir if they ask for GPUs, or if their template names a key of Weir
         speaks = any(map(means_something, (*pod.metadata.labels, *pod.metadata.annotations)))
-        return info if is_named or info.request.devices or speaks else None
+        first, _ = self.claims.requests(pod, info.request)
+        return info if is_named or first.devices or speaks else None
 
-    def _made(self, info: PodInfo) -> Gang:
+    def _made(self, info: PodInfo, pod: KubePod) -> Gang:
+        """Return the workload of a Job; a pod as its template describes it."""
+        first, other = self.claims.requests(pod, info.request)
         gang = self._registry.of(info)
-        gang.head, gang.adopted = info, True
+        gang.head = replace(info, pod_request=replace(info.pod_request, request=other))
+        gang.adopted = True
         gang.foreseen = min(info.derived.pods or 1, PODS_MOST)
         gang.whole = gang.needed = max(1, info.derived.min_pods)
         slots: list[TrackedPod | None] = [None] * min(gang.needed, SLOTS_MAX)
-        gang.groups = [PodGroupSlots(info.derived.role, info.request, slots)]
+        role, gang.groups = info.derived.role, []
+        if first != other:
+            slots.pop()
+            gang.groups.append(PodGroupSlots(role, first, [None]))
+        if slots or first == other:
+            gang.groups.append(PodGroupSlots(role, other, slots))
         return gang

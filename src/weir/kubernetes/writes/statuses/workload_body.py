@@ -259,7 +259,9 @@ def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterSta
     The pods of an ended one are gone. After a change of the leader its object alone says what they were.
     """
     if gang.foreseen and gang.head is not None:
-        return gang.foreseen, gang.foreseen * _milli_of(gang.head.request, cluster_state.node_states)
+        first, each = gang.groups[0].request, gang.head.request  # a claim that all of them name counts once
+        of_first, of_each = (_milli_of(request, cluster_state.node_states) for request in (first, each))
+        return gang.foreseen, of_first + (gang.foreseen - 1) * of_each
     if phase not in PHASES.values():
         pods = max(gang.count + gang.members.count, gang.whole)
         milli = _devices_milli(gang, cluster_state.node_states)

@@ -37,8 +37,8 @@ def test_a_claim_for_one_pod_at_a_time_keeps_pods_of_all_schedulers_apart() -> N
     theirs = using(pod("theirs", scheduler="another"), "data")
     assert resolver.see_foreign("team/theirs", theirs) == ((), ())
     resolver.stale.clear()
-    resolver.see_claim("team", "data", claim("data", accessModes=["ReadWriteOncePod"]))
-    resolver.see_claim("team", "shared", claim("shared"))
+    resolver.see_claim("team/data", claim("data", accessModes=["ReadWriteOncePod"]))
+    resolver.see_claim("team/shared", claim("shared"))
     assert resolver.stale == {"team/ours", "team/free"}
     assert resolver.remarked == {"team/theirs"}
     ((mark,), _) = resolver.of_others("team/theirs")
@@ -47,7 +47,7 @@ def test_a_claim_for_one_pod_at_a_time_keeps_pods_of_all_schedulers_apart() -> N
     assert request.pod_rules == (PodAffinityRule("anti_affinity", mark, CLUSTER_LABEL),)
     assert resolver.read("team/free", bound=False).request.marks == ()
     resolver.forget_marks("team/theirs")
-    resolver.see_claim("team", "data", None)
+    resolver.see_claim("team/data", None)
     assert resolver.remarked == set()
 
 
@@ -60,8 +60,8 @@ def test_a_node_without_volume_drivers_limits_no_volumes() -> None:
 def test_volumes_count_on_a_node_whose_driver_limits_them() -> None:
     resolver = gathered(using(pod("ours"), "data"), using(pod("free"), "other"))
     resolver.see_foreign("team/theirs", using(pod("theirs", scheduler="another"), "data"))
-    resolver.see_claim("team", "data", claim("data", volume="pv", phase="Bound"))
-    resolver.see_claim("team", "other", claim("other", cls="made"))
+    resolver.see_claim("team/data", claim("data", volume="pv", phase="Bound"))
+    resolver.see_claim("team/other", claim("other", cls="made"))
     resolver.see_volume("pv", volume("pv", csi={"driver": "disk"}))
     resolver.see_storage_class("made", storage_class("made", provisioner="net"))
     assert resolver.read("team/ours", bound=False).request.further == ()

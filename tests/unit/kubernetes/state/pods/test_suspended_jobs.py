@@ -28,8 +28,10 @@ def suspended(
     """Return a suspended Job as its watch delivers it."""
     body = job(name, f"uid-{name}", pods, namespace=namespace, preemptible=preemptible)
     container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-    spec = {"schedulerName": scheduler, "containers": [container], **more}
+    body["metadata"].setdefault("labels", {}).update(more.pop("labels", {}))
+    body["spec"] |= more.pop("of_job", {})
     metadata = Metadata(name, uid=f"uid-{name}", namespace=namespace)
+    spec = {"schedulerName": scheduler, "containers": [container], **more}
     found = {"suspend": True, "template": {"metadata": {"labels": {label: "x"}}, "spec": spec}}
     body["spec"]["suspend"] = True
     return {**body, TEMPLATE: pod_of_suspended(metadata, found, {})}
@@ -196,3 +198,35 @@ def test_the_next_leader_writes_the_same() -> None:
     following.hear("owners", suspended())
     (row,) = told(following).values()
     assert (row["phase"], row["gpus"], row["pods"], row["reason"]["why"]) == ("Pending", "8", 2, "suspended")
+
+
+def test_a_job_that_ran_and_is_suspended_again_names_the_field() -> None:
+    here = begun(job("held", "uid-held", 1))
+    here.hear("pods", pod("held-0", owner=("held", "uid-held")))
+    here.step()
+    told(here)
+    here.gone("held-0")
+    here.hear("owners", suspended(pods=1))
+    (row,) = told(here).values()
+    assert row["reason"]["sentence"] == (
+        "It is suspended: spec.suspend of Job held is true, so it has no pods. "
+        "Once it is resumed, it enters the queue of team."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "resumer"),
+    [
+        ({"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}, "Kueue resumes it, from its queue gpus. Then it"),
+        (
+            {"of_job": {"managedBy": "example.com/many-clusters"}},
+            "The controller example.com/many-clusters resumes it, which spec.managedBy names. Then it",
+        ),
+        ({"of_job": {"managedBy": "kubernetes.io/job-controller"}}, "Once it is resumed, it"),
+    ],
+)
+def test_the_reason_names_the_program_that_resumes_a_job(fields: dict[str, Any], resumer: str) -> None:
+    (row,) = told(begun(suspended(**fields))).values()
+    assert row["reason"]["sentence"] == (
+        f"It is suspended: spec.suspend of Job held is true, so it has no pods. {resumer} enters the queue of team."
+    )
