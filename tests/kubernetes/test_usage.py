@@ -103,7 +103,9 @@ def test_idle_job_climbs_the_ladder_through_a_kill_is_suspended_and_resumed_and_
             return dict((cluster.api.get(path).get("status") or {}).get("life", {}).get("idle") or {})
 
         cluster.until(lambda: life().get("notices"), "the notice to be stored")
-        assert "is suspended in" in run("describe", "idle")[1]
+        described = " ".join(run("describe", "idle")[1].split())
+        assert "is suspended in" in described
+        assert "If idle notice after 12s, suspended after 1m" in described
         weir.kill()
         weir.start()
         wait_for_queries(cluster.api)

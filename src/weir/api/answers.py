@@ -136,7 +136,7 @@ class WorkloadDetail(WorkloadRow):
     pod_cpu: float | None = None  # cores of each pod of the first group; None: not stated
     pod_memory: int | None = None  # bytes
     max_runtime_s: float | None = None
-    idle_rules: IdleRulesRow | None = None  # None: no rule acts on it, it is over, or it is in a cluster
+    idle_rules: IdleRulesRow | None = None  # None: no rule acts on it, it is over, or nothing measures it
     begin_s: PointInTime | None = None  # earliest start
     dependencies: list[DependencyRow] = []
     gpu_access: Shown[Isolation] | None = None  # isolation of its GPUs from other jobs; None: it has no GPUs

@@ -67,6 +67,14 @@ class IdleRules(NamedTuple):
         halfway = min(rungs) / 2 if rungs else None
         return least_limit(self.notice_s, halfway)
 
+    def without_suspensions(self, why: str = "") -> "IdleRules":
+        """Return the rungs of a workload that can't be suspended; `why` as a clause.
+
+        One that lost its protection is suspended when it gives way, so both rungs need suspensions. The
+        notice stays where it is.
+        """
+        return self._replace(notice_s=self.first_notice_s, unprotect_s=None, suspend_s=None, left_out=why)
+
 
 def idle_rules(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> IdleRules:
     """Return the rungs for a workload: its project's delays, else the policy's for its type."""

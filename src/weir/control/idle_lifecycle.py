@@ -37,19 +37,12 @@ class IdleLifecycle:
         self._transitions = transitions
 
     def rules(self, job: Job) -> IdleRules:
-        """Return the rungs for a workload.
-
-        One that lost its protection is suspended when it gives way, so both rungs need suspensions. Without
-        them, the notice stays where it is and says so.
-        """
+        """Return the rungs for a workload. If it can't be suspended, its notice says so."""
         rules = idle_rules(job.spec, self._transitions.queue_limits(job), self._transitions.rules)
         if rules.unprotect_s is None and rules.suspend_s is None:
             return rules
         refusal = self._suspension_refusal(job.name)
-        if not refusal:
-            return rules
-        first_s = rules.first_notice_s
-        return rules._replace(notice_s=first_s, unprotect_s=None, suspend_s=None, left_out=refusal)
+        return rules.without_suspensions(refusal) if refusal else rules
 
     def used(self, job: Job, life: LifecycleState, fact: UtilizationSampled) -> None:
         """Process the utilization of its devices, if nothing else is measured."""

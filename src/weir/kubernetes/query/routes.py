@@ -222,6 +222,7 @@ class QueryRoutes:
             **row.model_dump(),
             pod_rows=self._answers.pods(workload),
             max_runtime_s=max_runtime_s(thing),
+            idle_rules=self._answers.idle_rules(workload) if row.ended_s is None else None,
             **reported_fields(thing),
             **memory_isolation(thing),
             events=matching_events(self._events.all(), query, 0, _EVENTS_SHOWN)[1][::-1],

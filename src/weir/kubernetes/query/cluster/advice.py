@@ -20,6 +20,7 @@ class Owner:
     namespace: str
     owner: OwnerFields
     pod_annotations: Collection[str] = ()
+    resumer: str = ""  # clause: the program that resumes it; empty if people do
 
     @property
     def is_fixed(self) -> bool:
@@ -65,6 +66,8 @@ def _how(
 ) -> str | None:
     found: str | None = None
     match change:
+        case {"suspended": False} if owner.resumer:
+            found = owner.resumer
         case {"suspended": False} if owner.owner.kind == "Job":
             found = f"weir resume {name}"
         case {"pods": int(pods)}:

@@ -16,7 +16,7 @@ from structlog import get_logger
 from weir import __version__
 from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
-from weir.api.workload_list import ActivityRow
+from weir.api.workload_list import ActivityRow, IdleRulesRow
 from weir.engine.overcommit import NodeDeviceUsage
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.query.aggregation.refusals import QueryRefused
@@ -32,14 +32,16 @@ from weir.kubernetes.query.workloads.index import WorkloadIndexEntry
 from weir.kubernetes.query.workloads.rows import activity_row, pod_row
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs.gang import TrackedPod
+from weir.kubernetes.state.gangs.owner_state import suspension_refusal
 from weir.kubernetes.translate.annotations import PREFIX
 from weir.kubernetes.usage.cluster_use import ClusterUse, MeasuredUse
-from weir.model.policy import Policy
+from weir.model.policy import LifecyclePolicy, Policy
 from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.cluster_snapshot import read_cluster, snapshot
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.decision_details import explain_decision
 from weir.service.decision_state import StateReader, reader_of
+from weir.service.idle_times import idle_rules_row
 from weir.service.kept_suggestions import KeptSuggestions, with_suggestions_found
 from weir.service.queue_position import queue_position
 from weir.service.queue_rows import ancestor_rows
@@ -100,6 +102,12 @@ class SchedulerAnswers:
         """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
         found = self.measured().get(workload.key)
         return None if found is None else activity_row(found.activity, found.since_s, workload.object)
+
+    def idle_rules(self, workload: WorkloadIndexEntry) -> IdleRulesRow | None:
+        """Return the idle times after which the rules act on a workload; None if nothing measures the use."""
+        if not self._use().at_s:
+            return None
+        return self._backend.read(partial(_idle_rules, workload=workload, rules=self._policy().life))
 
     def measured(self) -> Mapping[str, MeasuredUse]:
         """Return the workloads of the newest reading of the use."""
@@ -297,6 +305,18 @@ def _pods(state: ClusterState, uid: str, key: str) -> list[TrackedPod]:
     return sorted(found, key=lambda tracked: tracked.name)
 
 
+def _idle_rules(
+    state: ClusterState, workload: WorkloadIndexEntry, rules: LifecyclePolicy
+) -> IdleRulesRow | None:
+    gang = state.registry.named.get(workload.key)
+    if gang is None or gang.reported is None or gang.key.uid != workload.object.spec.owner.uid:
+        return None
+    projects = (each for each in state.quota_objects.tree.queues if each.is_project)
+    project = next((each for each in projects if each.name == gang.project), None)
+    can_suspend = not suspension_refusal(gang, state.resolver.owners)
+    return idle_rules_row(gang.reported, project, rules, can_suspend=can_suspend)
+
+
 def _as_sentence(remark: str) -> str:
     return f"{remark[:1].upper()}{remark[1:].rstrip('.')}."
 
@@ -316,7 +336,9 @@ def _surroundings(state: ClusterState, workload: WorkloadIndexEntry) -> tuple[Ma
         for name, field in _ANNOTATED.items()
         if head is not None and getattr(head.annotations, field) is not None
     }
-    return classes, Owner(workload.namespace, workload.object.spec.owner, stated)
+    held = None if head is None else head.derived.stated_suspension
+    resumer = "" if held is None else held.resumer
+    return classes, Owner(workload.namespace, workload.object.spec.owner, stated, resumer)
 
 
 def _suggested(

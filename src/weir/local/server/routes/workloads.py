@@ -56,11 +56,11 @@ from weir.local.server.routes.history import Since, moment
 from weir.local.server.state.workload_lookup import live_name
 from weir.local.server.views.event_log import event_row
 from weir.local.server.views.gpu_isolation import GpuIsolation, gpu_isolation
-from weir.local.server.views.idle_times import idle_rules_row
 from weir.local.server.views.workload_view import filter_rows, gpus_held
 from weir.local.starts.session_programs import kind_of
 from weir.model.array_indices import index_name, read_indices
 from weir.model.workloads import Workload
+from weir.service.idle_times import idle_rules_row
 from weir.service.queue_rows import VIRTUAL_LABEL
 from weir.store.records import WorkloadFilter
 

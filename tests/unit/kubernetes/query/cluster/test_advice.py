@@ -55,3 +55,9 @@ def test_what_the_pods_say_themselves_is_no_matter_of_their_owner() -> None:
     assert how({"pods": 2}, "Job", "batch/v1", "weir.dev/min-pods") == (
         f'{MADE_AGAIN} the annotation weir.dev/min-pods: "2"'
     )
+
+
+def test_a_workload_that_another_program_resumes_has_no_command() -> None:
+    owner = Owner("team", OwnerFields("u1", "batch/v1", "Job", "train"), (), "Kueue resumes it")
+    found = advised(Suggestion(sentence="", change={"suspended": False}), "t/job-train", owner, "", CLASSES)
+    assert found.how == "Kueue resumes it"

@@ -7,13 +7,22 @@ from weir.model.queues import Queue, QueueTimeLimits
 from weir.model.workloads import Workload
 
 
-def idle_rules_row(spec: Workload, project: Queue | None, rules: LifecyclePolicy) -> IdleRulesRow | None:
-    """Return the idle times after which the rules act on a workload; None if none does."""
+def idle_rules_row(
+    spec: Workload, project: Queue | None, rules: LifecyclePolicy, *, can_suspend: bool = True
+) -> IdleRulesRow | None:
+    """Return the idle times after which the rules act on a workload; None if none does.
+
+    `can_suspend`: Weir can suspend the workload. Without that, the rules neither suspend it nor end its
+    protection.
+    """
     if not any(group.request.devices for group in spec.groups):
         return None
     found = idle_rules(spec, QueueTimeLimits() if project is None else project.times, rules)
+    first_s = found.first_notice_s
+    if not can_suspend:
+        found = found.without_suspensions()
     row = IdleRulesRow(
-        notice_s=found.first_notice_s,
+        notice_s=first_s,
         unprotect_s=found.unprotect_s,
         suspend_s=found.suspend_s,
         stop_s=found.stop_s,
