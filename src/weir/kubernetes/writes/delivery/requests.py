@@ -44,6 +44,7 @@ from weir.kubernetes.writes.operations import (
     WriteRefused,
     stated,
 )
+from weir.kubernetes.writes.shown_text import shown
 
 NAME_MOST, NOTE_BYTES_MOST, INSTANCE_MOST = 230, 1024, 128
 _SEVERAL = "more than one PodDisruptionBudget"
@@ -251,7 +252,7 @@ def _event(event: EmitEvent) -> Mapping[str, object]:
         "regarding": {key: value for key, value in about.items() if value},
         "action": event.action,
         "reason": event.reason,
-        "note": _cut(event.note),
+        "note": _cut(shown(event.note)),
         "type": event.type,
     }
 

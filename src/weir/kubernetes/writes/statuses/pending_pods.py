@@ -91,7 +91,7 @@ def condition(namespace: str, name: str, uid: str, reason: str, sentence: str, s
         "type": "PodScheduled",
         "status": "False",
         "reason": reason,
-        "message": sentence,
+        "message": cut(sentence),
         "lastTransitionTime": moment(since_s),
     }
     body = {"metadata": {"uid": uid}, "status": {"conditions": [words]}}

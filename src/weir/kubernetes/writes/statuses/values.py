@@ -11,6 +11,7 @@ from weir.control.port import NOT_IDLE, IdleProgress, WorkloadProgress
 from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.state.gangs.idle_state import IdleState
+from weir.kubernetes.writes.shown_text import shown
 from weir.state.events import Nominated
 
 Words = dict[str, Any]
@@ -119,6 +120,7 @@ def is_reworded(patch: Words, before: Words) -> bool:
 
 def cut(sentence: str) -> str:
     """Return as much of a sentence as an object holds, and as anybody reads."""
+    sentence = shown(sentence[: SENTENCE_MOST + 1])
     return sentence if len(sentence) <= SENTENCE_MOST else f"{sentence[: SENTENCE_MOST - 1]}…"
 
 
