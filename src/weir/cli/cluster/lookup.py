@@ -14,13 +14,14 @@ from weir.cli.cluster.query_api import QueryApi
 from weir.client.errors import PoolError
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
-from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.paths import is_name, path_of
 
 if TYPE_CHECKING:
     from weir.kubernetes.crd.objects import OwnerFields, OwnerObject
 
 JOBS = "batch/v1"
 _LISTED_MOST = 8
+_LIST_ALL = "`weir list -A` shows which there are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,10 @@ class Lookup:
             PoolError: there is none, or there are several.
         """
         namespace, _, bare = name.rpartition("/")
+        if namespace and not is_name(
+            namespace
+        ):  # its path could be that of another object
+            raise refused(404, f"There is no workload {name}; {_LIST_ALL}.")
         params = {"named": bare, "all": "true", "limit": "1000"}
         if namespace:
             listed = await self._queries.get(f"namespaces/{namespace}/workloads", params)
@@ -87,7 +92,7 @@ class Lookup:
             queued = await self._just_queued(place, bare)
             if queued is not None:
                 return queued
-        text = f"There is no workload {name}; `weir list -A` shows which there are."
+        text = f"There is no workload {name}; {_LIST_ALL}."
         raise refused(404, f"{text} {page.get('note') or ''}".rstrip())
 
     async def owner(self, workload: LookupResult) -> "OwnerFields":

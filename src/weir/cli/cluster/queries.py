@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from weir.api.access import WhoAmI
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
+from weir.api.field_errors import read_model
 from weir.api.series import SeriesAnswer
-from weir.cli.cluster.errors import not_here, wrong
+from weir.cli.cluster.body_errors import BodyErrors
+from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.person import user_of
 from weir.cli.cluster.query_api import QueryApi
@@ -131,10 +133,7 @@ class ClusterQueries:
         """Keep the idle rules away from a workload by an annotation of its Job."""
         from weir.api.submissions import ExtensionAsked
 
-        try:
-            asked = ExtensionAsked.model_validate_json(body)
-        except ValidationError as error:
-            raise wrong(str(error)) from None
+        asked = read_model(ExtensionAsked, body, BodyErrors("The extension"))
         workload = await self.lookup.workload(name)
         owner = await self.lookup.owner(workload)
         until = datetime.fromtimestamp(time.time() + asked.duration, UTC)

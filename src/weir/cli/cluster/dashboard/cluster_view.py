@@ -131,7 +131,7 @@ class ClusterView:
             params["since"] = _since(params["since"])
         try:
             return await self._requests.answer(method, parts, params, body)
-        except (msgspec.DecodeError, TypeError, AttributeError) as error:
+        except (msgspec.DecodeError, TypeError, AttributeError, RecursionError) as error:
             # Escaped, so that a line break can't begin a line of the log
             asked = ascii(f"/{'/'.join(parts)}: {error}")
             print(f"weir: {method} {asked}", file=sys.stderr)
