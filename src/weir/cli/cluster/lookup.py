@@ -70,9 +70,7 @@ class Lookup:
             PoolError: there is none, or there are several.
         """
         namespace, _, bare = name.rpartition("/")
-        if namespace and not is_name(
-            namespace
-        ):  # its path could be that of another object
+        if namespace and not is_name(namespace):  # its path could be that of another object
             raise refused(404, f"There is no workload {name}; {_LIST_ALL}.")
         params = {"named": bare, "all": "true", "limit": "1000"}
         if namespace:

@@ -103,7 +103,7 @@ class SchedulerProcess:
             if options.elects
             else AlwaysLeader()
         )
-        self.writer = ApiWriter(api, self.election, self.backend.take_outcome, check=self.backend.check)
+        self.writer = self._make_writer(api)
         self.hooks = ClusterControlHooks(
             self.backend, chosen.policy, clock, overcommit_grace_s=chosen.overcommit_grace_s
         )
@@ -125,6 +125,10 @@ class SchedulerProcess:
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.webhook_server = None if options.opening is None else self._make_webhook_server(options.opening)
         self.notifications = self._make_notifications(f"{namespace}:{NAME}")
+
+    def _make_writer(self, api: ApiClient) -> ApiWriter:
+        backend = self.backend
+        return ApiWriter(api, self.election, backend.take_outcome, check=backend.check, clock=self._clock)
 
     def _make_sweeps(self, account: str) -> ClusterSweepController:
         deliver = self.backend.deliver(trial_costs.RESOURCE)

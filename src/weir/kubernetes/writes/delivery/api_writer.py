@@ -80,8 +80,13 @@ class ApiWriter:
         check: Callable[[Bind | Evict | SuspendOwner], str] = _go,
         pace: Pace = Pace(),
         chance: Random | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """Run `check` before each binding or eviction; a sentence that it returns prevents the write."""
+        """Run `check` before each binding or eviction; a sentence that it returns prevents the write.
+
+        `clock` has the times that are written.
+        """
+        self._clock = clock
         self._api = api
         self._leadership = leadership
         self._take_outcome = take_outcome
@@ -101,6 +106,7 @@ class ApiWriter:
             leadership,
             per_s=pace.events_per_s,
             waiting_most=pace.events_waiting,
+            clock=clock,
             busy=lambda: self._under_way[Urgency.PODS] > pace.beside_pods,
         )
         self.outcomes: Counter[str] = Counter()
@@ -208,7 +214,7 @@ class ApiWriter:
         sent_s = time.monotonic()
         pending.tried_s = pending.tried_s or sent_s
         try:
-            fenced = LeaderGuard(self._api, self._leadership, pending.term)
+            fenced = LeaderGuard(self._api, self._leadership, pending.term, self._clock)
             fenced.check()
             await self._explain(fenced, pending)
             sent_s = time.monotonic()

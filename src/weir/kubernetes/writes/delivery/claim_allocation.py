@@ -8,7 +8,6 @@ The claim for a pod's extended resources is made first, and the pod's status nam
 One that an earlier try made for another node, and that has no devices, is deleted and made again.
 """
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,7 +62,7 @@ async def check_devices(api: LeaderGuard, write: AllocateClaim, claim: Allocated
         DevicesPending: they haven't yet.
         Conflict: the devices can't be used.
     """
-    failure = why_failed(claim.status, time.time())
+    failure = why_failed(claim.status, api.clock())
     if failure:
         others = [each for each in claim.status.reserved_for if each.get("uid") != write.pod_uid]
         status = {"reservedFor": others} if others else {"allocation": None, "reservedFor": None}
@@ -132,7 +131,7 @@ async def _try(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
             }
             claim = await api.patch(write.path, body, Patch.MERGE, AllocatedClaim)
             meta = claim.metadata
-        change["allocation"] = stamped(dict(write.allocation))
+        change["allocation"] = stamped(dict(write.allocation), api.clock())
     elif write.allocation is not None and not _is_same(status.allocation, write.allocation):
         raise _refused(write, "was allocated by another scheduler meanwhile")
     if all(each.get("uid") != write.pod_uid for each in status.reserved_for):

@@ -5,7 +5,6 @@ of the claim. The pod is bound once all of them are true. If one of its failures
 the devices are released, and the pod is placed again. All of it is in the claim: another Weir goes on there.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,12 +40,11 @@ class AllocatedStatus(ApiStruct):
     devices: list[DeviceStatus] = field(default_factory=list)
 
 
-def stamped(allocation: dict[str, Any]) -> dict[str, Any]:
+def stamped(allocation: dict[str, Any], now_s: float) -> dict[str, Any]:
     """Return an allocation with its time, if devices have conditions: the time limit counts from it."""
     if not any(each.get("bindingConditions") for each in _results(allocation)):
         return allocation
-    now = moment(time.time())
-    return {**allocation, "allocationTimestamp": now}
+    return {**allocation, "allocationTimestamp": moment(now_s)}
 
 
 def why_failed(status: AllocatedStatus, now_s: float) -> str:

@@ -56,8 +56,10 @@ class EventRecorder:
         per_s: float,
         waiting_most: int,
         busy: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Create a recorder; while `busy` returns True, events wait for other work."""
+        self._clock = clock
         self._api = api
         self._leadership = leadership
         self._rate = RateLimiter(per_s, burst=max(1.0, per_s))
@@ -112,7 +114,8 @@ class EventRecorder:
             if queued is None:
                 continue
             try:
-                await emit(LeaderGuard(self._api, self._leadership, queued.term), queued.event)
+                guard = LeaderGuard(self._api, self._leadership, queued.term, self._clock)
+                await emit(guard, queued.event)
                 self.emitted += 1
             except ApiError as error:
                 self.dropped += 1

@@ -3,6 +3,8 @@
 The fence is asked before every single request that writes, so that no caller can forget it.
 """
 
+import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from weir.kubernetes.api.client import ApiClient, Patch
@@ -19,7 +21,15 @@ class NotLeading(ApiError):
 class LeaderGuard:
     """Client that sends requests only in the term in which they were decided."""
 
-    def __init__(self, api: ApiClient, leadership: Leadership, term: int) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        leadership: Leadership,
+        term: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Create a guard. `clock` has the times that are written and compared."""
+        self.clock = clock
         self._api = api
         self._leadership = leadership
         self._term = term

@@ -5,7 +5,6 @@ knows that the write is uncertain and reads the object first.
 """
 
 import socket
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -148,7 +147,10 @@ async def _evict(api: LeaderGuard, write: Evict, *, uncertain: bool) -> Outcome:
     if write.ends is not None:
         with suppress(NotFound, Conflict):  # the pod is gone, or another one has its name: see below
             await api.patch(
-                f"{write.object_path}/status", _ends(write, write.ends), Patch.STRATEGIC, IgnoredObject
+                f"{write.object_path}/status",
+                _ends(write, write.ends, api.clock()),
+                Patch.STRATEGIC,
+                IgnoredObject,
             )
     options: dict[str, object] = {"preconditions": {"uid": write.uid}}
     if write.grace_s is not None:
@@ -174,13 +176,13 @@ async def _evict(api: LeaderGuard, write: Evict, *, uncertain: bool) -> Outcome:
     return WriteDone()
 
 
-def _ends(write: Evict, condition: PodCondition) -> Mapping[str, object]:
+def _ends(write: Evict, condition: PodCondition, now_s: float) -> Mapping[str, object]:
     body = {
         "type": condition.type,
         "status": "True",
         "reason": condition.reason,
         "message": _cut(condition.message),
-        "lastTransitionTime": moment(time.time()),
+        "lastTransitionTime": moment(now_s),
     }
     return {"metadata": {"uid": write.uid}, "status": {"conditions": [body]}}
 
@@ -230,10 +232,10 @@ async def emit(api: LeaderGuard, event: EmitEvent) -> None:
     """
     path = path_of("events.k8s.io/v1", "events", event.regarding.namespace or "default")
     with suppress(AlreadyExists):
-        await api.post(path, _event(event), IgnoredObject)
+        await api.post(path, _event(event, api.clock()), IgnoredObject)
 
 
-def _event(event: EmitEvent) -> Mapping[str, object]:
+def _event(event: EmitEvent, now_s: float) -> Mapping[str, object]:
     regarding = event.regarding
     about = {
         "apiVersion": regarding.api_version,
@@ -246,7 +248,7 @@ def _event(event: EmitEvent) -> Mapping[str, object]:
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": f"{regarding.name[:NAME_MOST]}.{uuid4().hex[:16]}"},
-        "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "eventTime": datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": REPORTER,
         "reportingInstance": socket.gethostname()[:INSTANCE_MOST],  # in a pod, the name of the pod
         "regarding": {key: value for key, value in about.items() if value},

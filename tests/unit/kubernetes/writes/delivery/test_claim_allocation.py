@@ -1,5 +1,7 @@
 """The writes that allocate a resource claim, against an API server in memory."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -33,6 +35,7 @@ class Server:
     def __init__(self, *, interferes: int = 0, **status: Any) -> None:
         metadata = {"name": "c", "uid": "c1", "resourceVersion": "1"}
         self.claim: dict[str, Any] = {"metadata": metadata, "status": status}
+        self.clock: Callable[[], float] = time.time
         self.is_there = True
         self.pod_status: dict[str, Any] = {}
         self.writes: list[str] = []

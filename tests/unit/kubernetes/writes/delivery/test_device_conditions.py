@@ -146,6 +146,22 @@ async def test_an_allocation_has_its_time_if_a_device_has_conditions() -> None:
     assert int(began_s) <= datetime.fromisoformat(written).timestamp() <= time.time()
 
 
+@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+async def test_the_time_since_an_allocation_is_counted_on_the_clock_of_the_api_server(ahead_s: float) -> None:
+    server = Server()
+    server.clock = lambda: time.time() + ahead_s
+    with pytest.raises(DevicesPending):
+        await attempt(server, write(ALLOCATION))
+    written = server.claim["status"]["allocation"]["allocationTimestamp"]
+    assert abs(datetime.fromisoformat(written).timestamp() - server.clock()) < 1800
+    with pytest.raises(DevicesPending):
+        await attempt(server, write(None))
+    began_s = server.clock()
+    server.clock = lambda: began_s + BINDING_TIMEOUT_S + 5
+    with pytest.raises(Conflict):
+        await attempt(server, write(None))
+
+
 # The writer
 
 
