@@ -174,6 +174,7 @@ class SchedulerProcess:
         )
         self._see_owners = webhook_server.owners.deliver
         webhook_server.without_project = chosen.without_project
+        webhook_server.clock = self._clock
         answers = SchedulerAnswers(
             self.backend,
             self._thread,

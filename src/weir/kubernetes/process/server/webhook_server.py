@@ -7,9 +7,10 @@ leader keeps the state of the cluster.
 import asyncio
 import errno
 import ipaddress
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ class WebhookServer:
     query: QueryService | None = None
     node_agents: tuple[NodeReports, Callable[[str], NodeShares | None]] | None = None
     port: int = 0  # port in use; 0: not listening
+    clock: Callable[[], float] = time.time  # of the API server, which checks the certificates
     without_project: WithoutProject = IGNORE
     # Labels of namespaces, if namespaces without a project need them
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class WebhookServer:
             configurations=opening.service,
             names=opening.names,
             api_service="" if self.query is None else API_SERVICE,
+            now=lambda: datetime.fromtimestamp(self.clock(), UTC),
         )
         reflectors = [self._reflector(each) for each in _QUEUES]
         of_classes = path_of(RESOURCE_API, "deviceclasses")
