@@ -116,6 +116,8 @@ def security_constraints(namespace: str, options: NodeAgents) -> Thing:
         allowPrivilegeEscalation=False,
         readOnlyRootFilesystem=True,
         requiredDropCapabilities=["ALL"],
+        defaultAddCapabilities=[],  # this and the priority are required fields: the defaults of OpenShift
+        priority=0,
         runAsUser={"type": "MustRunAs", "uid": 0},
         seLinuxContext={"type": "MustRunAs", "seLinuxOptions": {"type": "spc_t"}},
         fsGroup={"type": "RunAsAny"},

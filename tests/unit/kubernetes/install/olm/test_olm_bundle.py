@@ -21,6 +21,9 @@ from weir.kubernetes.api.managed_namespaces import ManagedNamespaces
 from weir.kubernetes.install.manifests import Installation, manifests
 from weir.kubernetes.install.olm.bundle import BUNDLED, BundleOptions, bundle
 from weir.kubernetes.install.olm.catalog import catalog
+from weir.kubernetes.install.pods.dashboard_server import DashboardOptions
+from weir.kubernetes.install.pods.deployment import PodOptions
+from weir.kubernetes.install.pods.history import HistoryStorage
 from weir.kubernetes.install.pods.node_agent import NodeAgents
 
 ROOT = Path(__file__).parents[5]
@@ -83,6 +86,28 @@ def test_the_pods_fit_restricted_v2_without_a_path_of_the_host() -> None:
     other["securityContext"]["runAsUser"] = 0
     other["containers"][0]["securityContext"]["capabilities"]["add"] = ["SYS_ADMIN"]
     assert wrong_for_restricted_v2(other) == ["runAsUser", "volume devices", "capabilities"]
+
+
+@pytest.mark.parametrize(
+    ("history", "wrong"),
+    [
+        (HistoryStorage(secret="weir-history"), []),
+        (HistoryStorage(claim="weir-history", fixed_group=False), []),
+        (HistoryStorage(claim="weir-history"), ["fsGroup"]),
+    ],
+)
+def test_pods_with_a_dashboard_and_a_history_fit_restricted_v2(
+    history: HistoryStorage, wrong: list[str]
+) -> None:
+    dashboard = DashboardOptions(url="https://weir.example.org", issuer="https://id.example.org")
+    installation = Installation(replicas=1, pods=PodOptions(history=history), dashboard=dashboard)
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]
+        for each in manifests(installation)
+        if each["kind"] == "Deployment"
+    }
+    found = {name: wrong_for_restricted_v2(pod) for name, pod in pods.items()}
+    assert found == {"weir": wrong, "weir-dashboard": []}
 
 
 def test_a_bundle_holds_what_olm_creates_and_the_other_file_the_rest() -> None:
