@@ -10,7 +10,15 @@ from tools.controlplane.work import pod
 
 GPU = "gpu.nvidia.com"
 needs_claims = pytest.mark.skipif(chosen_release() < "1.34", reason="Resource claims need Kubernetes 1.34.")
+needs_shared_devices = pytest.mark.skipif(
+    chosen_release() < "1.36", reason="Parts of devices in claims are off by default before Kubernetes 1.36."
+)
+needs_providing_classes = pytest.mark.skipif(
+    chosen_release() < "1.36",
+    reason="Extended resources of classes are off by default before Kubernetes 1.36.",
+)
 _TAINT_RULES = {
+    "1.34": ("resource.k8s.io/v1alpha3", ("DRADeviceTaints",)),
     "1.36": ("resource.k8s.io/v1beta2", ("DRADeviceTaintRules",)),
     "1.37": (API, ()),
 }

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 import pytest
-from tests.kubernetes.claim_objects import gpu_class, gpu_slice, needs_claims
+from tests.kubernetes.claim_objects import gpu_class, gpu_slice, needs_shared_devices
 from tests.kubernetes.test_extended_resources import claims
 from tests.kubernetes.test_gpu_sharing import isolation
 from tools.controlplane.api import Object
@@ -19,7 +19,7 @@ from tools.controlplane.work import pod
 
 from weir.kubernetes.translate.quantities import exact
 
-pytestmark = needs_claims
+pytestmark = needs_shared_devices
 
 CLASS = "shared.example.com"
 RESOURCE = f"deviceclass.resource.kubernetes.io/{CLASS}"

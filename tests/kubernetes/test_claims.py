@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.kubernetes.claim_objects import claiming, gpu_class, gpu_slice, needs_claims, template
+from tests.kubernetes.claim_objects import (
+    claiming,
+    gpu_class,
+    gpu_slice,
+    needs_claims,
+    needs_shared_devices,
+    template,
+)
 from tests.kubernetes.claim_verdicts import RESOURCES, compare
 from tests.kubernetes.constraints import scheduling
 from tests.unit.kubernetes.claims.random_claims import random_case
@@ -31,6 +38,7 @@ def kube_scheduler(plane: ControlPlane) -> Iterator[ControlPlane]:
     plane.kill("kube-scheduler")
 
 
+@needs_shared_devices
 def test_claims_fit_where_they_do_for_kube_scheduler(cluster: Cluster, kube_scheduler: ControlPlane) -> None:
     chance = Random(f"kube-scheduler/{EFFORT}")
     compare(cluster, kube_scheduler, [random_case(chance, f"claims-{number}") for number in range(CASES)])
@@ -68,6 +76,7 @@ def reason(cluster: Cluster, within: str, name: str) -> str:
     return str((cluster.api.maybe(path) or {}).get("status", {}).get("reason") or "")
 
 
+@needs_shared_devices
 def test_claims_and_extended_resources_on_one_cluster(cluster: Cluster, weir: Weir) -> None:
     within = cluster.namespace()
     cluster.api.create(

@@ -17,6 +17,7 @@ from tests.kubernetes.claim_objects import (
     gpu_class,
     gpu_slice,
     needs_claims,
+    needs_shared_devices,
     template,
 )
 from tests.kubernetes.claim_verdicts import compare
@@ -64,6 +65,7 @@ def rule(effect: str = "NoSchedule", **chosen: str) -> Object:
 
 
 @pytest.mark.kubernetes
+@needs_shared_devices
 def test_tainted_devices_fit_where_they_do_for_kube_scheduler(
     tainting: ControlPlane, tainted: Cluster
 ) -> None:

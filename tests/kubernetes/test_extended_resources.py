@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.kubernetes.claim_objects import GPU, gpu_class, gpu_slice, needs_claims
+from tests.kubernetes.claim_objects import GPU, gpu_class, gpu_slice, needs_providing_classes
 from tests.kubernetes.claim_verdicts import RESOURCES, verdict
 from tests.kubernetes.test_claims import devices
 from tools.controlplane.api import Object
@@ -39,7 +39,7 @@ from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
-pytestmark = needs_claims
+pytestmark = needs_providing_classes
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 RESOURCE, IMPLICIT = "nvidia.com/gpu", f"deviceclass.resource.kubernetes.io/{GPU}"

@@ -11,10 +11,14 @@ from tests.kubernetes.claim_objects import needs_claims
 from tests.unit.kubernetes.claims.cel.selector_expressions import ERRORS, REFUSED, VALUES, shown
 from tests.unit.kubernetes.claims.random_claims import API
 from tools.controlplane.api import ApiError, Object
+from tools.controlplane.binaries import chosen_release
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.enforcement import wait_for_policies
 
 pytestmark = needs_claims
+takes_lists = pytest.mark.skipif(
+    chosen_release() < "1.35", reason="An API server takes the functions of lists from Kubernetes 1.35 on."
+)
 
 POLICIES = "admissionregistration.k8s.io/v1"
 POLICY = "expressions"
@@ -83,6 +87,7 @@ def answers(cluster: Cluster, expressions: tuple[str, ...]) -> list[str | None]:
     return found
 
 
+@takes_lists
 def test_expressions_have_the_values_and_errors_of_the_table(cluster: Cluster) -> None:
     found = answers(cluster, (*VALUES, *ERRORS))
     assert dict(zip(VALUES, found, strict=False)) == VALUES
@@ -96,6 +101,7 @@ def test_the_refused_expressions_of_the_table_are_refused(cluster: Cluster) -> N
     assert refused(cluster, policy(REFUSED), path) == set(range(len(REFUSED)))
 
 
+@takes_lists
 def test_device_classes_take_the_expressions(cluster: Cluster) -> None:
     """Compile the expressions as selectors; a few may cost too much for one."""
     selectors = [f"{shown(each)} != ''" for each in VALUES]

@@ -2,8 +2,8 @@
 
     python -m tools.controlplane.binaries     build them if need be, and say where they are
 
-WEIR_KUBERNETES_VERSION=1.31, 1.35 or 1.37 has the API server, its controllers and its scheduler of that
-release in place of the usual ones; the other programs stay.
+WEIR_KUBERNETES_VERSION=1.31, 1.34, 1.35 or 1.37 has the API server, its controllers and its scheduler
+of that release in place of the usual ones; the other programs stay.
 
 They are looked for in $KUBEBUILDER_ASSETS if it is set; otherwise they lie in a cache outside the work
 tree, in a directory named after the pins of the modules and the version of Go, so that a changed pin
@@ -31,7 +31,12 @@ VERSION = "v1.36.3"
 """Release of Kubernetes that go.mod pins. The programs must be given it."""
 RELEASE = "1.36"
 """Release of that version."""
-OTHER_VERSIONS = {"1.31": "v1.31.13", "1.35": "v1.35.4", "1.37": "v1.37.2"}
+OTHER_VERSIONS = {
+    "1.31": "v1.31.13",
+    "1.34": "v1.34.12",
+    "1.35": "v1.35.4",
+    "1.37": "v1.37.2",
+}
 """Other releases that the tests can run on, each pinned by a module of its own."""
 _STRIPPED = "-s -w"
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
