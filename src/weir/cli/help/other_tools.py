@@ -2,23 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
+from functools import cache
 from itertools import takewhile
-
-import yaml
-
-
-def _by_word(meanings: dict[str, str]) -> dict[str, str]:
-    """Return the meaning of each word."""
-    return {word: meaning for meaning, words in meanings.items() for word in words.split()}
-
+from typing import Any
 
 _TOOLS = ("kubectl", "kueuectl", "kueue", "runai", "scontrol", "sacctmgr")
-_TABLES = yaml.safe_load(files(__package__).joinpath("other_tools.yaml").read_text("utf-8"))
-_ACTIONS, _KINDS, _KEYS, _LINES = (_by_word(_TABLES[name]) for name in ("actions", "kinds", "keys", "lines"))
-_COMMANDS: dict[str, dict[str, str]] = _TABLES["commands"]
 _PROJECT_OPTIONS = ("-p", "--project", "-A", "--account")
 _OTHER_OPTIONS = (
     *("-n", "--namespace", "-i", "--image", "-g", "--gpu", "--gpus"),
@@ -27,6 +17,23 @@ _OTHER_OPTIONS = (
 _WITH_VALUE = frozenset((*_PROJECT_OPTIONS, *_OTHER_OPTIONS))
 """Options whose values are no names of objects."""
 _PLACE = re.compile(r"\b(?:NAME|PROJECT|PRIORITY|COMMAND)\b")
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    """Return the tables by name. They are read when a word may be another tool's: most commands need none."""
+    from importlib.resources import files
+
+    import yaml
+
+    text = files(__package__).joinpath("other_tools.yaml").read_text("utf-8")
+    found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    return {name: table if name == "commands" else _by_word(table) for name, table in found.items()}
+
+
+def _by_word(meanings: Mapping[str, str]) -> dict[str, Any]:
+    """Return the meaning of each word."""
+    return {word: meaning for meaning, words in meanings.items() for word in words.split()}
 
 
 @dataclass(slots=True)
@@ -53,11 +60,13 @@ def right_command(words: Sequence[str]) -> tuple[str, str] | None:
     if tools and not rest:
         return " ".join(tools), "weir --help"
     first = rest[0] if rest else ""
-    if first in _LINES:
-        line = _LINES["salloc" if "--pty" in spoken else first]
+    if first in _tables()["lines"]:
+        line = _tables()["lines"]["salloc" if "--pty" in spoken else first]
         is_bare = spoken[:1] == [first] and not command and len(plain) == len(spoken)
         found = _Meaning(read=[first], project=_project(spoken), command=rest[1:] if is_bare else command)
-        found.name = next((word for word in rest[1:] if word not in _KINDS and "=" not in word), None)
+        found.name = next(
+            (word for word in rest[1:] if word not in _tables()["kinds"] and "=" not in word), None
+        )
         return _written(tools, found), _filled(line, found)
     found = _read(rest)
     found.project, found.command = found.project or _project(spoken), command
@@ -70,7 +79,7 @@ def right_command(words: Sequence[str]) -> tuple[str, str] | None:
     if found.action == "create" and found.kind in (None, "workload") and (file := _file(spoken)):
         return _written(tools, found), f"weir submit -f {shlex.quote(file)}"
     usual = "node" if found.action in ("drain", "undrain") else "workload"
-    line = _COMMANDS[found.kind or usual].get(found.action, "")
+    line = _tables()["commands"][found.kind or usual].get(found.action, "")
     return (_written(tools, found), _filled(line, found)) if line else None
 
 
@@ -81,7 +90,7 @@ def job_of(words: Sequence[str]) -> str | None:
 
 def is_kind(word: str) -> bool:
     """Return True if a word is a kind of object of Weir or of another tool, such as `jobs`."""
-    return _kind(word) is not None
+    return word[:1].isalpha() and _kind(word) is not None
 
 
 def _read(words: Iterable[str]) -> _Meaning:
@@ -91,19 +100,19 @@ def _read(words: Iterable[str]) -> _Meaning:
         key, parted, value = word.partition("=")
         key = key.lower()
         if parted:
-            found.kind = found.kind or _KEYS.get(key)
+            found.kind = found.kind or _tables()["keys"].get(key)
             if key == "state" and found.kind == "node":
                 found.action = "undrain" if value.lower() in ("resume", "idle", "undrain") else "drain"
             elif key in ("account", "accounts", "project"):
                 found.project = value
             elif key == "priority":
                 found.priority = value
-            elif key in _KEYS or key == "name":
+            elif key in _tables()["keys"] or key == "name":
                 found.name = found.name or value
         elif found.name is not None or (found.action is not None and key in ("where", "set")):
             continue
-        elif found.action is None and key in _ACTIONS:
-            found.action = _ACTIONS[key]
+        elif found.action is None and key in _tables()["actions"]:
+            found.action = _tables()["actions"][key]
             found.read.append(word)
         elif (kind := _kind(key)) is not None:
             found.kind = kind
@@ -114,8 +123,9 @@ def _read(words: Iterable[str]) -> _Meaning:
 
 
 def _kind(word: str) -> str | None:
+    kinds: Mapping[str, str] = _tables()["kinds"]
     for ending in ("", "s", "es"):
-        if word.endswith(ending) and (kind := _KINDS.get(word.removesuffix(ending))) is not None:
+        if word.endswith(ending) and (kind := kinds.get(word.removesuffix(ending))) is not None:
             return kind
     return None
 
