@@ -88,16 +88,7 @@ class SchedulerProcess:
             self.kinds, chosen.devices, options.scheduler, chosen.without_project, options.managed
         )
         namespace = options.namespace or api.namespace
-        self.backend = KubernetesBackend(
-            self.cluster_state,
-            self._submit,
-            self._wake,
-            clock,
-            shared_nodes=chosen.shared_nodes,
-            namespace=namespace,
-        )
-        self.backend.set_budget_rules(chosen.policy.budgets)
-        self.backend.set_scale_up_over_quota(chosen.scale_up_over_quota)
+        self.backend = self._make_backend(clock, namespace)
         self.election: LeaderElection | AlwaysLeader = (
             LeaderElection(api, namespace=namespace, identity=pod_identity())
             if options.elects
@@ -129,6 +120,20 @@ class SchedulerProcess:
     def _make_writer(self, api: ApiClient) -> ApiWriter:
         backend = self.backend
         return ApiWriter(api, self.election, backend.take_outcome, check=backend.check, clock=self._clock)
+
+    def _make_backend(self, clock: Clock, namespace: str) -> KubernetesBackend:
+        chosen = self._chosen
+        backend = KubernetesBackend(
+            self.cluster_state,
+            self._submit,
+            self._wake,
+            clock,
+            shared_nodes=chosen.shared_nodes,
+            namespace=namespace,
+        )
+        backend.set_budget_rules(chosen.policy.budgets)
+        backend.set_scale_up_over_quota(chosen.scale_up_over_quota)
+        return backend
 
     def _make_sweeps(self, account: str) -> ClusterSweepController:
         deliver = self.backend.deliver(trial_costs.RESOURCE)

@@ -1,4 +1,4 @@
-"""Texts for people, with words that other people wrote."""
+"""Texts that people read, with parts that others wrote."""
 
 
 def shown(text: str) -> str:
