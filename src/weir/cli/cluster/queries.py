@@ -11,9 +11,7 @@ from pydantic import BaseModel
 
 from weir.api.access import WhoAmI
 from weir.api.answers import Explanation, Status, WhyAnswer, WorkloadDetail
-from weir.api.field_errors import read_model
 from weir.api.series import SeriesAnswer
-from weir.cli.cluster.body_errors import BodyErrors
 from weir.cli.cluster.errors import not_here
 from weir.cli.cluster.lookup import JOBS, Lookup, LookupResult
 from weir.cli.cluster.person import user_of
@@ -131,7 +129,9 @@ class ClusterQueries:
 
     async def extend(self, name: str, body: bytes) -> bytes:
         """Keep the idle rules away from a workload by an annotation of its Job."""
+        from weir.api.field_errors import read_model  # with the messages of files, which reads don't need
         from weir.api.submissions import ExtensionAsked
+        from weir.cli.cluster.body_errors import BodyErrors
 
         asked = read_model(ExtensionAsked, body, BodyErrors("The extension"))
         workload = await self.lookup.workload(name)
