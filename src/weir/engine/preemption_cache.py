@@ -1,4 +1,4 @@
-"""Results of preemption kept from one cycle to the next: options of pending workloads, and those that sleep.
+"""Results of preemption kept from one cycle to the next: options of pending workloads, and ends of searches.
 
 Options are kept by project, and checked again after changes only.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from weir.engine.refusals.refusals import SearchEnd
 from weir.model.policy import Policy
 from weir.model.workloads import TopologyRequest
-from weir.state.capacity_columns import Bools, Floats
+from weir.state.capacity_columns import Floats
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Wants
 from weir.state.versions import Versions, changed_since, versions_of
@@ -109,28 +109,13 @@ class KeptEligibility:
             self._touched[project] = _UNKNOWN
 
 
-class Sleeping(NamedTuple):
-    """A request that no preemption can help by bounds, until a time or a checkpoint.
-
-    Attributes:
-        until_s: time at which it must be tried again.
-        saves: checkpoints counted so far.
-        eligible: by project, whether its workloads were counted as victims.
-    """
-
-    until_s: float
-    saves: int
-    eligible: Bools
-
-
 class PreemptionCache:
-    """Eligible and sleeping workloads, and the ends of their searches for the reasons."""
+    """Eligible workloads, and the ends of their searches for the reasons."""
 
     def __init__(self) -> None:
         self.eligibility: KeptEligibility | None = None
         # Valid until an event other than a checkpoint
         self.candidate_sets: CandidateSets | None = None
-        self.sleeping: dict[Member, Sleeping] = {}
         self._search_ends: dict[Member, SearchEnd] = {}
         self._ends_of = -1  # value of `cluster.changes` for `_search_ends`
 
@@ -150,8 +135,3 @@ class PreemptionCache:
     def search_end(self, cluster: Cluster, member: Member) -> SearchEnd | None:
         """Return the end of the searches for a workload; None if none was worth it in this state."""
         return self._search_ends.get(member) if self._ends_of == cluster.changes else None
-
-    def wake(self) -> None:
-        """Drop results that are valid only until an event other than a checkpoint."""
-        self.candidate_sets = None
-        self.sleeping.clear()

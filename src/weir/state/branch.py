@@ -80,7 +80,7 @@ def _share(cluster: Cluster, made: Cluster) -> None:
     """Share with the branch the parts that none of its events changes, and copy counters."""
     made.now_s, made.changes, made.changed_s = cluster.now_s, cluster.changes, cluster.changed_s
     made.static_version, made.log_epoch = cluster.static_version, cluster.log_epoch
-    made.classes_made, made.saves = cluster.classes_made, cluster.saves
+    made.classes_made = cluster.classes_made
     made.nodes, made.node_at, made.node_names = cluster.nodes, cluster.node_at, cluster.node_names
     made.capacity, made.device_memory = cluster.capacity, cluster.device_memory
     made.weighted_nodes, made.outage_nodes = cluster.weighted_nodes, cluster.outage_nodes

@@ -58,7 +58,6 @@ class Cluster:
         self.waiting_of: dict[int, dict[EquivalenceClass, None]] = {}  # by project
         self.classes_made = 0
         self.saved: list[Job] = []  # jobs of the latest checkpoint time
-        self.saves = 0  # number of checkpoints
         self.budgets: dict[str, Budget] = {}
         self.refused: dict[Pod, float] = {}  # running pods whose eviction was refused, with the time
         # Workloads that lost a nomination to a refused eviction, with the time

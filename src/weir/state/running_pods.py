@@ -8,7 +8,7 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job, Pod
 
-_COLUMNS = ("whole", "on", "milli", "devices", "part", "largest", "since_s", "submitted_s", "project")
+_COLUMNS = ("whole", "on", "milli", "devices", "part", "since_s", "submitted_s", "project")
 """Columns that are zero in a row without a pod at first."""
 
 
@@ -17,10 +17,9 @@ class RunningColumns:
 
     `node[row]` is -1 without a pod. `whole` are the exclusive devices of the pod, `devices` the least that
     its job needs. `on` counts the devices that it uses, in whole or in part, and `milli` the thousandths of
-    them. `part` is its part of the devices of the complete job, and so of the price of a restart. An eviction
-    takes at most `largest` devices. `since_s` is the last checkpoint or start of its job, `submitted_s` its
-    submission. `restart` is -1 if the job states no restart cost, and infinite without a pod that may be
-    stopped.
+    them. `part` is its part of the devices of the complete job, and so of the price of a restart. `since_s`
+    is the last checkpoint or start of its job, `submitted_s` its submission. `restart` is -1 if the job
+    states no restart cost, and infinite without a pod that may be stopped.
     """
 
     def __init__(self) -> None:
@@ -31,7 +30,6 @@ class RunningColumns:
         self.milli: Ints = np.zeros(size, np.int64)
         self.devices: Floats = np.zeros(size)
         self.part: Floats = np.zeros(size)
-        self.largest: Floats = np.zeros(size)
         self.restart: Floats = np.full(size, np.inf)
         self.since_s: Floats = np.zeros(size)
         self.submitted_s: Floats = np.zeros(size)
@@ -44,7 +42,7 @@ class RunningColumns:
         branch = RunningColumns()
         branch.node, branch.restart = self.node.copy(), self.restart.copy()
         branch.whole, branch.on, branch.milli = self.whole, self.on, self.milli
-        branch.devices, branch.part, branch.largest = self.devices, self.part, self.largest
+        branch.devices, branch.part = self.devices, self.part
         branch.since_s, branch.submitted_s = self.since_s, self.submitted_s
         branch.project = self.project.copy()
         branch._pods, branch._spare = self._pods.copy(), self._spare.copy()
@@ -73,16 +71,15 @@ class RunningColumns:
     def _size(self, row: int, pod: Pod, job: Job) -> None:
         """Set the columns that depend on the size of the pod and of its job."""
         milli = self.milli[row] = pod.gpu_milli()
-        own, whole = milli / WHOLE_MILLI, job.devices_milli / WHOLE_MILLI
         if job.sharing and any(shape.gpu_memory for shape in job.shapes):
             # The memory of its devices decides the part of a device that it is charged.
             alone = sum([group.count for group in job.spec.groups]) == 1
-            self.devices[row] = own
-            self.part[row], self.largest[row] = (1.0, own) if alone else (0.0, np.inf)
+            self.devices[row] = milli / WHOLE_MILLI
+            self.part[row] = 1.0 if alone else 0.0
         else:
             groups = zip(job.pod_milli, job.spec.groups, strict=True)
             complete = sum([each * group.count for each, group in groups])
-            self.devices[row], self.largest[row] = whole, max(own, whole)
+            self.devices[row] = job.devices_milli / WHOLE_MILLI
             self.part[row] = min(milli / max(complete, 1), 1.0)
 
     def remove(self, pod: Pod) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from weir.engine.order.queue_order import Candidate
 from weir.engine.placement.topology_placer import TopologyPlacer
 from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
-from weir.engine.refusals.refusals import FailedSearch
+from weir.engine.refusals.refusals import SearchEnd
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.engine.victims.victim_candidates import VictimCandidates
@@ -42,7 +42,7 @@ class DomainClearing:
 
     def clear_one(
         self, domains: Sequence[Bools], rules: PreemptionRules, way: PreemptionWay
-    ) -> PreemptionPlan | FailedSearch | None:
+    ) -> PreemptionPlan | SearchEnd | None:
         """Free capacity in the cheapest domain, even if other nodes were cheaper; None without domains."""
         if not domains:
             return None

@@ -7,15 +7,8 @@ from weir.engine.preemption.domain_clearing import DomainClearing
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption.preemption_ways import ways_of
 from weir.engine.preemption.reclaim_bounds import ReclaimBounds
-from weir.engine.preemption_cache import Sleeping
-from weir.engine.protection.preemption_rules import (
-    PreemptionKind,
-    PreemptionRules,
-    PreemptionWay,
-    cycle_ends_s,
-)
-from weir.engine.refusals.refusals import FailedSearch, SearchEnd
-from weir.engine.usage.quota_overlay import INFINITE
+from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.refusals.refusals import SearchEnd
 from weir.engine.victims.cheapest_moves import cheapest_moves
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
@@ -27,7 +20,7 @@ MoveRequest = tuple[object, ...]
 
 
 class PreemptionAttempts:
-    """Attempts of one cycle. A request for which every way fails for longer is put to sleep."""
+    """Attempts of one cycle."""
 
     def __init__(
         self,
@@ -43,8 +36,7 @@ class PreemptionAttempts:
         self._bounds = bounds
         self._eligibility = eligibility
         self._domains = DomainClearing(context)
-        # Requests that moves failed for since capacity was last freed; True if only a checkpoint could help
-        self._failed_moves: dict[MoveRequest, bool] = {}
+        self._failed_moves: set[MoveRequest] = set()  # since capacity was last freed
 
     def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; otherwise keep them."""
@@ -69,19 +61,14 @@ class PreemptionAttempts:
         return PreemptionPlan(None, placements)
 
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
-        """Free capacity in the first way that succeeds; keep lasting failures, and the end of searches.
-
-        The answer is None if all ways fail.
-        """
+        """Free capacity in the first way that succeeds; None if all fail, and the end of the searches is kept."""
         failed, member = self._failed_moves, (rules.candidate.of, rules.candidate.at)
         end: SearchEnd | None = None  # result of the searches with evictions
-        until_s = INFINITE  # time until which every way fails
         ways = ways_of(rules, self.context, self._bounds, self._eligibility, under_limits=under_limits)
         for way in ways:
             moves = way.kind is PreemptionKind.CONSOLIDATE
             key = self._move_request(rules) if moves else None
             if key is not None and key in failed:
-                until_s = until_s if failed[key] else -INFINITE
                 continue
             plan = self._search(rules, way)
             if isinstance(plan, PreemptionPlan):
@@ -89,18 +76,11 @@ class PreemptionAttempts:
                 self._domains.forget()
                 return plan
             if key is not None:
-                failed[key] = plan.is_final
+                failed.add(key)
             if not moves:
-                end = plan.end if end is None else max(end, plan.end)
-                until_s = min(until_s, self._fails_until_s(rules, way, plan))
-            elif key is None or not plan.is_final:
-                until_s = -INFINITE
+                end = plan if end is None else max(end, plan)
         if end is not None:
             self._cache.note_end(self._cluster, member, end)
-        is_freeing = self.context.accounting.leaving or self._cluster.releasing_on
-        if until_s > self.context.now_s and not is_freeing:
-            eligible = self._bounds.eligible_projects(rules)
-            self._cache.sleeping[member] = Sleeping(until_s, self._cluster.saves, eligible)
         return None
 
     def _move_request(self, rules: PreemptionRules) -> MoveRequest | None:
@@ -116,27 +96,15 @@ class PreemptionAttempts:
         affinity = self.context.affinity_of(job)
         return candidate.of.wants, orders, affinity, rules.is_owner, job.topology, scattered
 
-    def _fails_until_s(self, rules: PreemptionRules, way: PreemptionWay, failed: FailedSearch) -> float:
-        """Return the time until which a search for work that stops fails again, without a checkpoint.
-
-        That is known only of reclaims for which all victims together free too little. Which sets of victims
-        free enough may change with prices, and so by time alone.
-        """
-        short = failed.is_final and failed.end is SearchEnd.SHORT and way.kind is PreemptionKind.RECLAIM
-        if not short or self._eligibility.has_lower(rules.candidate.of):
-            return -INFINITE
-        ends_s = [cycle_ends_s(rules, name) for name in rules.job.stopped_for]
-        return min([end_s for end_s in ends_s if end_s is not None], default=INFINITE)
-
-    def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | FailedSearch:
-        """Free capacity in one way, or return the failure."""
+    def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | SearchEnd:
+        """Free capacity in one way, or return the end of the search."""
         candidate = rules.candidate
         domains, anywhere = self._domains.find(candidate, way.kind)
         cleared = self._domains.clear_one(domains, rules, way)
         if isinstance(cleared, PreemptionPlan):
             return cleared
         if not anywhere:
-            return FailedSearch(SearchEnd.SHORT if cleared is None else cleared.end, is_final=False)
+            return SearchEnd.SHORT if cleared is None else cleared
         budget, open_ = self._policy.consolidation.budget, self.context.placement.open_to(candidate)
         cheapest = None
         if way.kind is PreemptionKind.CONSOLIDATE:
@@ -147,8 +115,4 @@ class PreemptionAttempts:
         if cheapest is None or (cheapest.below is not None and not isinstance(found, PreemptionPlan)):
             victims = self._domains.candidates(rules, way, budget)
             found = VictimSearch(self.context, victims, open_).run()
-        if isinstance(found, PreemptionPlan):
-            return found
-        more_by_time = self._policy.min_runtime.any or self._policy.usage.k or self._cluster.refused
-        is_final = found.is_final and not domains and not more_by_time
-        return FailedSearch(found.end if cleared is None else max(found.end, cleared.end), is_final)
+        return found if isinstance(found, PreemptionPlan) or cleared is None else max(found, cleared)

@@ -23,21 +23,17 @@ class PreemptionEligibility:
         self._checks = allocator.checks
         self._cache = allocator.cache.preemption
         self._bounds = bounds
-        self._free_milli = 0
 
     def candidates(self) -> list[Candidate]:
         """Return the pending workloads for which preemption could succeed."""
-        self._free_milli = self._allocator.capacity.totals.free_gpu_milli
         sets = self._cache.candidate_sets
         if sets is None:
             sets = self._cache.candidate_sets = self._candidate_sets()
         found: list[Candidate] = []
         moves = self._bounds.moves
         for key, members in sets.items():
-            if key is None:
-                found += [self._allocator.candidate(*one) for one in members if self._may_wake(*one)]
-            elif moves.could_suffice(*members[0], key):
-                found += [self._allocator.candidate(*one) for one in members if self._wakes(*one)]
+            if key is None or moves.could_suffice(*members[0], key):
+                found += [self._allocator.candidate(*one) for one in members]
         return found
 
     def _candidate_sets(self) -> CandidateSets:
@@ -45,7 +41,7 @@ class PreemptionEligibility:
         waiting_of = self._cluster.waiting_of
         if self._cluster.releasing_on:
             return {None: [one for classes in waiting_of.values() for one in self._unserved(classes)]}
-        return self._kept().sets(waiting_of, self._free_milli)
+        return self._kept().sets(waiting_of, self._allocator.capacity.totals.free_gpu_milli)
 
     def _kept(self) -> KeptEligibility:
         """Return the options of pending workloads; check again those that changed."""
@@ -110,26 +106,6 @@ class PreemptionEligibility:
         return any(
             all(quota[queue][row] for row, amount in of.step.request if amount) for queue in job.path[:-1]
         )
-
-    # Sleeping
-
-    def _may_wake(self, of: EquivalenceClass, at: int) -> bool:
-        """Return True if an eligible workload may have more options than at the last check."""
-        if self._wakes(of, at):
-            return True
-        owner = self._checks.is_owner(of, at)
-        return self.may_consolidate(of, owner, self._free_milli) and self.could_consolidate(of, at, owner)
-
-    def _wakes(self, of: EquivalenceClass, at: int) -> bool:
-        """Return True if a possible victim has checkpointed since this request was put to sleep."""
-        known = self._cache.sleeping
-        sleeping = known.get((of, at))
-        if sleeping is None or self._now_s >= sleeping.until_s:
-            return True
-        if self._bounds.any_new_victim(sleeping, of.members[at][2], of.step.lacks):
-            return True
-        known[of, at] = sleeping._replace(saves=self._cluster.saves)
-        return False
 
     # Consolidation
 

@@ -58,13 +58,6 @@ class SearchEnd(IntEnum):
     GAVE_UP = 3  # a bound ended the search before all sets
 
 
-class FailedSearch(NamedTuple):
-    """A search for victims without success. It fails until a checkpoint if `is_final`."""
-
-    end: SearchEnd
-    is_final: bool
-
-
 class RefusalKind(StrEnum):
     """Quota checks that refuse a pending workload."""
 

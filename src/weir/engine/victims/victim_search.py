@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules
 from weir.engine.protection.quota_protection import divergence_level
-from weir.engine.refusals.refusals import FailedSearch, SearchEnd
+from weir.engine.refusals.refusals import SearchEnd
 from weir.engine.usage.quota_overlay import INFINITE
 from weir.engine.victims.cheapest_node import CheapestByShape
 from weir.engine.victims.first_victims import first_under_limit, largest_victims
@@ -39,7 +39,6 @@ class VictimSearch:
         self._kind = candidates.way.kind
         self._candidate = candidates.rules.candidate
         self._job = self._candidate.job
-        self._has_pod_rules = any(shape.pod_rules for shape in self._job.shapes)
         self._affinity = context.affinity_of(self._job)
         self._settlement = VictimSettlement(context, candidates)
         self._within = within
@@ -48,12 +47,11 @@ class VictimSearch:
         self._victims: ChosenVictims = []
         self._runner_up: RunnerUp | None = None  # the next choice of victims for its only pod
         self._end = SearchEnd.NO_SET
-        self._is_final = False  # True if the search fails again until a checkpoint
 
-    def run(self) -> PreemptionPlan | FailedSearch:
-        """Return placements and victims; else the failure, with capacity and quota usage unchanged."""
+    def run(self) -> PreemptionPlan | SearchEnd:
+        """Return placements and victims; else the end of the search, with capacity and quotas unchanged."""
         if self.nodes.least_price() == INFINITE:
-            return FailedSearch(SearchEnd.SHORT, is_final=True)
+            return SearchEnd.SHORT
         taken = self._from(None)
         if (
             taken is None
@@ -68,7 +66,7 @@ class VictimSearch:
             has_budgets = self._candidates.have_budgets()
             if has_budgets or self._candidates.order.refused:
                 taken = self._thoroughly(has_budgets)
-        return taken or FailedSearch(self._end, self._is_final)
+        return self._end if taken is None else taken
 
     def _thoroughly(self, has_budgets: bool) -> PreemptionPlan | None:
         """Repeat the search with every permitted set of victims on each node, if quotas or budgets bind.
@@ -148,7 +146,6 @@ class VictimSearch:
             if found is None:
                 gave_up = self.nodes.gave_up or self._candidates.order.gave_up
                 self._end = max(self._end, SearchEnd.GAVE_UP if gave_up else SearchEnd.NO_SET)
-                self._is_final = sum(self._candidate.lacks) == 1 and not (gave_up or self._has_pod_rules)
                 return None
             node, going = found
             stops = self._kind is not PreemptionKind.CONSOLIDATE

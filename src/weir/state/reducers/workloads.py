@@ -209,7 +209,6 @@ def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
         if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
             cluster.saved.clear()
         cluster.saved.append(job)
-        cluster.saves += 1
 
 
 def note_added(_cluster: Cluster, _event: events.NoteAdded) -> None:
