@@ -1,9 +1,11 @@
 """Attempts to free capacity for a workload, way by way, without those known to fail."""
 
+from collections.abc import Sequence
+
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.order.queue_order import Candidate
 from weir.engine.placement.pod_placer import NodePlacement
-from weir.engine.preemption.domain_clearing import DomainClearing
+from weir.engine.placement.topology_placer import TopologyPlacer
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
 from weir.engine.preemption.preemption_ways import ways_of
 from weir.engine.preemption.reclaim_bounds import ReclaimBounds
@@ -14,9 +16,12 @@ from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.engine.victims.victim_candidates import VictimCandidates
 from weir.engine.victims.victim_search import VictimSearch
+from weir.state.capacity_columns import Bools
 
 MoveRequest = tuple[object, ...]
 """Properties of a request that moves depend on."""
+_DOMAINS_MOST = 8
+"""Number of domains that may be cleared, those that lack least first."""
 
 
 class PreemptionAttempts:
@@ -35,13 +40,11 @@ class PreemptionAttempts:
         self._cache = allocator.cache.preemption
         self._bounds = bounds
         self._eligibility = eligibility
-        self._domains = DomainClearing(context)
         self._failed_moves: set[MoveRequest] = set()  # since capacity was last freed
 
     def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; otherwise keep them."""
         context, job, way = self.context, candidate.job, PreemptionWay(PreemptionKind.CONSOLIDATE)
-        self._domains.forget()
         if (
             context.placement.is_scattered(job, placements)
             and job.can_preempt
@@ -49,19 +52,18 @@ class PreemptionAttempts:
         ):
             with context.transaction.trial() as trial:
                 context.transaction.cancel(placements)
-                domains, _ = self._domains.find(candidate, way.kind)
+                domains, _ = self._domains_to_clear(candidate, way.kind)
                 rules = context.checks.rules_of(candidate, context.now_s)
-                plan = self._domains.clear_one(domains, rules, way)
+                plan = self._clear_one(domains, rules, way)
                 if isinstance(plan, PreemptionPlan):
                     trial.commit()
                     self._failed_moves.clear()
-            self._domains.forget()
             if isinstance(plan, PreemptionPlan):
                 return plan
         return PreemptionPlan(None, placements)
 
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
-        """Free capacity in the first way that succeeds; None if all fail, and the end of the searches is kept."""
+        """Free capacity in the first way that succeeds; None if none does, with the end of searches kept."""
         failed, member = self._failed_moves, (rules.candidate.of, rules.candidate.at)
         end: SearchEnd | None = None  # result of the searches with evictions
         ways = ways_of(rules, self.context, self._bounds, self._eligibility, under_limits=under_limits)
@@ -73,7 +75,6 @@ class PreemptionAttempts:
             plan = self._search(rules, way)
             if isinstance(plan, PreemptionPlan):
                 failed.clear()
-                self._domains.forget()
                 return plan
             if key is not None:
                 failed.add(key)
@@ -99,8 +100,8 @@ class PreemptionAttempts:
     def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | SearchEnd:
         """Free capacity in one way, or return the end of the search."""
         candidate = rules.candidate
-        domains, anywhere = self._domains.find(candidate, way.kind)
-        cleared = self._domains.clear_one(domains, rules, way)
+        domains, anywhere = self._domains_to_clear(candidate, way.kind)
+        cleared = self._clear_one(domains, rules, way)
         if isinstance(cleared, PreemptionPlan):
             return cleared
         if not anywhere:
@@ -113,6 +114,39 @@ class PreemptionAttempts:
             victims = VictimCandidates(self.context, rules, way, budget, cheapest=cheapest)
             found = VictimSearch(self.context, victims, open_).run()
         if cheapest is None or (cheapest.below is not None and not isinstance(found, PreemptionPlan)):
-            victims = self._domains.candidates(rules, way, budget)
+            victims = VictimCandidates(self.context, rules, way, budget)
             found = VictimSearch(self.context, victims, open_).run()
         return found if isinstance(found, PreemptionPlan) or cleared is None else max(found, cleared)
+
+    # Topology domains
+
+    def _domains_to_clear(self, candidate: Candidate, kind: PreemptionKind) -> tuple[list[Bools], bool]:
+        """Return the domains to clear by its topology, and whether any node may be cleared."""
+        context, job = self.context, candidate.job
+        asked, open_ = job.topology, context.placement.open_to(candidate)
+        if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
+            return [], True
+        levels, affinity = context.levels_of(asked.name), context.affinity_of(job)
+        placer = TopologyPlacer(context.placer, job, affinity, levels, open_)
+        anywhere = asked.required is None and (
+            kind is not PreemptionKind.CONSOLIDATE or context.placement.may_scatter(job, candidate.lacks)
+        )
+        return placer.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
+
+    def _clear_one(
+        self, domains: Sequence[Bools], rules: PreemptionRules, way: PreemptionWay
+    ) -> PreemptionPlan | SearchEnd | None:
+        """Free capacity in the cheapest domain, even if other nodes were cheaper; None without domains."""
+        if not domains:
+            return None
+        victims = VictimCandidates(self.context, rules, way, self._policy.topology.budget)
+        searches = [VictimSearch(self.context, victims, within) for within in domains]
+        if len(searches) > 1:
+            searches.sort(key=lambda search: search.nodes.least_price())
+        failed = None
+        for search in searches:
+            found = search.run()
+            if isinstance(found, PreemptionPlan):
+                return found
+            failed = found if failed is None else max(failed, found)
+        return failed

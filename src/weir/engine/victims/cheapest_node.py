@@ -194,7 +194,7 @@ class CheapestByShape:
         for group, pods in enumerate(self._candidate.lacks):
             if pods:
                 bounds = self.of(shapes[group]).bounds
-                if not bounds.could_hold(pods):
+                if bounds.pods_most < pods:
                     return INFINITE
                 total += bounds.least_price(pods)
         return total

@@ -8,30 +8,11 @@ import numpy as np
 
 from weir.engine.victims.victim_entries import VictimColumns
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Bools, Floats, Ints
+from weir.state.capacity_columns import Floats, Ints
 
 NO_BOUND = float("-inf")
 _STEPS_MOST = 20
 """Number of amounts of a device that bounds distinguish."""
-
-
-def min_devices_to_move(free: Ints, wanted: int, victims: VictimColumns, moves: Bools) -> Ints:
-    """Return by node the fewest devices to move so that one pod fits; -1 if it can't fit.
-
-    Victims that may be stopped are gone first. Moved victims need free devices elsewhere.
-
-    Args:
-        free: free devices by node.
-        wanted: devices one pod needs.
-        victims: possible victims by node.
-        moves: whether each of them needs whole devices elsewhere.
-    """
-    node, devices = victims.place, victims.amount
-    size = len(free)
-    stop = np.bincount(node[~moves], devices[~moves], size).astype(np.int64)
-    move = np.bincount(node[moves], devices[moves], size).astype(np.int64)
-    lack = np.maximum(wanted - free - stop, 0)
-    return np.where(lack <= np.minimum(move, free.sum()), lack, -1)
 
 
 def cheapest_by_place(need: Ints, victims: VictimColumns) -> list[tuple[int, float, int]]:

@@ -4,11 +4,11 @@ import numpy as np
 
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import pods_that_fit, shares_for_memory
-from weir.engine.victims.knapsack import NO_BOUND, cheapest_by_place, in_units, min_devices_to_move
+from weir.engine.victims.knapsack import NO_BOUND, cheapest_by_place, in_units
 from weir.engine.victims.victim_candidates import LAST, VictimCandidates
-from weir.engine.victims.victim_entries import LeastPrices, VictimColumns, VictimEntries
+from weir.engine.victims.victim_entries import VictimColumns, VictimEntries
 from weir.engine.victims.victim_sets import PRICE_DIGITS, Tier
-from weir.state.capacity_columns import Bools, Ints
+from weir.state.capacity_columns import Bools
 from weir.state.shapes import RequestShape
 
 
@@ -19,6 +19,7 @@ class NodeBounds:
         entries: highest tier that has to be touched, least key of the victims in it, and node, of nodes with
             such a bound.
         unknown: nodes with a possible victim and without a bound.
+        pods_most: number of pods that would fit without all possible victims.
     """
 
     def __init__(
@@ -30,8 +31,7 @@ class NodeBounds:
         self.entries: list[tuple[Tier, Tier, int]] = []
         self.unknown: list[int] = []
         self._least: list[float] = []  # least prices of the entries
-        self._pods_most = 0  # number of pods that would fit without all possible victims
-        self._to_move: Ints | None = None  # by usable node: devices to move for one pod
+        self.pods_most = 0
         if candidates.cheapest is not None:
             self._bound_moves(candidates, candidates.cheapest.least)
             return
@@ -42,15 +42,6 @@ class NodeBounds:
             self._bound_any(candidates)
         if shape.devices == 1 and not shape.whole and not shape.pod_rules and candidates.bounds:
             self._bound_part(candidates.takeable(), candidates.price_most)
-
-    def could_hold(self, pods: int) -> bool:
-        """Return True if this many pods would fit without all candidates."""
-        if self._pods_most < pods:
-            return False
-        if self._to_move is None:
-            return True
-        idle_devices = self._capacity.totals.idle_devices
-        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= idle_devices
 
     def least_price(self, pods: int) -> float:
         """Return a lower bound of the price of capacity for this many pods; free nodes cost 0."""
@@ -65,17 +56,12 @@ class NodeBounds:
         nodes = {pod.node for job in candidates.jobs for pod in candidates.running(job)}
         open_ = (node for node in least if node in nodes and self._open[node])
         self.entries = [(LAST, least[node], node) for node in open_]
-        self._pods_most = len(self.entries)
+        self.pods_most = len(self.entries)
 
     def _bound_whole(self, takeable: VictimEntries, price_most: float) -> None:
         whole, devices = self._capacity.whole, self._shape.devices
         taken = np.bincount(takeable.by_node.place, takeable.by_node.amount, len(whole))
-        together = whole + taken.astype(np.int64)
-        self._pods_most = int((together // devices)[self._open].sum())
-        # A node takes one pod at most, and no victim frees several nodes
-        if not takeable.spans and 2 * devices > together.max(initial=0):
-            moved = min_devices_to_move(whole, devices, takeable.by_node, takeable.moves)[self._open]
-            self._to_move = np.sort(moved[moved >= 0])
+        self.pods_most = int(((whole + taken.astype(np.int64)) // devices)[self._open].sum())
         for rank, price, node in self._cheapest(takeable):
             if self._open[node] and price <= price_most:
                 key = _least_key(takeable, rank, price, node) if whole[node] < devices else (NO_BOUND,)
@@ -86,11 +72,8 @@ class NodeBounds:
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
 
     def _cheapest(self, takeable: VictimEntries) -> list[tuple[int, float, int]]:
-        """Return least prices of whole devices by node, cached for the same victims and free capacity.
-
-        A search may begin after pods of its gang were placed where an earlier search found more free.
-        """
-        shape, victims, key = self._shape, takeable.by_node, (self._shape.devices, -1)
+        """Return the least price of whole devices on each node, after the rank of its tier."""
+        shape, victims = self._shape, takeable.by_node
         if victims.price.min(initial=0.0) < 0.0:
             # If another resource is short, a larger set of victims may be cheaper
             short = np.full(len(self._capacity.whole), bool(shape.pod_rules))
@@ -98,20 +81,11 @@ class NodeBounds:
                 short |= self._capacity.columns.free[row] < amount
             if short[victims.place].any():
                 victims = victims._replace(loose=victims.loose | short[victims.place])
-                key = (shape.devices, shape.id)
-        need = shape.devices - self._capacity.whole
-        kept = takeable.bounds.get(key)
-        if kept is None or not (
-            np.array_equal(kept.need, need) and np.array_equal(kept.loose, victims.loose)
-        ):
-            found = cheapest_by_place(need, victims)
-            kept = takeable.bounds[key] = LeastPrices(need, victims.loose, found)
-        return kept.by_node
+        return cheapest_by_place(shape.devices - self._capacity.whole, victims)
 
     def _bound_any(self, candidates: VictimCandidates) -> None:
         """Collect every node with a possible victim, without price bounds."""
         self.entries.clear()
-        self._to_move = None
         columns, memory = self._capacity.columns.copy(), self._capacity.device_memory
         held = set()
         for job in candidates.jobs:
@@ -119,7 +93,7 @@ class NodeBounds:
                 held.add(pod.node)
                 columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
         count = np.where(self._open, pods_that_fit(Capacity(columns, memory), self._shape), 0)
-        self._pods_most = int(count.sum())
+        self.pods_most = int(count.sum())
         self.unknown = [node for node in sorted(held) if count[node]]
 
     def _bound_part(self, takeable: VictimEntries, price_most: float) -> None:

@@ -1,7 +1,6 @@
 """Victim candidates: workloads that one search may stop or move, with tier and price."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
 from weir.engine.protection.quota_protection import QuotaProtection
@@ -22,21 +21,6 @@ LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
 """The tier of workloads that may only be moved: after every one that may be stopped."""
 
 
-@dataclass(slots=True)
-class CandidateSet:
-    """State shared by all requesters with the same candidates.
-
-    Attributes:
-        jobs: the eligible workloads, and whether each may only be moved.
-        leaving: the number of leaving pods at the beginning.
-        takeable: possible victims at the beginning, by the nodes needed where that matters.
-    """
-
-    jobs: dict[Job, bool]
-    leaving: int
-    takeable: dict[int, VictimEntries] = field(default_factory=dict)
-
-
 class VictimCandidates:
     """Workloads that one search may stop or move.
 
@@ -49,7 +33,6 @@ class VictimCandidates:
         rules: PreemptionRules,
         way: PreemptionWay,
         move_budget: float,
-        found: CandidateSet | None = None,
         cheapest: CheapestMoves | None = None,
     ) -> None:
         self._context = context
@@ -73,16 +56,11 @@ class VictimCandidates:
         self.tiers = VictimTiers(context, rules)
         self.order = LegalOrder(context, rules, way)
         self.nodes_needed = 1  # nodes the requester still lacks; the price of a gang is divided by it
-        if found is None:
-            rows = None if cheapest is None else cheapest.rows
-            jobs = EligibleVictims(context, rules, way, move_budget, rows).find()
-            found = CandidateSet(jobs, len(self._leaving))
-        self._kept = found
-        self.jobs = found.jobs
-
-    def asked_by(self, rules: PreemptionRules) -> "VictimCandidates":
-        """Return the same candidates for another requester."""
-        return VictimCandidates(self._context, rules, self.way, self.move_budget, self._kept)
+        # The eligible workloads, and whether each may only be moved
+        rows = None if cheapest is None else cheapest.rows
+        self.jobs = EligibleVictims(context, rules, way, move_budget, rows).find()
+        self._leaving_before = len(self._leaving)
+        self._takeable: VictimEntries | None = None  # those at the beginning
 
     def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         """Return a legal order of these victims and those chosen so far; None if there is none."""
@@ -124,13 +102,11 @@ class VictimCandidates:
 
     def takeable(self) -> VictimEntries:
         """Return every possible victim by node; kept for searches that start alike."""
-        if len(self._leaving) != self._kept.leaving:
+        if len(self._leaving) != self._leaving_before:
             return _entries(self, self._context)
-        key = 0 if self.way.kind is PreemptionKind.CONSOLIDATE else self.nodes_needed
-        found = self._kept.takeable.get(key)
-        if found is None:
-            found = self._kept.takeable[key] = _entries(self, self._context)
-        return found
+        if self._takeable is None:
+            self._takeable = _entries(self, self._context)
+        return self._takeable
 
     def victims_on(self, node: int) -> list[Victim]:
         """Return the victims with pods on a node."""
@@ -200,7 +176,7 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
                 tier = tier_of.get(single.kind)
                 if tier is None:
                     tier = tier_of[single.kind] = candidates.tiers.tier(job, [single.pod], 1)
-                found.add(single.pod.node, (single.pod,), single.devices, single.price, moves=False)
+                found.add(single.pod.node, (single.pod,), single.devices, single.price)
                 tiers.append(tier)
                 youngers.append(single.younger)
             continue
@@ -211,13 +187,11 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
                 tiers.append(of_pod)
                 youngers.append((-job.submitted_s, job.name))
             continue
-        nodes = dict.fromkeys(pod.node for pod in pods)
-        found.spans = found.spans or (len(nodes) > 1 and not only_moves)
-        for node in nodes:
+        for node in dict.fromkeys(pod.node for pod in pods):
             for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
                 devices = sum(len(pod.devices) for pod in victim.here)
                 if devices or victim.price < 0.0:
-                    found.add(node, victim.here, devices, victim.price, moves=victim.moves)
+                    found.add(node, victim.here, devices, victim.price)
                     tiers.append(victim.tier)
                     youngers.append(victim.younger)
                 if not devices:
@@ -240,7 +214,7 @@ def _only_pod(
         price = price_of_move(job, pods, context.policy.price, context.now_s)
     else:
         price = candidates.tiers.price(job, pods, candidates.nodes_needed)
-    found.add(pod.node, pods, len(pod.devices), price, moves=only_moves)
+    found.add(pod.node, pods, len(pod.devices), price)
     return LAST if only_moves else candidates.tiers.tier(job, pods, 1)
 
 

@@ -32,51 +32,32 @@ class VictimColumns(NamedTuple):
     loose: Bools
 
 
-class LeastPrices(NamedTuple):
-    """Least prices of the nodes to free: tier rank, price and number of each, with the input of these bounds.
-
-    `need` are the devices that each node lacks, `loose` tells which victims are of loose places.
-    """
-
-    need: Ints
-    loose: Bools
-    by_node: list[tuple[int, float, int]]
-
-
 @dataclass(slots=True)
 class VictimEntries:
     """Possible victims, an entry for each victim and node.
 
     Attributes:
         bare: nodes with a victim that holds no devices there.
-        spans: True if a victim that may be stopped also frees devices of other nodes.
         tiers: the tiers of the victims, by rank.
         youngest: the youngest victim by node and rank.
         by_node: victims with the whole devices that they free. Victims that only share one device free it as
             one victim of their highest tier.
-        bounds: least prices by request.
     """
 
     bare: set[int] = field(default_factory=set)
-    spans: bool = False
     tiers: list[Any] = field(default_factory=list)
     youngest: dict[tuple[int, int], Younger] = field(default_factory=dict)
     by_node: VictimColumns = field(init=False)
-    moves: Bools = field(init=False)
-    bounds: dict[tuple[int, int], LeastPrices] = field(default_factory=dict)
-    # Node, pods there, the devices that they hold or share, price, and whether they need whole ones elsewhere
-    _entries: list[tuple[int, Sequence[Pod], int, float, bool]] = field(default_factory=list)
+    # Node, pods there, the devices that they hold or share, and price
+    _entries: list[tuple[int, Sequence[Pod], int, float]] = field(default_factory=list)
     _in_parts: list[int] = field(default_factory=list)  # positions of entries with parts of devices
     _ranks: list[int] = field(default_factory=list)
 
-    def add(self, node: int, here: Sequence[Pod], devices: int, price: float, *, moves: bool) -> None:
+    def add(self, node: int, here: Sequence[Pod], devices: int, price: float) -> None:
         """Add a victim with its pods on a node and the devices that they hold; `rank` adds its tier later."""
-        for pod in here:
-            if pod.devices and not pod.shape.whole:
-                self._in_parts.append(len(self._entries))
-                moves = False  # a part of a device needs no whole device elsewhere
-                break
-        self._entries.append((node, here, devices, price, moves))
+        if any(pod.devices and not pod.shape.whole for pod in here):
+            self._in_parts.append(len(self._entries))
+        self._entries.append((node, here, devices, price))
 
     def rank(self, tiers: Sequence[Tier], youngers: Sequence[Younger], capacity: Capacity) -> None:
         """Turn the entries into columns with their tiers' ranks, and keep the youngest of each."""
@@ -88,8 +69,7 @@ class VictimEntries:
             key = entry[0], rank
             if key not in youngest or younger < youngest[key]:
                 youngest[key] = younger
-        node, _, devices, price, moves = zip(*self._entries, strict=True) if self._entries else ((),) * 5
-        self.moves = np.array(moves, np.bool_)
+        node, _, devices, price = zip(*self._entries, strict=True) if self._entries else ((),) * 4
         self.by_node = VictimColumns(
             np.array(node, np.int64),
             np.array(devices, np.int64),
@@ -106,7 +86,7 @@ class VictimEntries:
         The place of device d of node n is n * width + d. A device may lack memory as well, so each is loose.
         """
         at, place, amount = [], [], []
-        for position, (node, here, _, _, _) in enumerate(self._entries):
+        for position, (node, here, _, _) in enumerate(self._entries):
             for device, milli in _held(here, device_memory.item(node)).items():
                 at.append(position)
                 place.append(node * width + device)
@@ -130,7 +110,7 @@ class VictimEntries:
         device_of: list[int] = []
         milli_of: list[int] = []
         for at in self._in_parts:
-            node, here, count, _, _ = self._entries[at]
+            node, here, count, _ = self._entries[at]
             if count == 1 and not crowded[node]:
                 ((device, milli),) = _held(here, memory[node]).items()
                 alone.append(at)
