@@ -21,7 +21,7 @@ from .random_cluster import GI, World, node, single
 from .running import Running
 from .test_policies import answer
 
-NODES_MOST = "weir.engine.victims.cheapest_moves.NODES_MOST"
+NODES_MOST = "weir.engine.victims.move_bounds.NODES_MOST"
 GPUS = 4
 PARTS = (
     *(Request(devices=1, share_milli=500),) * 4,

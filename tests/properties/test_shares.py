@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.engine.usage.fair_share import water_fill
-from weir.engine.usage.fair_share_tree import FairShareTree
+from weir.engine.usage.fair_share import FairShareTree, water_fill
 from weir.model.queues import Queue
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI

@@ -8,7 +8,7 @@ from weir.engine.placement.reservation import Reservation
 from weir.engine.plan import Plan
 from weir.engine.preemption_cache import PreemptionCache
 from weir.engine.refusals.kept_refusals import KeptRefusals
-from weir.engine.usage.fair_share_tree import FairShareTree
+from weir.engine.usage.fair_share import FairShareTree
 from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Pod

@@ -1,7 +1,7 @@
 """Usage of a plan: the GPUs and pods by which it changes the usage of each project."""
 
 from weir.engine.plan import Plan
-from weir.engine.usage.usage_overlay import UsageOverlay
+from weir.engine.usage.quota_overlay import UsageOverlay
 from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW, PODS_ROW
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.api.answers import DeviceRow, NodeRow, PersonLimitsRow, QueueDetail, QueueRow, WorkloadDefaultsRow
-from weir.engine.usage.fair_share_tree import Excess
-from weir.engine.usage.quota_overlay import QuotaOverlay
-from weir.engine.usage.usage_overlay import usage_of
+from weir.engine.usage.fair_share import Excess
+from weir.engine.usage.quota_overlay import QuotaOverlay, usage_of
 from weir.model.nodes import DRAINED, Node, Outage
 from weir.model.policy import Policy
 from weir.model.queues import PersonLimits, Queue, WorkloadDefaults

@@ -6,7 +6,7 @@ are compared.
 
 from collections.abc import Mapping, Sequence
 
-from weir.engine.usage.fair_share_tree import FairShares, FairShareTree
+from weir.engine.usage.fair_share import FairShares, FairShareTree
 from weir.model.workloads import WHOLE_MILLI
 from weir.simulation.interval_means import IntervalMeans
 from weir.state.cluster import Cluster

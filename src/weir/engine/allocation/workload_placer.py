@@ -19,8 +19,7 @@ from weir.engine.placement.placer import Placer, in_order
 from weir.engine.placement.pod_placer import NodePlacement, PlacementRequest
 from weir.engine.placement.topology_levels import missing_topology
 from weir.engine.placement.topology_placer import TopologyPlacer
-from weir.engine.quota.quota_checks import QuotaChecks
-from weir.engine.quota.usage_bounds import is_bound_by_quotas
+from weir.engine.quota.quota_checks import QuotaChecks, is_bound_by_quotas
 from weir.engine.refusals.refusals import DomainPatienceRefusal, ModelLimitRefusal, ReservationRefusal
 from weir.model.policy import Policy
 from weir.state.capacity_columns import Bools

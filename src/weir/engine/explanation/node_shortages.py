@@ -1,19 +1,44 @@
-"""Node shortages: the nodes that can't take a shape, by the capacity or rule that is short first."""
+"""Node shortages: the nodes that can't take a shape, by the capacity or rule that is short first.
 
-from collections.abc import Mapping
+In words: of one node in numbers, or the number of nodes by shortage.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from weir.engine.allocation.allocate import Allocator
+from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import fits_on, has_devices, pods_that_fit
 from weir.engine.placement.placer import Placer
 from weir.engine.placement.pod_affinity import rule_phrase
+from weir.engine.refusals.node_refusals import amount_phrase, claim_phrase, taint_phrase
+from weir.engine.refusals.shortage_refusals import Shortage
 from weir.model.policy import AffinityRules
-from weir.model.resources import CLAIMS_PREFIX, GPU
+from weir.model.resources import (
+    ATTACHED_PREFIX,
+    CLAIMS_PREFIX,
+    CPU,
+    GPU,
+    HOST_PORT_PREFIX,
+    MEMORY,
+    PODS,
+    written,
+)
 from weir.state.capacity_columns import Bools, Ints
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.shapes import RequestShape
+
+_HOLDERS_NAMED_MOST = 2
+_TOO_LITTLE = {
+    GPU: "too few free GPUs",
+    CPU: "too few free CPUs",
+    MEMORY: "too little free memory",
+    PODS: "pod limit reached",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +140,104 @@ class PodRuleShortages:
             return self._rules.refusal(columns, shape, node) is None
         finally:
             columns.marks = now
+
+
+def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShortages]) -> Shortage:
+    """Return the shortage of the shapes of one workload, in words; of most nodes first."""
+    rules = {rule for shortages in found for rule in shortages.rules}
+    nodes_by = _nodes_by_shortage(found)
+    short = Counter({what: len(nodes) for what, nodes in nodes_by.items()})
+    total = len(set().union(*nodes_by.values()))
+    if not total:
+        sentence = "no node has capacity"
+    elif total == 1:
+        shape, what, node = next(
+            (shortages.shape, what, int(nodes[0]))
+            for shortages in found
+            for what, nodes in shortages.nodes.items()
+        )
+        sentence = _on_node(cluster, capacity, shape, node, what)
+    else:
+        parts = [
+            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}"
+            f"{taint_phrase(what, (cluster.nodes[node] for node in nodes_by[what]))}"
+            for what, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
+        ]
+        in_pieces = _in_pieces(capacity, found) if GPU in short else ""
+        sentence = f"{total} matching nodes can't take another pod: {', '.join(parts)}{in_pieces}"
+    helped = [
+        what
+        for what, _ in short.most_common()
+        if what not in rules and not what.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
+    ]
+    return Shortage(tuple([each.fitting for each in found]), dict(short), sentence, tuple(helped))
+
+
+def _nodes_by_shortage(found: Sequence[NodeShortages]) -> dict[str, set[int]]:
+    """Return the nodes by their shortage; a node counts once for all groups of a gang."""
+    nodes_by: dict[str, set[int]] = {}
+    for shortages in found:
+        for what, nodes in shortages.nodes.items():
+            nodes_by.setdefault(what, set()).update(nodes.tolist())
+    return nodes_by
+
+
+def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: int, resource: str) -> str:
+    """Return the first shortage of one node, in numbers."""
+    name, have = cluster.node_names[node], int(capacity.whole[node])
+    if resource == GPU and shape.whole and have < shape.devices:
+        free = f"{have} GPU{'' if have == 1 else 's'}"
+        return f"{name} has {free} free, and a pod asks for {shape.devices}"
+    if resource == GPU:
+        return f"{name} has no GPU with as much free as a pod asks for"
+    row = cluster.rows.known(resource)
+    if row is None:
+        return f"{name} is excluded by {resource}"
+    if resource.startswith(HOST_PORT_PREFIX):
+        holders = {pod.job.name for pod in cluster.pods_on[node] if row in dict(pod.shape.needs)}
+        named = " and ".join(sorted(holders)[:_HOLDERS_NAMED_MOST]) or "a pod of another scheduler"
+        return f"{port_phrase(resource)} of {name} is in use by {named}"
+    if resource.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
+        tainted = taint_phrase(resource, [cluster.nodes[node]])
+        return f"{name} {_predicate(resource, (), plural=False)}{tainted}"
+    amount = dict(shape.needs)[row]
+    free = amount_phrase(resource, max(0, int(capacity.columns.free[row, node])))
+    return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
+
+
+def _in_pieces(capacity: Capacity, found: Sequence[NodeShortages]) -> str:
+    """Return how many GPUs are free on nodes that each have too few of them; empty if none is."""
+    among = [shortages for shortages in found if shortages.nodes]
+    shape = among[0].shape
+    if len({each.shape.id for each in among}) > 1 or not shape.whole:
+        return ""
+    nodes = np.unique(np.concatenate([nodes for each in among for nodes in each.nodes.values()]))
+    free = capacity.whole[nodes]
+    free = free[free < shape.devices]
+    count, most = int(free.sum()), int(free.max(initial=0))
+    if not count:
+        return ""
+    are = "GPU is" if count == 1 else "GPUs are"
+    return f" ({count} {are} free in pieces, at most {most} on one node, and a pod asks for {shape.devices})"
+
+
+def _predicate(what: str, rules: Collection[str], *, plural: bool) -> str:
+    have = "have" if plural else "has"
+    if what in rules:
+        return f"{'are' if plural else 'is'} excluded by {what}"
+    if what.startswith(HOST_PORT_PREFIX):
+        return f"{have} {port_phrase(what)} in use"
+    if what.startswith(ATTACHED_PREFIX):
+        attach = "attach" if plural else "attaches"
+        return f"{attach} no more volumes of {what.removeprefix(ATTACHED_PREFIX)}"
+    if what.startswith(CLAIMS_PREFIX):
+        return f"{have} no free devices for {claim_phrase(what)}"
+    return f"{have} {_TOO_LITTLE.get(what, f'too little free {what}')}"
+
+
+def port_phrase(resource: str) -> str:
+    """Return a port of a node in words: `host port 8080`, `host port 53/UDP`."""
+    protocol, _, port = resource.removeprefix(HOST_PORT_PREFIX).partition("/")
+    number, _, address = port.partition("/")
+    of = "" if protocol == "TCP" else f"/{protocol}"
+    return f"host port {number}{of}{f' at {address}' if address else ''}"

@@ -1,5 +1,8 @@
 """Order of workloads over quota by predicted run time, size and dominant share."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush, heapreplace
 from math import log
 
 from weir.engine.order.queue_order import Candidate, RuntimeKeyOrder
@@ -59,3 +62,93 @@ class RuntimeOrder:
     def is_charged(self, project: int) -> bool:
         """Return True if this cycle has charged a project: its keys may have risen since."""
         return project in self._overlay.charged
+
+
+KeyedLine = Iterator[tuple[RuntimeKeyOrder, Candidate]]
+
+
+class BorrowerOrder:
+    """Candidates of all projects, smallest key first.
+
+    A candidate follows those of its project that have a higher priority. Keys of a project may rise when one
+    of its workloads is placed.
+
+    Args:
+        order: the keys.
+        candidates: candidates in any order.
+        lines: candidates in rising order of their keys, of projects whose workloads have one priority.
+    """
+
+    def __init__(
+        self, order: RuntimeOrder, candidates: Iterable[Candidate], lines: Iterable[KeyedLine]
+    ) -> None:
+        self._order = order
+        self._heap: list[tuple[RuntimeKeyOrder, int, Candidate, KeyedLine | None]] = []
+        self._count = 0  # sequence number of the last heap entry, to break ties
+        self._in_line: Counter[int] = Counter()  # number of candidates in the heap or new, by project
+        self._level: dict[int, float] = {}  # highest priority by project, negated as in line keys
+        self._behind: dict[int, list[Candidate]] = {}  # candidates of lower priority, by project
+        self._new: list[Candidate] = []
+        candidates = list(candidates)
+        for each in candidates:
+            project, rank = each.job.project, each.line_key[0]
+            if rank < self._level.get(project, rank + 1):
+                self._level[project] = rank
+        self.add(candidates)
+        for line in lines:
+            self._push_next(line)
+
+    def add(self, candidates: Iterable[Candidate]) -> None:
+        """Add candidates, behind those of their project with a higher priority."""
+        for each in candidates:
+            project, rank = each.job.project, each.line_key[0]
+            if rank > self._level.get(project, rank):
+                self._behind.setdefault(project, []).append(each)
+            else:
+                self._in_line[project] += 1
+                self._new.append(each)
+
+    def next(self) -> Candidate | None:
+        """Remove and return the first candidate; None without any."""
+        if not self._heap and len(self._new) == 1:
+            candidate = self._new.pop()
+        elif self._heap or self._new:
+            candidate = self._pop()
+        else:
+            return None
+        self._in_line[candidate.job.project] -= 1
+        return candidate
+
+    def settle(self, candidate: Candidate, followers: Iterable[Candidate]) -> None:
+        """Add the candidates after a served one; after the last of a priority, the next priority follows."""
+        self.add(followers)
+        project = candidate.job.project
+        if not self._in_line[project] and (behind := self._behind.pop(project, None)):
+            self._level[project] = min(each.line_key[0] for each in behind)
+            self.add(behind)
+
+    def _push_next(self, line: KeyedLine) -> None:
+        """Add the next candidate of a line."""
+        following = next(line, None)
+        if following is not None:
+            key, candidate = following
+            self._in_line[candidate.job.project] += 1
+            heappush(self._heap, (key, self._count, candidate, line))
+            self._count += 1
+
+    def _pop(self) -> Candidate:
+        for each in self._new:
+            heappush(self._heap, (self._order.key_of(each), self._count, each, None))
+            self._count += 1
+        self._new = []
+        while True:
+            key, at, candidate, line = self._heap[0]
+            now = self._order.key_of(candidate) if self._order.is_charged(candidate.job.project) else key
+            if now <= key:
+                heappop(self._heap)
+                if line is not None:
+                    self._push_next(line)
+                return candidate
+            heapreplace(self._heap, (now, at, candidate, None))
+            if line is not None:
+                self._push_next(line)

@@ -25,7 +25,7 @@ _Kept = tuple[Ints, Ints, Ints, Ints | None]
 class NodeStateIds:
     """State number of every node of a capacity, with the position in its log.
 
-    They belong to a table of `weir.engine.placement.node_states` and to one generation of it. The compiler
+    They belong to a table of `weir.engine.placement.fragmentation` and to one generation of it. The compiler
     can't take a dataclass with a field of any type.
     """
 

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from weir.engine.placement.capacity import Capacity
-from weir.engine.placement.node_affinity import matches_affinity
 from weir.model.nodes import Node, Taint
 from weir.model.policy import AffinityPolicy
-from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule, Request
+from weir.model.workloads import NODE_NAME, WHOLE_MILLI, NodeAffinityRule, NodeExpression, Request
 from weir.state.capacity_columns import NO_DEVICE, Bools, CapacityColumns, Ints
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
@@ -215,3 +214,33 @@ def _closest(free: list[int], wanted: int, links: Sequence[tuple[int, ...]]) -> 
         if len(among) >= wanted and (best is None or (len(linked), len(among)) < best[:2]):
             best = (len(linked), len(among), sorted(among))
     return free if best is None else best[2]
+
+
+def matches_affinity(node: Node, rule: NodeAffinityRule) -> bool:
+    """Return True if a node matches a node affinity rule."""
+    return any(all(_holds(node, each) for each in term) for term in rule.terms)
+
+
+def _holds(node: Node, expression: NodeExpression) -> bool:
+    """Return True if a node matches an expression, by the rules of Kubernetes."""
+    value = node.name if expression.key == NODE_NAME else node.labels.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value in expression.values
+        case "NotIn":
+            return value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _passes(value, expression)
+
+
+def _passes(value: str | None, expression: NodeExpression) -> bool:
+    """Compare by Gt or Lt: both sides have to be integers."""
+    try:
+        have, bound = int(value or ""), int(expression.values[0])
+    except ValueError:
+        return False
+    return have > bound if expression.operator == "Gt" else have < bound

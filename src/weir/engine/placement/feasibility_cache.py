@@ -9,7 +9,7 @@ from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import empty_capacity, feasible_nodes, pods_that_fit
 from weir.engine.placement.pod_affinity import PodAffinityRules
 from weir.engine.placement.topology_levels import TopologyLevel, levels_of, missing_topology
-from weir.engine.usage.fair_share_tree import Excess, excess_demand
+from weir.engine.usage.fair_share import Excess, excess_demand
 from weir.model.policy import AffinityRules, Policy
 from weir.model.reasons import Reason
 from weir.model.workloads import WHOLE_MILLI

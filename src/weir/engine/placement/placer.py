@@ -1,12 +1,101 @@
-"""Placing the pods of a workload: all of them in one trial, or none."""
+"""Placing the pods of a workload: all of them in one trial, or none, with a search for interlocked groups."""
 
-from collections.abc import Iterable, Sequence
-from itertools import permutations
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, permutations
+
+import numpy as np
 
 from weir.engine.placement.feasibility import both
-from weir.engine.placement.gang_search import BacktrackingSearch
+from weir.engine.placement.node_scores import INFEASIBLE
 from weir.engine.placement.pod_placer import NodePlacement, PlacementRequest, PodPlacer
+from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job
+from weir.state.shapes import RequestShape
+
+
+class BacktrackingSearch:
+    """Backtracking over the pods of a gang whose groups block one another, bounded in steps.
+
+    Pods of the scarcest shape first. Each tries the nodes it fits on, best first, one per state of a node. If
+    it shares devices, it tries one of each kind of choice among them there. Equal pods go to nodes in rising
+    order, so that no arrangement is tried twice.
+    """
+
+    def __init__(self, placer: PodPlacer, request: PlacementRequest, steps_most: int) -> None:
+        job, pods, self._affinity, self._within = request
+        self._placer = placer
+        self._steps_left = steps_most
+        self._shapes = [job.shapes[group] for group in pods]
+        open_nodes = {group: int((self._ranks(job.shapes[group]) != INFEASIBLE).sum()) for group in pods}
+        turns = sorted(pods, key=lambda group: (not open_nodes[group], open_nodes[group], group))
+        # Groups without own nodes follow the others
+        self._pods = [pod for group in turns for pod in pods[group]]
+        labels = {rule.topology for shape in self._shapes for rule, _ in shape.pod_rules}
+        self._levels = [placer.rules.level(label) for label in sorted(labels)]
+
+    def _ranks(self, shape: RequestShape) -> Ints:
+        rank = self._placer.ranks(shape, self._affinity)
+        return rank if self._within is None else np.where(self._within, rank, INFEASIBLE)
+
+    def run(self) -> list[NodePlacement] | None:
+        """Return placements for all pods; None with the capacity unchanged."""
+        placements: list[NodePlacement] = []
+        return placements if self._from(0, placements) else None
+
+    def _from(self, at: int, placements: list[NodePlacement]) -> bool:
+        if at == len(self._pods):
+            return True
+        pod = self._pods[at]
+        rank = self._ranks(pod.shape).copy()  # a copy: placements further down change the ranks
+        tried: set[tuple[object, ...]] = set()
+        for node in np.argsort(rank, kind="stable")[: self._steps_left].tolist():
+            if rank[node] == INFEASIBLE or self._steps_left <= 0:
+                return False
+            state = self._state(node)
+            if state in tried:
+                continue
+            tried.add(state)
+            for devices in self._choices(pod.shape, node):
+                if self._steps_left <= 0:
+                    return False
+                self._steps_left -= 1
+                with self._placer.capacity.trial() as trial:
+                    if devices is None:
+                        placements.append(self._placer.put(pod, node, self._affinity))
+                    else:
+                        self._placer.capacity.allocate(node, pod.shape, devices)
+                        placements.append(NodePlacement(pod, node, devices))
+                    if self._from(at + 1, placements):
+                        trial.commit()
+                        return True
+                    placements.pop()
+        return False
+
+    def _choices(self, shape: RequestShape, node: int) -> Iterator[tuple[int, ...] | None]:
+        """Yield devices to try: the default (None), then for shares one of each other kind."""
+        yield None
+        if shape.whole or not shape.devices:
+            return
+        columns, device_memory = self._placer.capacity.columns, int(self._placer.capacity.device_memory[node])
+        milli, each = shape.share_on(device_memory), shape.memory_on(device_memory)
+        left = list(zip(columns.share[node].tolist(), columns.memory[node].tolist(), strict=True))
+        open_ = [at for at, (share, memory) in enumerate(left) if share >= milli and memory >= each]
+        seen = set()
+        for devices in combinations(open_, shape.devices):
+            kind = tuple(sorted(left[device] for device in devices))
+            if kind not in seen:
+                seen.add(kind)
+                yield devices
+
+    def _state(self, node: int) -> tuple[object, ...]:
+        columns = self._placer.capacity.columns
+        return (
+            columns.free[:, node].tobytes(),
+            columns.share[node].tobytes(),
+            columns.memory[node].tobytes(),
+            *(int(level.of[node]) for level in self._levels),
+            *(bool(self._ranks(shape)[node] == INFEASIBLE) for shape in self._shapes),
+        )
 
 
 class Placer(PodPlacer):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from weir.engine.protection.quota_protection import divergence_level
+from weir.engine.protection.preemption_rules import divergence_level
 from weir.engine.refusals.holder_phrases import names_phrase
 from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.engine.victims.eviction_price import devices_of, lost_work, restart_cost

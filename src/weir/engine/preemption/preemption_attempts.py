@@ -1,17 +1,24 @@
-"""Attempts to free capacity for a workload, way by way, without those known to fail."""
+"""Attempts to free capacity for a workload, way by way, without those known to fail.
 
-from collections.abc import Sequence
+A way is a kind of preemption, and the protection by quotas that it overrides.
+"""
+
+from collections.abc import Iterator, Sequence
 
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.order.queue_order import Candidate
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.placement.topology_placer import TopologyPlacer
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
-from weir.engine.preemption.preemption_ways import ways_of
 from weir.engine.preemption.reclaim_bounds import ReclaimBounds
-from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
+from weir.engine.protection.preemption_rules import (
+    PreemptionKind,
+    PreemptionRules,
+    PreemptionWay,
+    QuotaProtection,
+)
 from weir.engine.refusals.refusals import SearchEnd
-from weir.engine.victims.cheapest_moves import cheapest_moves
+from weir.engine.victims.move_bounds import cheapest_moves
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.engine.victims.victim_candidates import VictimCandidates
@@ -150,3 +157,54 @@ class PreemptionAttempts:
                 return found
             failed = found if failed is None else max(failed, found)
         return failed
+
+
+def ways_of(
+    rules: PreemptionRules,
+    context: PreemptionContext,
+    bounds: ReclaimBounds,
+    eligibility: PreemptionEligibility,
+    *,
+    under_limits: bool,
+) -> Iterator[PreemptionWay]:
+    """Yield the ways to free capacity for a workload, in the order in which they are tried.
+
+    Idle workloads without protection go first. Work over quota goes before work within a quota: that of
+    other projects by reclaim, and that of its own project, if it is over its quota, by preemption.
+    """
+    candidate, cluster = rules.candidate, context.cluster
+    of, at = candidate.of, candidate.at
+    owner = context.checks.is_owner(of, at)
+    if eligibility.may_take_idle(of):
+        yield PreemptionWay(PreemptionKind.IDLE)
+    if (
+        under_limits
+        and eligibility.may_consolidate(of, owner, context.placer.capacity.totals.free_gpu_milli)
+        # The bound is of its first step
+        and (cluster.releasing_on or candidate.again or eligibility.could_consolidate(of, at, owner))
+    ):
+        yield PreemptionWay(PreemptionKind.CONSOLIDATE)
+    protections: list[QuotaProtection] = []
+    if rules.any_reclaim and (cluster.unprotected or bounds.could_reclaim(rules, context)):
+        protections = rules.protections.open_to(is_owner=rules.is_owner)
+        yield PreemptionWay(PreemptionKind.RECLAIM)
+    preempts = eligibility.has_lower(of)
+    if preempts and rules.protections.own_over_quota:
+        preempts = False
+        yield PreemptionWay(PreemptionKind.PREEMPT)
+    for most in protections[1:]:
+        yield PreemptionWay(PreemptionKind.RECLAIM, most)
+    if preempts:
+        yield PreemptionWay(PreemptionKind.PREEMPT)
+    if protections and _may_override(rules, context):
+        yield PreemptionWay(PreemptionKind.OVERRIDE)
+
+
+def _may_override(rules: PreemptionRules, context: PreemptionContext) -> bool:
+    """Return True if budgets no longer protect work over quota from this workload."""
+    budgets = context.policy.budgets
+    if not context.cluster.budgets or not rules.is_owner:
+        return False
+    if budgets.borrowed == "grace_period":
+        return context.any_lapsed
+    return budgets.borrowed == "override" and rules.waited_s >= budgets.grace

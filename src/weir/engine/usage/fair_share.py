@@ -1,16 +1,31 @@
-"""Fair shares among siblings: how queues of one parent divide one resource.
+"""Fair shares of a quota tree: the amount that each queue may hold, from the root down.
 
 Guarantees come first, then the surplus by weighted max-min (water filling, after Bertsekas and Gallager),
-each by priority. Cost: O(n log n) for the n siblings that want more than their guarantee.
+each by priority. Among siblings that costs O(n log n) for the n that want more than their guarantee.
+Demands are summed from the projects up. From one update to the next only queues whose usage or requests
+changed are computed again, with their siblings where a resource is short.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
+from types import MappingProxyType
 
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass
 from weir.state.quota_usage import QuotaUsage
 from weir.state.shapes import GPU_ROW
+from weir.state.versions import changed_since, versions_of
+
+_TOP = -1
+_UNKNOWN = -1
+FairShares = list[list[float]]
+"""Queue by row, in the units of the rows."""
+Excess = Mapping[int, Mapping[int, int]]
+"""Requests of workloads that no node could ever take, by the position of their project and by row."""
+NO_EXCESS: Excess = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -136,3 +151,151 @@ def _rounded(exact: Sequence[float], ages: Sequence[tuple[float, int]]) -> list[
     for _, _, at in largest[:spare]:
         floors[at] += 1
     return [floor * WHOLE_MILLI for floor in floors]
+
+
+def excess_demand(cluster: Cluster, could_run: Callable[[EquivalenceClass], bool]) -> Excess:
+    """Return the requests of pending workloads that don't fit the nodes even if all are idle.
+
+    If they counted, their fair share would be withheld from the siblings of their queue and stay unused.
+    """
+    excess: dict[int, dict[int, int]] = {}
+    for of in cluster.waiting.values():
+        job = of.first
+        if could_run(of) or job.is_running:  # a part of a running one does fit
+            continue
+        line = excess.setdefault(of.project, {})
+        for request, pending in zip(job.requests, job.pending, strict=True):
+            for row, amount in request:
+                line[row] = line.get(row, 0) + amount * pending * len(of.members)
+    return excess
+
+
+class FairShareTree:
+    """Demand and fair share of every queue of one quota tree.
+
+    `demand` is min(limit, allocated + requested), of a parent the sum of its children's within its limit.
+    """
+
+    def __init__(self, ledger: QuotaUsage, *, filled: bool = True) -> None:
+        """Begin a tree; without lines of queues unless `filled`."""
+        rows, queues = len(ledger.weightless), range(len(ledger.queues) if filled else 0)
+        self._ledger = ledger
+        self._quota = ledger.quota  # the list object itself: a change of rows replaces it
+        self._touched = versions_of(len(queues), _UNKNOWN)
+        self._excess: Excess = NO_EXCESS
+        self.demand = [[0] * rows for _ in queues]
+        self.share: FairShares = [[0.0] * rows for _ in queues]
+        self.versions = versions_of(len(queues))  # number of changes of each queue's share
+        # Sums of the children's demands; the last entry is the top's
+        self._sums = [[0] * rows for _ in (*queues, _TOP)]
+        self._have: dict[int, list[float]] = {}  # amounts that each parent divided the last time
+        # Rows in which a parent's share is below the demand
+        self._short = [[False] * rows for _ in (*queues, _TOP)]
+
+    def is_of(self, ledger: QuotaUsage) -> bool:
+        """Return True if the tree belongs to these queues with their present rows."""
+        return self._ledger is ledger and self._quota is ledger.quota
+
+    def branch(self, ledger: QuotaUsage) -> "FairShareTree":
+        """Return a copy for a branch of the ledger; updates replace the lines that they change."""
+        copy = FairShareTree(ledger, filled=False)
+        copy._touched, copy._excess = self._touched, self._excess
+        copy.demand, copy.versions, copy.share = self.demand.copy(), self.versions[:], self.share.copy()
+        copy._sums, copy._have, copy._short = self._sums.copy(), self._have.copy(), self._short.copy()
+        return copy
+
+    def _update_demand(self, excess: Excess) -> dict[int, list[int]]:
+        """Compute the demand of changed queues and return them by parent."""
+        ledger = self._ledger
+        changed = set(changed_since(ledger.touched, self._touched))
+        self._touched = ledger.touched[:]
+        if excess or self._excess:
+            for project in {*excess, *self._excess}:
+                if excess.get(project) != self._excess.get(project):
+                    changed.update(ledger.path[project])
+            self._excess = excess
+        by_parent: dict[int, list[int]] = {}
+        for queue in sorted(changed, reverse=True):  # children come after their parents
+            line, old = self._demand_of(queue), self.demand[queue]
+            parent = ledger.parent[queue]
+            siblings = by_parent.get(parent)
+            if siblings is None:
+                siblings = by_parent[parent] = []
+                self._sums[parent] = self._sums[parent].copy()
+            siblings.append(queue)
+            if line != old:
+                self.demand[queue] = line
+                sums = self._sums[parent]
+                for row, amount in enumerate(line):
+                    sums[row] += amount - old[row]
+        return by_parent
+
+    def _demand_of(self, queue: int) -> list[int]:
+        ledger = self._ledger
+        if ledger.children[queue]:
+            line = self._sums[queue].copy()
+        else:
+            line = list(map(add, ledger.allocated[queue], ledger.asked[queue]))
+            for row, amount in self._excess.get(queue, {}).items():
+                line[row] -= amount
+        for row, most in ledger.limited[queue]:
+            line[row] = min(line[row], most)
+        return line
+
+    def update(
+        self, total: Sequence[int], usage: Sequence[float], usage_k: float, excess: Excess = NO_EXCESS
+    ) -> FairShares:
+        """Return the fair share of every queue.
+
+        Args:
+            total: what all nodes together have, by row.
+            usage: each queue's decayed share of the capacity it used, 0 to 1.
+            usage_k: how strongly use in the past lowers the claim on the surplus; 0 = not at all.
+            excess: what workloads of each project ask for that no node could ever take: it is no demand.
+        """
+        ledger = self._ledger
+        by_parent = self._update_demand(excess)
+        if usage_k:
+            self._have.clear()  # past usage, which changes with time, affects the division
+        top = Siblings(ledger, ledger.top, ledger.top_tiers, usage, usage_k)
+        self._divide(_TOP, top, list(map(float, total)), by_parent.get(_TOP, ()))
+        for queue in ledger.parents:
+            siblings = Siblings(ledger, ledger.children[queue], ledger.tiers[queue], usage, usage_k)
+            self._divide(queue, siblings, self.share[queue], by_parent.get(queue, ()))
+        return self.share
+
+    def _divide(self, parent: int, siblings: Siblings, have: list[float], changed: Iterable[int]) -> None:
+        """Divide a parent's amounts among its children, row by row where it is short."""
+        ledger, queues, demand, share = self._ledger, siblings.queues, self.demand, self.share
+        had, sums = self._have.get(parent), self._sums[parent]
+        if not queues or (had == have and not changed):
+            return
+        self._have[parent] = have.copy()
+        short = self._short[parent] = self._short[parent].copy()
+        changed = queues if had is None else changed
+        for queue in changed:
+            share[queue] = list(map(float, demand[queue]))  # enough for all: each gets its demand
+            self.versions[queue] += 1
+        for row, amount in enumerate(have):
+            weightless = ledger.weightless[row]
+            if sums[row] <= amount and not weightless:
+                if short[row]:
+                    short[row] = False
+                    self._set(row, queues, [float(demand[queue][row]) for queue in queues])
+                continue
+            wanted = [demand[queue][row] for queue in queues]
+            if sums[row] > amount or siblings.want_unentitled(row, wanted):
+                given = siblings.divide(row, amount, wanted)
+            else:
+                given = list(map(float, wanted))
+            short[row] = True
+            self._set(row, queues, given)
+
+    def _set(self, row: int, queues: Iterable[int], shares: Iterable[float]) -> None:
+        """Set the shares of a resource that have changed."""
+        share, versions = self.share, self.versions
+        for queue, each in zip(queues, shares, strict=True):
+            if share[queue][row] != each:
+                share[queue] = share[queue].copy()
+                share[queue][row] = each
+                versions[queue] += 1

@@ -12,11 +12,17 @@ from typing import Any
 
 from weir.engine.placement.pod_placer import PodPlacer
 from weir.engine.usage.quota_overlay import INFINITE
-from weir.engine.victims.budgeted_victim_sets import permitted_victim_sets
 from weir.engine.victims.node_bounds import NodeBounds
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.victim_candidates import VictimCandidates
-from weir.engine.victims.victim_sets import MAX_ENUMERATED, NodeCapacity, Tier, Victim, minimal_victim_sets
+from weir.engine.victims.victim_sets import (
+    MAX_ENUMERATED,
+    NodeCapacity,
+    Tier,
+    Victim,
+    minimal_victim_sets,
+    permitted_victim_sets,
+)
 from weir.model.reasons import EvictionRule
 from weir.state.capacity_columns import Bools
 from weir.state.shapes import RequestShape

@@ -2,8 +2,13 @@
 
 from collections.abc import Sequence
 
-from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
-from weir.engine.protection.quota_protection import QuotaProtection, divergence_level
+from weir.engine.protection.preemption_rules import (
+    PreemptionKind,
+    PreemptionRules,
+    PreemptionWay,
+    QuotaProtection,
+    divergence_level,
+)
 from weir.engine.victims.eviction_price import devices_of
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.victim_sets import Victim

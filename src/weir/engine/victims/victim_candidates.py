@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 
-from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
-from weir.engine.protection.quota_protection import QuotaProtection
+from weir.engine.protection.preemption_rules import (
+    PreemptionKind,
+    PreemptionRules,
+    PreemptionWay,
+    QuotaProtection,
+)
 from weir.engine.usage.quota_overlay import INFINITE
-from weir.engine.victims.cheapest_moves import CheapestMoves
 from weir.engine.victims.eligible_victims import EligibleVictims
-from weir.engine.victims.eviction_price import price_of_move
+from weir.engine.victims.eviction_price import VictimTiers, price_of_move
 from weir.engine.victims.legal_order import LegalOrder
+from weir.engine.victims.move_bounds import CheapestMoves
 from weir.engine.victims.preemption_context import PreemptionContext, PricedVictim
 from weir.engine.victims.victim_entries import VictimEntries, Younger
 from weir.engine.victims.victim_sets import ANY_PROJECT, Permits, Tier, Victim
-from weir.engine.victims.victim_tiers import VictimTiers
 from weir.model.reasons import EvictionRule
 from weir.model.workloads import WorkloadType
 from weir.state.jobs import Job, Phase, Pod

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from weir.engine.placement.node_affinity import matches_affinity
+from weir.engine.placement.feasibility import matches_affinity
 from weir.kubernetes.api.objects import NodeSelector
 from weir.kubernetes.api.resource_objects import ResourceSlice
 from weir.kubernetes.claims.devices import NodeChoice, PoolDevice, device_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from weir.engine.placement.node_affinity import matches_affinity
+from weir.engine.placement.feasibility import matches_affinity
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.volume_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.kubernetes.translate.node_terms import terms

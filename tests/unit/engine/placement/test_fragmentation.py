@@ -7,9 +7,8 @@ import pytest
 
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import devices_for, fits
-from weir.engine.placement.fragmentation import FragmentationScore
+from weir.engine.placement.fragmentation import FragmentationScore, NodeStateTable
 from weir.engine.placement.mix_worth import MixWorth, likely_use
-from weir.engine.placement.node_states import NodeStateTable
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.reasons import EvictionCause, EvictionRule
@@ -77,8 +76,8 @@ def placed_at_random(
 def test_updates_at_once_and_one_by_one_equal_a_fresh_score(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weir.engine.placement.node_states._MOST_FIRST", most)
-    monkeypatch.setattr("weir.engine.placement.node_states._MOST_PER_NODE", 1)
+    monkeypatch.setattr("weir.engine.placement.fragmentation._MOST_FIRST", most)
+    monkeypatch.setattr("weir.engine.placement.fragmentation._MOST_PER_NODE", 1)
     chance = random.Random(7)
     cluster, shapes, capacity = pool(12)
     kept = potential(cluster, shapes)

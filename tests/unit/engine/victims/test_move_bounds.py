@@ -8,8 +8,7 @@ from weir.engine.cycle import decide
 from weir.engine.preemption_cache import ConsolidationKey
 from weir.engine.protection.disruption_allowances import DisruptionAllowances
 from weir.engine.transaction import Accounting, Transaction
-from weir.engine.usage.quota_overlay import QuotaOverlay
-from weir.engine.usage.usage_overlay import usage_of
+from weir.engine.usage.quota_overlay import QuotaOverlay, usage_of
 from weir.engine.victims.move_bounds import MoveBounds
 from weir.model.nodes import Node
 from weir.model.policy import Policy

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weir.engine.placement.node_affinity import matches_affinity
+from weir.engine.placement.feasibility import matches_affinity
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.resource_objects import ResourceClaim
 from weir.kubernetes.claims.claim_requests import ClaimRequests
