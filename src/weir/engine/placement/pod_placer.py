@@ -112,14 +112,15 @@ class PodPlacer:
         shape, device = pod.shape, NO_DEVICE
         if shape.devices == 1 and not shape.whole:
             device = int(self._followed(shape, affinity).device[node])
-        devices = (device,) if device >= 0 else self._devices_for(shape, node)
+        devices = (device,) if device >= 0 else self.devices_for(shape, node)
         assert len(devices) == shape.devices, (
             f"{pod.job.name}: {len(devices)} devices free on {self.cluster.nodes[node]}, not {shape.devices}"
         )
         self.capacity.allocate(node, shape, devices)
         return NodePlacement(pod, node, devices)
 
-    def _devices_for(self, shape: RequestShape, node: int) -> tuple[int, ...]:
+    def devices_for(self, shape: RequestShape, node: int) -> tuple[int, ...]:
+        """Return the devices that a pod of a shape takes on a node that it fits, by the node's links."""
         known = self.cluster.nodes[node]
         return devices_for(self.capacity, shape, node, known.links if known is not None else ())
 
@@ -129,5 +130,5 @@ class PodPlacer:
             node = self.best_node(shape, affinity)
             if node < 0:
                 return placed
-            self.capacity.allocate(node, shape, self._devices_for(shape, node))
+            self.capacity.allocate(node, shape, self.devices_for(shape, node))
         return pods

@@ -16,6 +16,7 @@ import numpy as np
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.order.queue_order import Candidate
 from weir.engine.placement.capacity import Capacity
+from weir.engine.placement.feasibility import fits_on
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.protection.preemption_rules import effective_priority, is_past_min_runtime
 from weir.engine.victims.eviction_price import devices_of, price_of_move
@@ -51,46 +52,13 @@ class RepackQueue:
         self._milli = np.array([candidate.shape.share_milli for candidate in candidates])
         self._open = np.array([candidate.open for candidate in candidates])
 
-    def fitting(self, space: "NodeSnapshot", node: int) -> list[RepackCandidate]:
+    def fitting(self, capacity: Capacity, node: int) -> list[RepackCandidate]:
         """Return the candidates that may use a node and fit it, except for fragmentation of devices."""
-        share = np.array(space.share)
-        devices = np.where(self._whole, (share == WHOLE_MILLI).sum(), (share > 0).sum())
-        ok = self._open[:, node] & (self._needs <= space.free).all(axis=1)
+        free, share = capacity.columns.free[:, node], capacity.columns.share[node]
+        devices = np.where(self._whole, capacity.whole[node], (share > 0).sum())
+        ok = self._open[:, node] & (self._needs <= free).all(axis=1)
         ok &= (self._devices <= devices) & (self._milli <= share.max(initial=0))
         return [self._candidates[at] for at in np.flatnonzero(ok).tolist()]
-
-
-class NodeSnapshot:
-    """Copy of one node's free capacity, for trials."""
-
-    def __init__(self, capacity: Capacity, node: int) -> None:
-        self.free = capacity.columns.free[:, node].copy()
-        self.share: list[int] = capacity.columns.share[node].tolist()
-        self.device_memory = int(capacity.device_memory[node])
-        self._memory: list[int] = capacity.columns.memory[node].tolist()
-
-    def hold(self, shape: RequestShape, devices: Sequence[int], pods: int) -> None:
-        """Allocate devices to a pod (pods -1: release them)."""
-        for row, amount in shape.needs:
-            self.free[row] -= amount * pods
-        milli, each = shape.share_on(self.device_memory), shape.memory_on(self.device_memory)
-        for device in devices:
-            self.share[device] -= milli * pods
-            self._memory[device] -= each * pods
-
-    def devices_for(self, shape: RequestShape) -> tuple[int, ...] | None:
-        """Return the fullest devices that fit a pod; None if it doesn't fit."""
-        if any(self.free[row] < amount for row, amount in shape.needs):
-            return None
-        milli = WHOLE_MILLI if shape.whole else shape.share_on(self.device_memory)
-        open_ = [
-            (left, device)
-            for device, left in enumerate(self.share)
-            if left >= milli and self._memory[device] >= shape.gpu_memory
-        ]
-        if len(open_) < shape.devices:
-            return None
-        return tuple(sorted(device for _, device in sorted(open_)[: shape.devices]))
 
 
 def repack_queues(allocator: Allocator) -> dict[int, RepackQueue]:
@@ -216,24 +184,26 @@ class RepackPlanner:
     def _change(self, node: int, pod: Pod, queue: RepackQueue) -> Repacking | None:
         """Return the pending pods that would replace a pod; None without a gain."""
         held = round(devices_of([pod]) * WHOLE_MILLI)
-        space = NodeSnapshot(self._capacity, node)
-        space.hold(pod.shape, pod.devices, -1)
         own = effective_priority(pod.job, self._policy, self._allocator.now_s)
         come: list[EquivalenceClass] = []
         total = 0
-        for of, shape, _, priority in queue.fitting(space, node):
-            at = self._at[of]
-            left = len(of.members) - at
-            if not left or priority < own:
-                continue
-            comes = of.members[at][2]
-            if comes is pod.job or pod.job.name in comes.stopped_for or not self._may_come(comes):
-                continue
-            while left and len(come) < _NEW_PODS_MOST and (devices := space.devices_for(shape)) is not None:
-                space.hold(shape, devices, 1)
-                come.append(of)
-                total += len(devices) * shape.share_on(space.device_memory)
-                left -= 1
+        capacity, device_memory = self._capacity, int(self._capacity.device_memory[node])
+        with capacity.trial():
+            capacity.release(node, pod.shape, pod.devices)
+            for of, shape, _, priority in queue.fitting(capacity, node):
+                at = self._at[of]
+                left = len(of.members) - at
+                if not left or priority < own:
+                    continue
+                comes = of.members[at][2]
+                if comes is pod.job or pod.job.name in comes.stopped_for or not self._may_come(comes):
+                    continue
+                while left and len(come) < _NEW_PODS_MOST and fits_on(capacity, shape, node):
+                    devices = self._allocator.placer.devices_for(shape, node)
+                    capacity.allocate(node, shape, devices)
+                    come.append(of)
+                    total += len(devices) * shape.share_on(device_memory)
+                    left -= 1
         gain = total - held
         return Repacking(gain, pod, tuple(come)) if gain >= self._gain_milli else None
 
@@ -262,8 +232,7 @@ class RepackPlanner:
         checks, ((pod,),) = self._allocator.checks, candidate.pods().values()
         if not candidate.job.can_preempt or checks.refusal(candidate, self._capacity) is not None:
             return None
-        devices = NodeSnapshot(self._capacity, node).devices_for(pod.shape)
-        placement = None if devices is None else NodePlacement(pod, node, devices)
-        if placement is None or checks.placed_refusal(candidate.job, (placement,)) is not None:
+        if not fits_on(self._capacity, pod.shape, node):
             return None
-        return placement
+        placement = NodePlacement(pod, node, self._allocator.placer.devices_for(pod.shape, node))
+        return placement if checks.placed_refusal(candidate.job, (placement,)) is None else None
