@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from weir.engine.refusals.refusals import SearchEnd
-from weir.model.policy import Policy
 from weir.model.workloads import TopologyRequest
 from weir.state.capacity_columns import Floats
 from weir.state.cluster import Cluster
@@ -41,18 +40,14 @@ class Eligibility(NamedTuple):
     """Options of a project's pending workloads, valid while the project's usage doesn't change.
 
     Attributes:
-        since_s: oldest wait among workloads that have no claim yet; patience gives them one.
-        gang_since_s: oldest wait among gangs that wait for one domain.
+        until_s: time at which waiting alone gives a workload more options.
         preemptors: workloads that may evict others.
         movers: workloads that only moves could help, with the free thousandths of devices that takes.
-        least_milli: the least of these.
     """
 
-    since_s: float
-    gang_since_s: float
+    until_s: float
     preemptors: list[Member]
     movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]]
-    least_milli: int
 
 
 class KeptEligibility:
@@ -61,31 +56,28 @@ class KeptEligibility:
     def __init__(self, queues: int) -> None:
         self._of: dict[int, Eligibility] = {}  # by project with pending workloads
         self._touched = versions_of(queues, _UNKNOWN)
-        self._since_s: Floats = np.full(queues, _NEVER_S)
-        self._gang_since_s: Floats = np.full(queues, _NEVER_S)
+        self._until_s: Floats = np.full(queues, _NEVER_S)
 
     def branch(self) -> "KeptEligibility":
         """Return a copy."""
         copy = KeptEligibility(0)
-        copy._of, copy._touched = self._of.copy(), self._touched[:]
-        copy._since_s, copy._gang_since_s = self._since_s.copy(), self._gang_since_s.copy()
+        copy._of, copy._touched, copy._until_s = self._of.copy(), self._touched[:], self._until_s.copy()
         return copy
 
-    def outdated(self, touched: Versions, policy: Policy, now_s: float) -> list[int]:
+    def outdated(self, touched: Versions, now_s: float) -> list[int]:
         """Return the projects with changed usage, or with new options by time."""
-        late = now_s - self._since_s >= policy.reclaim_share_after
-        late |= now_s - self._gang_since_s >= policy.topology.patience
-        return sorted({*changed_since(touched, self._touched), *np.flatnonzero(late).tolist()})
+        late = np.flatnonzero(self._until_s <= now_s).tolist()
+        return sorted({*changed_since(touched, self._touched), *late})
 
     def keep(self, project: int, version: int, eligibility: Eligibility | None) -> None:
         """Keep the options of a project for a version of its usage; None without pending workloads."""
         self._touched[project] = version
         if eligibility is None:
             self._of.pop(project, None)
-            self._since_s[project] = self._gang_since_s[project] = _NEVER_S
+            self._until_s[project] = _NEVER_S
         else:
             self._of[project] = eligibility
-            self._since_s[project], self._gang_since_s[project] = eligibility[:2]
+            self._until_s[project] = eligibility.until_s
 
     def sets(self, projects: Iterable[int], free_milli: int) -> CandidateSets:
         """Return the workloads of these projects with options, given this much free capacity."""
@@ -95,10 +87,9 @@ class KeptEligibility:
             eligible = self._of.get(project)
             if eligible is not None:
                 anyone += eligible.preemptors
-                if eligible.least_milli <= free_milli:
-                    for of, at, key, milli in eligible.movers:
-                        if milli <= free_milli:
-                            sets.setdefault(key, []).append((of, at))
+                for of, at, key, milli in eligible.movers:
+                    if milli <= free_milli:
+                        sets.setdefault(key, []).append((of, at))
         if anyone:
             sets[None] = anyone
         return sets

@@ -10,9 +10,9 @@ import numpy as np
 
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility_cache import FeasibilityCache
-from weir.state.capacity_columns import Bools, Floats, Ints
+from weir.state.capacity_columns import Bools, Ints
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Job, Phase
+from weir.state.jobs import EquivalenceClass, Job
 from weir.state.shapes import RequestShape
 
 RESERVATIONS_MOST = 8
@@ -65,56 +65,30 @@ def reservations(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _FutureReleases:
-    """Devices that become free as workloads end, a row each, soonest first: node, time and number.
+class _ExpectedEnds:
+    """Devices that become free as running workloads end, a row for each pod, soonest first.
 
-    `freed` is the number of devices that became free on the node up to this row.
+    `_freed` is the number of devices that became free on the node up to a row.
     """
 
-    node: Ints
-    end_s: Floats
-    devices: Ints
-    freed: Ints
-
-    @classmethod
-    def of(cls, rows: list[tuple[int, float, int]]) -> "_FutureReleases":
-        """Return the columns of rows of node, time and devices."""
-        node = np.array([row[0] for row in rows], np.int64)
-        end_s = np.array([row[1] for row in rows], np.float64)
-        devices = np.array([row[2] for row in rows], np.int64)
-        order = np.lexsort((node, end_s))
-        node, end_s, devices = node[order], end_s[order], devices[order]
-        by_node = np.argsort(node, kind="stable")
-        total = np.cumsum(devices[by_node])
-        first = np.searchsorted(node[by_node], node[by_node])
-        freed = np.empty_like(devices)
-        freed[by_node] = total - (total - devices[by_node])[first]
-        return cls(node, end_s, devices, freed)
-
-
-class _ExpectedEnds:
-    """Expected ends of running workloads, computed on demand, and the devices they free."""
-
     def __init__(self, cluster: Cluster, now_s: float) -> None:
-        self._cluster = cluster
         self._now_s = now_s
-        self._known: _FutureReleases | None = None
-
-    @property
-    def _coming(self) -> _FutureReleases:
-        if self._known is None:
-            ends_s: dict[Job, float] = {}
-            rows = []
-            for node, pods in enumerate(self._cluster.pods_on):
-                for pod in pods:
-                    if pod.devices and pod.phase is Phase.RUNNING:
-                        end_s = ends_s.get(pod.job)
-                        if end_s is None:
-                            end_s = ends_s[pod.job] = _ends_s(self._cluster, pod.job, self._now_s)
-                        rows.append((node, end_s, len(pod.devices)))
-            self._known = _FutureReleases.of(rows)
-        return self._known
+        rows = [
+            (pod.node, end_s, len(pod.devices))
+            for jobs in cluster.running.values()
+            for job in jobs.values()
+            for end_s in (_ends_s(cluster, job, now_s),)
+            for pod in job.running_pods()
+            if pod.devices
+        ]
+        columns = np.array(rows, np.float64).reshape(-1, 3)
+        columns = columns[np.lexsort((columns[:, 0], columns[:, 1]))]
+        self._node, self._end_s = columns[:, 0].astype(np.int64), columns[:, 1]
+        self._devices = devices = columns[:, 2].astype(np.int64)
+        by_node = np.argsort(self._node, kind="stable")
+        total, first = np.cumsum(devices[by_node]), np.searchsorted(self._node[by_node], self._node[by_node])
+        self._freed = np.empty_like(devices)
+        self._freed[by_node] = total - (total - devices[by_node])[first]
 
     def soonest(
         self, capacity: Capacity, shape: RequestShape, mask: Bools, kept: Ints, pods: int
@@ -125,20 +99,18 @@ class _ExpectedEnds:
         now = np.repeat(np.arange(len(places)), np.minimum(places, pods))[:pods]
         found = [(self._now_s, node) for node in now.tolist()]
         if len(found) < pods and size:
-            coming = self._coming
-            freed_by_end = free[coming.node] + coming.freed
-            more = np.maximum(freed_by_end, 0) // size - np.maximum(freed_by_end - coming.devices, 0) // size
-            rows = np.repeat(np.arange(len(more)), np.where(mask[coming.node], more, 0))[: pods - len(now)]
-            found += zip(coming.end_s[rows].tolist(), coming.node[rows].tolist(), strict=True)
+            after = free[self._node] + self._freed
+            more = np.maximum(after, 0) // size - np.maximum(after - self._devices, 0) // size
+            rows = np.repeat(np.arange(len(more)), np.where(mask[self._node], more, 0))[: pods - len(now)]
+            found += zip(self._end_s[rows].tolist(), self._node[rows].tolist(), strict=True)
         return found
 
     def free_by(self, capacity: Capacity, at_s: float) -> Ints:
         """Return the idle devices of each node at a time."""
         if at_s <= self._now_s:
             return capacity.whole
-        coming = self._coming
-        until = np.searchsorted(coming.end_s, at_s, "right")
-        freed = np.bincount(coming.node[:until], coming.devices[:until], len(capacity.whole))
+        until = np.searchsorted(self._end_s, at_s, "right")
+        freed = np.bincount(self._node[:until], self._devices[:until], len(capacity.whole))
         return capacity.whole + freed.astype(np.int64)
 
 

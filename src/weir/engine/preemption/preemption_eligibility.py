@@ -51,7 +51,7 @@ class PreemptionEligibility:
         if kept is None or self._cluster.unprotected or not self._policy.oldest_first_in_quota:
             kept = KeptEligibility(len(touched))
             self._cache.eligibility = None if self._cluster.unprotected else kept
-        for project in {*kept.outdated(touched, self._policy, self._now_s), *served}:
+        for project in {*kept.outdated(touched, self._now_s), *served}:
             classes = waiting_of.get(project)
             eligible = None if classes is None else self._new_eligibility(project, classes)
             kept.keep(project, touched[project], eligible)
@@ -67,7 +67,7 @@ class PreemptionEligibility:
     def _new_eligibility(self, project: int, classes: Collection[EquivalenceClass]) -> Eligibility:
         preemptors: list[Member] = []
         movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]] = []
-        since_s = gang_since_s = INFINITE
+        until_s = INFINITE
         lowest = lowest_priority(self._cluster, self._policy, project)
         for of, at in self._unserved(classes):
             job = of.members[at][2]
@@ -77,14 +77,13 @@ class PreemptionEligibility:
             if owner or lowest < job.priority or self._has_claim(of, job) or self.may_take_idle(of):
                 preemptors.append((of, at))
                 continue
-            since_s = min(since_s, job.waits_since_s)
+            until_s = min(until_s, job.waits_since_s + self._policy.reclaim_share_after)
             free_milli = self._free_to_consolidate(of, owner)
             if free_milli is not None:
                 movers.append((of, at, self._consolidation_key(of, at, owner), free_milli))
                 if job.topology is not None and not self._allocator.placement.may_scatter(job, of.step.lacks):
-                    gang_since_s = min(gang_since_s, job.waits_since_s)
-        least_milli = min([milli for _, _, _, milli in movers], default=0)
-        return Eligibility(since_s, gang_since_s, preemptors, movers, least_milli)
+                    until_s = min(until_s, job.waits_since_s + self._policy.topology.patience)
+        return Eligibility(until_s, preemptors, movers)
 
     def may_take_idle(self, of: EquivalenceClass) -> bool:
         """Return True if unprotected idle work and free capacity have as many devices as the request."""
