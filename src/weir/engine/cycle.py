@@ -18,8 +18,7 @@ from weir.engine.explanation.pending_refusals import PendingRefusals
 from weir.engine.incomplete_gangs import IncompleteGangs
 from weir.engine.order.waiting_times import patience_times_s
 from weir.engine.placement.pod_placer import NodePlacement
-from weir.engine.plan import Eviction, NominatedPods, Plan, key_of
-from weir.engine.plan_usage import assert_accounted
+from weir.engine.plan import Eviction, NominatedPods, Plan, assert_accounted, key_of
 from weir.engine.preemption.eviction_reasons import EvictionReasons, choice_sentence
 from weir.engine.preemption.preemption import Preemptor
 from weir.engine.protection.preemption_rules import PreemptionKind

@@ -243,21 +243,15 @@ def claims_change_s(allocator: Allocator, rules: PreemptionRules) -> float:
 
 def _lower_work(allocator: Allocator, rules: PreemptionRules) -> bool:
     """Return True if preemptible work of lower priority runs in the project of a workload."""
-    job, policy = rules.job, allocator.policy
+    job, policy, now_s = rules.job, allocator.policy, allocator.now_s
+    own = effective_priority(job, policy, now_s)
     if not policy.aging:
-        return lowest_priority(allocator.cluster, policy, job.project) < job.priority
-    own = effective_priority(job, policy, allocator.now_s)
-    return any(priority < own for priority in _own_priorities(allocator, rules))
-
-
-def _own_priorities(allocator: Allocator, rules: PreemptionRules) -> list[float]:
-    """Return the priorities of the preemptible work in the project of a workload."""
-    others = allocator.cluster.running.get(rules.job.project, {}).values()
-    return [
-        effective_priority(other, allocator.policy, allocator.now_s)
+        return lowest_priority(allocator.cluster, policy, job.project) < own
+    others = allocator.cluster.running.get(job.project, {}).values()
+    return any(
+        other.preemptible and other is not job and effective_priority(other, policy, now_s) < own
         for other in others
-        if other.preemptible and other is not rules.job
-    ]
+    )
 
 
 def _older_claims(feasibility: FeasibilityCache, candidate: Candidate) -> list[Job]:

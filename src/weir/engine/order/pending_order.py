@@ -186,7 +186,7 @@ class PendingOrder:
     def peers_of(self, line: RequestLine, order: RuntimeOrder, served_of: ServedOf) -> Iterable[Peers]:
         """Return the groups of peers of a line, by the usage and fair shares of a cycle."""
         if order is not self._order:
-            shared = order.share_versions()
+            shared = order.overlay.share_versions()
             self._note_stale(_changed(shared, self._shared))
             self._order, self._shared = order, shared[:]
         return line.peers(self._cluster, order, served_of)

@@ -12,9 +12,9 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.quota_usage import Amounts
 from weir.state.runtime_history import RuntimeKey
-from weir.state.versions import Versions
 
 _DOMINANT_MOST = 1e9
+KeyedLine = Iterator[tuple[RuntimeKeyOrder, Candidate]]
 
 
 class RuntimeOrder:
@@ -25,7 +25,7 @@ class RuntimeOrder:
 
     def __init__(self, cluster: Cluster, overlay: QuotaOverlay, share_weight: float) -> None:
         self._cluster = cluster
-        self._overlay = overlay
+        self.overlay = overlay
         self._share_weight = share_weight
 
     def key_of(self, candidate: Candidate) -> RuntimeKeyOrder:
@@ -43,7 +43,7 @@ class RuntimeOrder:
 
     def share_term(self, project: int, request: Amounts = ()) -> float:
         """Return the weighted dominant share of a project with a request."""
-        return self._share_weight * min(self._overlay.dominant(project, request)[0], _DOMINANT_MOST)
+        return self._share_weight * min(self.overlay.dominant(project, request)[0], _DOMINANT_MOST)
 
     def runtime_term(self, like: RuntimeKey, ran_s: float) -> float:
         """Return ln of the mean remaining run time of similar workloads, after `ran_s`."""
@@ -54,17 +54,6 @@ class RuntimeOrder:
     def size_term(self, job: Job) -> float:
         """Return ln of the devices of a workload."""
         return log(max(job.devices_milli, 1) / WHOLE_MILLI)
-
-    def share_versions(self) -> Versions:
-        """Return how often the fair share of each queue has changed."""
-        return self._overlay.share_versions()
-
-    def is_charged(self, project: int) -> bool:
-        """Return True if this cycle has charged a project: its keys may have risen since."""
-        return project in self._overlay.charged
-
-
-KeyedLine = Iterator[tuple[RuntimeKeyOrder, Candidate]]
 
 
 class BorrowerOrder:
@@ -141,9 +130,10 @@ class BorrowerOrder:
             heappush(self._heap, (self._order.key_of(each), self._count, each, None))
             self._count += 1
         self._new = []
+        charged = self._order.overlay.charged  # keys of these projects may have risen since
         while True:
             key, at, candidate, line = self._heap[0]
-            now = self._order.key_of(candidate) if self._order.is_charged(candidate.job.project) else key
+            now = self._order.key_of(candidate) if candidate.job.project in charged else key
             if now <= key:
                 heappop(self._heap)
                 if line is not None:

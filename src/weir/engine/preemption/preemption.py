@@ -7,8 +7,8 @@ from weir.engine.order.queue_order import Candidate, QueueOrder
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.preemption.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
-from weir.engine.preemption.reclaim_bounds import ReclaimBounds
 from weir.engine.refusals.refusals import RefusalKind
+from weir.engine.victims.move_bounds import MoveBounds
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.model.workloads import WorkloadType
@@ -29,8 +29,8 @@ class Preemptor:
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._checks = allocator.checks
-        self._bounds = ReclaimBounds(allocator)
-        self._eligibility = PreemptionEligibility(allocator, self._bounds)
+        self._moves = MoveBounds(allocator)
+        self._eligibility = PreemptionEligibility(allocator, self._moves)
         self._known_attempts: PreemptionAttempts | None = None
         self._looked_at = 0  # number of pods examined for the plans so far
         self.stopped_early = False  # True if other workloads have to wait for the next cycle
@@ -44,7 +44,7 @@ class Preemptor:
             plan = self._attempts.cleared_or_kept(candidate, placements)
             if plan.kind is not None:
                 self._allocator.withdraw(placements)
-                self._bounds.moves.forget(self._attempts.context.placer.capacity)
+                self._moves.forget(self._attempts.context.placer.capacity)
             yield candidate, plan
 
     def preempt(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
@@ -85,7 +85,7 @@ class Preemptor:
             if plan is None:
                 order.settle()
             else:
-                self._bounds.moves.forget(self._attempts.context.placer.capacity)
+                self._moves.forget(self._attempts.context.placer.capacity)
                 if not candidate.again:
                     self._allocator.note_nominated(candidate)
                 yield candidate, plan
@@ -100,7 +100,7 @@ class Preemptor:
         if least_free_milli is None:
             return True
         free_milli = self._attempts.context.placer.capacity.totals.free_gpu_milli
-        sets, moves = self._allocator.cache.preemption.candidate_sets or {}, self._bounds.moves
+        sets, moves = self._allocator.cache.preemption.candidate_sets or {}, self._moves
         return free_milli >= least_free_milli and any(
             key is not None and moves.could_suffice(*members[0], key) for key, members in sets.items()
         )
@@ -132,7 +132,7 @@ class Preemptor:
         if self._known_attempts is None:
             context = PreemptionContext(self._allocator)
             self._known_attempts = PreemptionAttempts(
-                self._allocator, context, self._bounds, self._eligibility
+                self._allocator, context, self._moves, self._eligibility
             )
         return self._known_attempts
 

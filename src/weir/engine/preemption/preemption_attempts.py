@@ -10,7 +10,7 @@ from weir.engine.order.queue_order import Candidate
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.placement.topology_placer import TopologyPlacer
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
-from weir.engine.preemption.reclaim_bounds import ReclaimBounds
+from weir.engine.preemption.reclaim_bounds import could_reclaim
 from weir.engine.protection.preemption_rules import (
     PreemptionKind,
     PreemptionRules,
@@ -18,7 +18,7 @@ from weir.engine.protection.preemption_rules import (
     QuotaProtection,
 )
 from weir.engine.refusals.refusals import SearchEnd
-from weir.engine.victims.move_bounds import cheapest_moves
+from weir.engine.victims.move_bounds import MoveBounds, cheapest_moves
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.preemption_plan import PreemptionPlan
 from weir.engine.victims.victim_candidates import VictimCandidates
@@ -38,14 +38,14 @@ class PreemptionAttempts:
         self,
         allocator: Allocator,
         context: PreemptionContext,
-        bounds: ReclaimBounds,
+        moves: MoveBounds,
         eligibility: PreemptionEligibility,
     ) -> None:
         self.context = context
         self._policy = context.policy
         self._cluster = context.cluster
         self._cache = allocator.cache.preemption
-        self._bounds = bounds
+        self._moves = moves
         self._eligibility = eligibility
         self._failed_moves: set[MoveRequest] = set()  # since capacity was last freed
 
@@ -73,7 +73,7 @@ class PreemptionAttempts:
         """Free capacity in the first way that succeeds; None if none does, with the end of searches kept."""
         failed, member = self._failed_moves, (rules.candidate.of, rules.candidate.at)
         end: SearchEnd | None = None  # result of the searches with evictions
-        ways = ways_of(rules, self.context, self._bounds, self._eligibility, under_limits=under_limits)
+        ways = ways_of(rules, self.context, self._moves, self._eligibility, under_limits=under_limits)
         for way in ways:
             moves = way.kind is PreemptionKind.CONSOLIDATE
             key = self._move_request(rules) if moves else None
@@ -116,7 +116,7 @@ class PreemptionAttempts:
         budget, open_ = self._policy.consolidation.budget, self.context.placement.open_to(candidate)
         cheapest = None
         if way.kind is PreemptionKind.CONSOLIDATE:
-            cheapest = cheapest_moves(self.context, rules, self._bounds.moves)
+            cheapest = cheapest_moves(self.context, rules, self._moves)
         if cheapest is not None:
             victims = VictimCandidates(self.context, rules, way, budget, cheapest=cheapest)
             found = VictimSearch(self.context, victims, open_).run()
@@ -162,7 +162,7 @@ class PreemptionAttempts:
 def ways_of(
     rules: PreemptionRules,
     context: PreemptionContext,
-    bounds: ReclaimBounds,
+    moves: MoveBounds,
     eligibility: PreemptionEligibility,
     *,
     under_limits: bool,
@@ -185,7 +185,7 @@ def ways_of(
     ):
         yield PreemptionWay(PreemptionKind.CONSOLIDATE)
     protections: list[QuotaProtection] = []
-    if rules.any_reclaim and (cluster.unprotected or bounds.could_reclaim(rules, context)):
+    if rules.any_reclaim and (cluster.unprotected or could_reclaim(rules, context, moves)):
         protections = rules.protections.open_to(is_owner=rules.is_owner)
         yield PreemptionWay(PreemptionKind.RECLAIM)
     preempts = eligibility.has_lower(of)

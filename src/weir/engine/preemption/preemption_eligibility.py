@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.order.queue_order import Candidate
-from weir.engine.preemption.reclaim_bounds import ReclaimBounds
 from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, KeptEligibility, Member
 from weir.engine.protection.preemption_rules import lowest_priority
 from weir.engine.usage.quota_overlay import INFINITE
+from weir.engine.victims.move_bounds import MoveBounds
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import EquivalenceClass, Job
 
@@ -15,14 +15,14 @@ from weir.state.jobs import EquivalenceClass, Job
 class PreemptionEligibility:
     """Cheap checks of each pending class, kept while their inputs are unchanged."""
 
-    def __init__(self, allocator: Allocator, bounds: ReclaimBounds) -> None:
+    def __init__(self, allocator: Allocator, moves: MoveBounds) -> None:
         self._allocator = allocator
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._now_s = allocator.now_s
         self._checks = allocator.checks
         self._cache = allocator.cache.preemption
-        self._bounds = bounds
+        self._moves = moves
 
     def candidates(self) -> list[Candidate]:
         """Return the pending workloads for which preemption could succeed."""
@@ -30,7 +30,7 @@ class PreemptionEligibility:
         if sets is None:
             sets = self._cache.candidate_sets = self._candidate_sets()
         found: list[Candidate] = []
-        moves = self._bounds.moves
+        moves = self._moves
         for key, members in sets.items():
             if key is None or moves.could_suffice(*members[0], key):
                 found += [self._allocator.candidate(*one) for one in members]
@@ -115,7 +115,7 @@ class PreemptionEligibility:
 
     def could_consolidate(self, of: EquivalenceClass, at: int, owner: bool) -> bool:
         """Return True if moves within the budget could suffice, by bounds."""
-        return self._bounds.moves.could_suffice(of, at, self._consolidation_key(of, at, owner))
+        return self._moves.could_suffice(of, at, self._consolidation_key(of, at, owner))
 
     def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
         """Return the free capacity that moves alone need for it; None if they aren't allowed."""

@@ -45,7 +45,7 @@ class UsageOverlay:
         self.fixed = list(cluster.ledger.fixed)
         self.charged: set[int] = set()  # queues with a charge in this overlay: their rows are copies
         self.log: list[tuple[tuple[int, ...], Amounts, bool, int]] = []  # charges (1) and releases (-1)
-        self._totals: list[int] | None = None
+        self._totals: list[int] = []  # of all nodes, once shares are known
         self._scaled: dict[tuple[int, int], bool] = {}
         self._dominant: dict[int, tuple[float, int]] = {}  # dominant share by queue, until its usage changes
 
@@ -53,8 +53,8 @@ class UsageOverlay:
     def share(self) -> FairShares:
         """Return the fair shares; they don't change within a cycle."""
         if self._share is None:
-            usage_k = self._policy.usage.k
-            self._share = self._tree.update(self._total, self._usage, usage_k, self._excess())
+            usage_k, self._totals = self._policy.usage.k, self._cluster.totals()
+            self._share = self._tree.update(self._totals, self._usage, usage_k, self._excess())
         return self._share
 
     def share_versions(self) -> Versions:
@@ -62,19 +62,13 @@ class UsageOverlay:
         assert self.share is not None, "computed now, if it wasn't yet"
         return self._tree.versions
 
-    @property
-    def _total(self) -> list[int]:
-        if self._totals is None:
-            self._totals = self._cluster.totals()
-        return self._totals
-
     def is_scaled(self, parent: int, row: int) -> bool:
         """Return True if the guarantees of a queue's children (-1: of the top) exceed the capacity."""
         found = self._scaled.get((parent, row))
         if found is None:
             ledger, share, demand = self.ledger, self.share, self._tree.demand
             siblings = ledger.top if parent < 0 else ledger.children[parent]
-            have = self._total[row] if parent < 0 else share[parent][row]
+            have = self._totals[row] if parent < 0 else share[parent][row]
             claims = sum(
                 min(ledger.quota[queue][row], demand[queue][row])
                 for queue in siblings

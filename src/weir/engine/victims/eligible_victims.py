@@ -3,7 +3,7 @@
 from functools import cache
 
 from weir.engine.protection.preemption_rules import PreemptionKind, PreemptionRules, PreemptionWay
-from weir.engine.victims.eviction_price import cheap_to_move
+from weir.engine.victims.eviction_price import lost_work
 from weir.engine.victims.preemption_context import PreemptionContext
 from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job
@@ -90,8 +90,9 @@ class EligibleVictims:
             projects = {job.project: job.path for job in jobs}
             over = {at for at, path in projects.items() if overlay.over_any_quota(path)}
             jobs = [job for job in jobs if job.project in over]
+        most, now_s = self._move_budget, self._now_s
         movable = [job for job in self._allowed(jobs) if self._could_move(job)]
-        return cheap_to_move(movable, self._move_budget, prices, self._now_s)
+        return [job for job in movable if lost_work(job, job.devices_held()[0], prices, now_s) <= most]
 
     def _could_move(self, job: Job) -> bool:
         """Return True if each shape of a workload fits any node."""

@@ -1,6 +1,6 @@
 """Price of stopping a pod or a workload, in device seconds, and the tier of a victim before it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import log
 
 from weir.engine.protection.preemption_rules import PreemptionRules
@@ -39,14 +39,6 @@ def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, need
     credited = most if len(pods) == 1 else min(most, needed)
     credit = policy.size_credit * log(credited) if credited > 1.0 else 0.0
     return lost_work(job, devices, policy, now_s) - credit
-
-
-def cheap_to_move(jobs: Iterable[Job], most: float, policy: PricePolicy, now_s: float) -> list[Job]:
-    """Return the jobs whose move costs at most `most`: lost work and a restart.
-
-    Size earns no credit here, for nothing is freed by a move.
-    """
-    return [job for job in jobs if lost_work(job, job.devices_held()[0], policy, now_s) <= most]
 
 
 def price_of_move(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float) -> float:

@@ -1,26 +1,10 @@
 """State that all preemptions of one cycle share."""
 
-from typing import NamedTuple
-
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.placement.placer import Placer
 from weir.engine.protection.victim_protection import VictimProtections
 from weir.engine.transaction import Transaction
-from weir.engine.victims.victim_entries import Younger
 from weir.state.jobs import Job, Pod
-
-
-class PricedVictim(NamedTuple):
-    """A workload's only pod, with whole devices: values that are the same for every requester of a cycle.
-
-    `kind` is what its tier depends on, beside usage: project, priority, and whether quotas don't protect it.
-    """
-
-    pod: Pod
-    devices: int
-    price: float
-    kind: tuple[int, int, bool]
-    younger: Younger
 
 
 class PreemptionContext:
@@ -33,9 +17,10 @@ class PreemptionContext:
         self.checks = allocator.checks
         self.placement = allocator.placement
         self.affinity_of = allocator.feasibility.affinity
+        self.feasible_nodes = allocator.feasibility.feasible_nodes
         self.levels_of = allocator.feasibility.levels
         self.bounds = allocator.cache.bounds
-        self.single_pods: dict[Job, PricedVictim] = {}  # filled on demand
+        self.single_prices: dict[Job, float] = {}  # of workloads with one pod, filled on demand
         self._any_lapsed: bool | None = None
         self.accounting = allocator.transaction.accounting
         self.accounting.expect(self.cluster.nominated)

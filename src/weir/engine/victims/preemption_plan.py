@@ -4,9 +4,21 @@ from dataclasses import dataclass, field
 
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.protection.preemption_rules import PreemptionKind
-from weir.engine.victims.runner_up import RunnerUp
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Job, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The next choice of victims: other workloads on the chosen node, or else the next node.
+
+    `dearer` is the least difference in price, in device seconds. It is None if the choice comes later by
+    quota, fair share or priority, whatever its price.
+    """
+
+    node: int
+    dearer: float | None
+    workloads: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from weir.engine.victims.eligible_victims import EligibleVictims
 from weir.engine.victims.eviction_price import VictimTiers, price_of_move
 from weir.engine.victims.legal_order import LegalOrder
 from weir.engine.victims.move_bounds import CheapestMoves
-from weir.engine.victims.preemption_context import PreemptionContext, PricedVictim
+from weir.engine.victims.preemption_context import PreemptionContext
 from weir.engine.victims.victim_entries import VictimEntries, Younger
 from weir.engine.victims.victim_sets import ANY_PROJECT, Permits, Tier, Victim
 from weir.model.reasons import EvictionRule
@@ -170,22 +170,13 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
     found = VictimEntries()
     tiers: list[Tier] = []
     youngers: list[Younger] = []
-    single_pods, leaving = context.single_pods, context.accounting.leaving
-    tier_of: dict[tuple[int, int, bool], Tier] = {}  # by kind of single pods
+    tier_of: dict[tuple[int, int, bool], Tier] | None = None
+    if context.policy.victim_policy == "lowest_cost":
+        tier_of = {}
     for job, only_moves in candidates.jobs.items():
-        single = None if only_moves else single_pods.get(job) or _new_single(candidates, context, job)
-        if single is not None:
-            if single.pod not in leaving:
-                tier = tier_of.get(single.kind)
-                if tier is None:
-                    tier = tier_of[single.kind] = candidates.tiers.tier(job, [single.pod], 1)
-                found.add(single.pod.node, (single.pod,), single.devices, single.price)
-                tiers.append(tier)
-                youngers.append(single.younger)
-            continue
         pods = context.running(job)
         if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
-            of_pod = _only_pod(candidates, context, job, pods, found)
+            of_pod = _only_pod(candidates, context, job, pods, found, tier_of, only_moves)
             if of_pod is not None:
                 tiers.append(of_pod)
                 youngers.append((-job.submitted_s, job.name))
@@ -204,10 +195,20 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
 
 
 def _only_pod(
-    candidates: VictimCandidates, context: PreemptionContext, job: Job, pods: list[Pod], found: VictimEntries
+    candidates: VictimCandidates,
+    context: PreemptionContext,
+    job: Job,
+    pods: list[Pod],
+    found: VictimEntries,
+    tier_of: dict[tuple[int, int, bool], Tier] | None,
+    only_moves: bool,
 ) -> Tier | None:
-    """Add the only pod of a workload, and return its tier if it has devices."""
-    pod, only_moves = pods[0], candidates.jobs[job]
+    """Add the only pod of a workload, and return its tier if it has devices.
+
+    Its price is the same for every requester. By lowest cost, its tier depends on its project, its priority,
+    and whether quotas protect it.
+    """
+    pod = pods[0]
     if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
         return None
     if not pod.devices:
@@ -215,22 +216,16 @@ def _only_pod(
         return None
     if only_moves:
         price = price_of_move(job, pods, context.policy.price, context.now_s)
-    else:
-        price = candidates.tiers.price(job, pods, candidates.nodes_needed)
-    found.add(pod.node, pods, len(pod.devices), price)
-    return LAST if only_moves else candidates.tiers.tier(job, pods, 1)
-
-
-def _new_single(candidates: VictimCandidates, context: PreemptionContext, job: Job) -> PricedVictim | None:
-    """Return a single-pod workload as a victim, and keep it if equal requesters may share it; else None."""
-    pods = job.running_pods()
-    if len(pods) != 1 or context.accounting.disruptions.any or context.policy.victim_policy != "lowest_cost":
-        return None
-    pod = pods[0]
-    if not job.needed[pod.group] or not pod.shape.devices or not pod.shape.whole:
-        return None
-    price = candidates.tiers.price(job, pods, candidates.nodes_needed)
+        found.add(pod.node, pods, len(pod.devices), price)
+        return LAST
+    known = context.single_prices.get(job)
+    if known is None:
+        known = context.single_prices[job] = candidates.tiers.price(job, pods, candidates.nodes_needed)
+    found.add(pod.node, pods, len(pod.devices), known)
+    if tier_of is None:
+        return candidates.tiers.tier(job, pods, 1)
     kind = job.project, job.priority, job.spec.overrun or job.spec.unprotected
-    found = PricedVictim(pod, len(pod.devices), price, kind, (-job.submitted_s, job.name))
-    context.single_pods[job] = found
-    return found
+    tier = tier_of.get(kind)
+    if tier is None:
+        tier = tier_of[kind] = candidates.tiers.tier(job, pods, 1)
+    return tier
