@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.victims.eligible_victims import EligibleVictims
+from weir.engine.victims.victim_candidates import EligibleVictims
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload

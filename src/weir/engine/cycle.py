@@ -11,12 +11,13 @@
 The plan carries the refusal of every class of workloads that stays pending.
 """
 
+from collections.abc import Iterable
+
 from weir.engine.allocation.allocate import allocate, new_allocator
 from weir.engine.allocation.nominations import Nominations
 from weir.engine.cache import EngineCache
 from weir.engine.explanation.pending_refusals import PendingRefusals
 from weir.engine.incomplete_gangs import IncompleteGangs
-from weir.engine.order.waiting_times import patience_times_s
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.plan import Eviction, NominatedPods, Plan, assert_accounted, key_of
 from weir.engine.preemption.eviction_reasons import EvictionReasons, choice_sentence
@@ -24,7 +25,7 @@ from weir.engine.preemption.preemption import Preemptor
 from weir.engine.protection.preemption_rules import PreemptionKind
 from weir.engine.replacement.repack import RepackPlanner
 from weir.engine.replacement.swap import SwapPlanner
-from weir.engine.victims.preemption_plan import PreemptionPlan
+from weir.engine.victims.preemption_context import PreemptionPlan
 from weir.model.policy import Policy
 from weir.model.reasons import EvictionRule
 from weir.state.cluster import Cluster
@@ -174,10 +175,33 @@ class Cycle:
 
     def _wakes_s(self) -> float | None:
         """Return the next time at which the plan could change without an event; None without one."""
-        times = patience_times_s(self._cluster, self._policy, self._now_s)
+        times = _patience_times_s(self._cluster, self._policy, self._now_s)
         times += [*self._gangs.times_s(), *self._nominations.times_s()]
         times += self._accounting.disruptions.ends_s()
         if self._policy.budgets.borrowed == "override" and self._cluster.budgets:
             grace_s = self._policy.budgets.grace
             times += [of.first.waits_since_s + grace_s for of in self._cluster.waiting.values()]
         return min((time_s for time_s in times if time_s > self._now_s), default=None)
+
+
+def _patience_times_s(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
+    """Return the times at which minimum run times and waits of patience end, after now."""
+    pending = [of.members[0][2] for of in cluster.waiting.values()]
+    times: list[float] = []
+    if policy.reclaim_share_after:
+        times += _first_end_s([job.waits_since_s for job in pending], policy.reclaim_share_after, now_s)
+    if policy.topology.patience:
+        gangs_s = [job.waits_since_s for job in pending if job.topology is not None]
+        times += _first_end_s(gangs_s, policy.topology.patience, now_s)
+    if policy.min_runtime.any and pending:
+        for running in cluster.running.values():
+            for job in running.values():
+                if job.started_s is not None:
+                    times.append(job.started_s + policy.min_runtime.of(job.type))
+    return times
+
+
+def _first_end_s(since_s: Iterable[float], patience_s: float, now_s: float) -> list[float]:
+    """Return the first time after now at which a wait since one of these times reaches a patience."""
+    ends_s = [wait_s + patience_s for wait_s in since_s if wait_s + patience_s > now_s]
+    return [min(ends_s)] if ends_s else []

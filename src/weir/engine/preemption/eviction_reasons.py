@@ -7,7 +7,7 @@ from weir.engine.protection.preemption_rules import divergence_level
 from weir.engine.refusals.holder_phrases import names_phrase
 from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.engine.victims.eviction_price import devices_of, lost_work, restart_cost
-from weir.engine.victims.preemption_plan import PreemptionPlan
+from weir.engine.victims.preemption_context import PreemptionPlan
 from weir.model.policy import PricePolicy
 from weir.model.reasons import EvictionCause, EvictionRule, rule_phrase
 from weir.model.resources import GPU, plain_amount, written

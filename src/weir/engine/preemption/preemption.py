@@ -9,8 +9,7 @@ from weir.engine.preemption.preemption_attempts import PreemptionAttempts
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
 from weir.engine.refusals.refusals import RefusalKind
 from weir.engine.victims.move_bounds import MoveBounds
-from weir.engine.victims.preemption_context import PreemptionContext
-from weir.engine.victims.preemption_plan import PreemptionPlan
+from weir.engine.victims.preemption_context import PreemptionContext, PreemptionPlan
 from weir.model.workloads import WorkloadType
 
 REPLICAS_AT_ONCE_MOST = 64

@@ -14,8 +14,7 @@ from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.pod_placer import PodPlacer
 from weir.engine.usage.quota_overlay import INFINITE
 from weir.engine.victims.node_bounds import NodeBounds
-from weir.engine.victims.preemption_context import PreemptionContext
-from weir.engine.victims.preemption_plan import RunnerUp
+from weir.engine.victims.preemption_context import PreemptionContext, RunnerUp
 from weir.engine.victims.victim_candidates import VictimCandidates
 from weir.engine.victims.victim_sets import (
     MAX_ENUMERATED,

@@ -12,8 +12,7 @@ from weir.engine.refusals.refusals import QuotaRefusal, SearchEnd
 from weir.engine.usage.quota_overlay import INFINITE
 from weir.engine.victims.cheapest_node import CheapestByShape, runner_up
 from weir.engine.victims.eviction_price import devices_of
-from weir.engine.victims.preemption_context import PreemptionContext
-from weir.engine.victims.preemption_plan import PreemptionPlan, RunnerUp
+from weir.engine.victims.preemption_context import PreemptionContext, PreemptionPlan, RunnerUp
 from weir.engine.victims.victim_candidates import VictimCandidates
 from weir.engine.victims.victim_sets import Tier, Victim
 from weir.engine.victims.victim_settlement import ChosenVictims, VictimSettlement

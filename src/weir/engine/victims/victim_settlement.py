@@ -7,8 +7,7 @@ from weir.engine.placement.topology_levels import missing_topology
 from weir.engine.placement.topology_placer import TopologyPlacer
 from weir.engine.protection.preemption_rules import PreemptionKind
 from weir.engine.quota.quota_checks import held_by
-from weir.engine.victims.preemption_context import PreemptionContext
-from weir.engine.victims.preemption_plan import PreemptionPlan
+from weir.engine.victims.preemption_context import PreemptionContext, PreemptionPlan
 from weir.engine.victims.victim_candidates import VictimCandidates
 from weir.engine.victims.victim_sets import Victim
 from weir.model.reasons import EvictionRule

@@ -8,7 +8,7 @@ from tests.unit.engine.spying import needs_sources
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.victims.cheapest_node import CheapestNode
-from weir.engine.victims.eligible_victims import EligibleVictims
+from weir.engine.victims.victim_candidates import EligibleVictims
 from weir.scenario_io.reading import parse_scenario
 from weir.simulation.initial_events import build_cluster
 
