@@ -1,7 +1,7 @@
 """Running work that a pending workload may not evict, for its pending reason."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -106,36 +106,29 @@ class RunningHoldings:
                 for pod in (pod for group in job.pods for pod in group):
                     if pod.nomination is not None:
                         amounts = usage_on(cluster, pod.shape, pod.nomination[0])
-                        kept.units[_least_protection(job)] -= dict(amounts).get(row, 0)
+                        kept.units[None if job.preemptible else Protection.FIXED] -= dict(amounts).get(row, 0)
         return found
 
     def parts(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Iterator[HeldPart]:
         """Yield the parts of a workload's amount, by their protection from every requester."""
         pods, disruptions = job.running_pods(), self._disruptions if left is None else left
-        units = self.units(pods, row)
-        if not self._any_protected or not (job.preemptible or job.spec.protected):
-            yield HeldPart(_least_protection(job), units)
-            return
-        if job.preemptible and not is_past_min_runtime(job, self.policy, self.now_s):
-            yield HeldPart(Protection.MIN_RUNTIME, units)
-            return
-        protected = protected_pods(job, disruptions)
-        kept = self.units(protected, row) if protected else 0
+        units, protection = self.units(pods, row), None if job.preemptible else Protection.FIXED
+        protected: Sequence[Pod] = ()
+        if self._any_protected and job.preemptible and not is_past_min_runtime(job, self.policy, self.now_s):
+            protection = Protection.MIN_RUNTIME
+        elif self._any_protected and (job.preemptible or job.spec.protected):
+            protected = protected_pods(job, disruptions)
+        kept = self.units(protected, row)
         if kept:
             names = tuple(disruptions.blocking(protected))
             yield HeldPart(Protection.BUDGETS if names else Protection.REFUSED, kept, names)
-        if kept < units:
-            yield HeldPart(_least_protection(job), units - kept)
+        if kept < units or not kept:
+            yield HeldPart(protection, units - kept)
 
     def units(self, pods: Iterable[Pod], row: int) -> int:
         """Return the amount that pods hold on the nodes that count."""
         here = pods if self._nodes is None else [pod for pod in pods if self._nodes[pod.node]]
         return sum([amount for pod in here for at, amount in pod.amounts if at == row])
-
-
-def _least_protection(job: Job) -> Protection | None:
-    """Return the protection that a workload has from every requester at any time; None if it has none."""
-    return None if job.preemptible else Protection.FIXED
 
 
 def preemption_cycle(

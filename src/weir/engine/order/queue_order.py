@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
 
 from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.state.jobs import EquivalenceClass, NextStep, Pod
@@ -103,14 +103,10 @@ class QueueOrder:
         branches = {queue for project in self._lines for queue in ledger.path[project]}
         children = Counter(ledger.parent[queue] for queue in branches)
         self._alone = {queue for queue in branches if children[ledger.parent[queue]] == 1}
-        for line in self._lines.values():
-            heapify(line)
         for queue in sorted(branches, reverse=True):  # children before their parents
-            key = self._key(queue)
-            self._heaps.setdefault(ledger.parent[queue], []).append((key, queue))
-            if queue in self._heaps:
-                heapify(self._heaps[queue])
-        heapify(self._heaps.setdefault(_ROOT, []))
+            best = self._best(queue)
+            assert best is not None
+            heappush(self._heaps.setdefault(ledger.parent[queue], []), (self._key(queue, best), queue))
 
     def _push(self, candidate: Candidate) -> None:
         self._count += 1
@@ -126,15 +122,7 @@ class QueueOrder:
         line = self._lines[queue]
         return line[0][2] if line else None
 
-    def _key(self, queue: int) -> tuple[object, ...]:
-        heap = self._heaps.get(queue)
-        if heap:
-            heapify(heap)
-        best = self._best(queue)
-        assert best is not None
-        return self._key_with(queue, best)
-
-    def _key_with(self, queue: int, best: Candidate) -> tuple[object, ...]:
+    def _key(self, queue: int, best: Candidate) -> tuple[object, ...]:
         """Return the sort key of a queue; empty if no sibling has pending work."""
         return () if queue in self._alone else self._overlay.key(queue, best.request)
 
@@ -158,4 +146,4 @@ class QueueOrder:
             if best is None:
                 heappop(heap)
             else:
-                heapreplace(heap, (self._key_with(queue, best), queue))
+                heapreplace(heap, (self._key(queue, best), queue))

@@ -99,12 +99,9 @@ class BorrowerOrder:
 
     def next(self) -> Candidate | None:
         """Remove and return the first candidate; None without any."""
-        if not self._heap and len(self._new) == 1:
-            candidate = self._new.pop()
-        elif self._heap or self._new:
-            candidate = self._pop()
-        else:
+        if not self._heap and not self._new:
             return None
+        candidate = self._pop()
         self._in_line[candidate.job.project] -= 1
         return candidate
 

@@ -14,7 +14,7 @@ from weir.engine.victims.eviction_price import VictimTiers, lost_work, price_of_
 from weir.engine.victims.legal_order import LegalOrder
 from weir.engine.victims.move_bounds import CheapestMoves
 from weir.engine.victims.preemption_context import PreemptionContext
-from weir.engine.victims.victim_entries import VictimEntries, Younger
+from weir.engine.victims.victim_entries import VictimEntries
 from weir.engine.victims.victim_sets import ANY_PROJECT, Permits, Tier, Victim
 from weir.model.reasons import EvictionRule
 from weir.model.workloads import WorkloadType
@@ -278,64 +278,56 @@ def _is_bound_together(job: Job) -> bool:
 def _entries(candidates: VictimCandidates, context: PreemptionContext) -> VictimEntries:
     """Return every possible victim by node."""
     found = VictimEntries()
-    tiers: list[Tier] = []
-    youngers: list[Younger] = []
     tier_of: dict[tuple[int, int, bool], Tier] | None = None
     if context.policy.victim_policy == "lowest_cost":
         tier_of = {}
     for job, only_moves in candidates.jobs.items():
         pods = context.running(job)
         if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
-            of_pod = _only_pod(candidates, context, job, pods, found, tier_of, only_moves)
-            if of_pod is not None:
-                tiers.append(of_pod)
-                youngers.append((-job.submitted_s, job.name))
+            _add_only_pod(found, candidates, context, job, pods, tier_of)
             continue
         for node in dict.fromkeys(pod.node for pod in pods):
             for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
                 devices = sum(len(pod.devices) for pod in victim.here)
                 if devices or victim.price < 0.0:
-                    found.add(node, victim.here, devices, victim.price)
-                    tiers.append(victim.tier)
-                    youngers.append(victim.younger)
+                    found.add(victim.here, devices, victim.price, victim.tier, victim.younger)
                 if not devices:
                     found.bare.add(node)
-    found.rank(tiers, youngers, context.placer.capacity)
+    found.rank(context.placer.capacity)
     return found
 
 
-def _only_pod(
+def _add_only_pod(
+    found: VictimEntries,
     candidates: VictimCandidates,
     context: PreemptionContext,
     job: Job,
     pods: list[Pod],
-    found: VictimEntries,
     tier_of: dict[tuple[int, int, bool], Tier] | None,
-    only_moves: bool,
-) -> Tier | None:
-    """Add the only pod of a workload, and return its tier if it has devices.
+) -> None:
+    """Add the only pod of a workload.
 
     Its price is the same for every requester. By lowest cost, its tier depends on its project, its priority,
     and whether quotas protect it.
     """
-    pod = pods[0]
+    pod, only_moves = pods[0], candidates.jobs[job]
     if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
-        return None
+        return
     if not pod.devices:
         found.bare.add(pod.node)
-        return None
+        return
     if only_moves:
-        price = price_of_move(job, pods, context.policy.price, context.now_s)
-        found.add(pod.node, pods, len(pod.devices), price)
-        return LAST
-    known = context.single_prices.get(job)
-    if known is None:
-        known = context.single_prices[job] = candidates.tiers.price(job, pods, candidates.nodes_needed)
-    found.add(pod.node, pods, len(pod.devices), known)
-    if tier_of is None:
-        return candidates.tiers.tier(job, pods, 1)
-    kind = job.project, job.priority, job.spec.overrun or job.spec.unprotected
-    tier = tier_of.get(kind)
-    if tier is None:
-        tier = tier_of[kind] = candidates.tiers.tier(job, pods, 1)
-    return tier
+        tier, price = LAST, price_of_move(job, pods, context.policy.price, context.now_s)
+    else:
+        kind = job.project, job.priority, job.spec.overrun or job.spec.unprotected
+        if tier_of is None:
+            tier = candidates.tiers.tier(job, pods, 1)
+        elif kind in tier_of:
+            tier = tier_of[kind]
+        else:
+            tier = tier_of[kind] = candidates.tiers.tier(job, pods, 1)
+        known = context.single_prices.get(job)
+        if known is None:
+            known = context.single_prices[job] = candidates.tiers.price(job, pods, candidates.nodes_needed)
+        price = known
+    found.add(pods, len(pod.devices), price, tier, (-job.submitted_s, job.name))

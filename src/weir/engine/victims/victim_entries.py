@@ -48,28 +48,32 @@ class VictimEntries:
     tiers: list[Any] = field(default_factory=list)
     youngest: dict[tuple[int, int], Younger] = field(default_factory=dict)
     by_node: VictimColumns = field(init=False)
-    # Node, pods there, the devices that they hold or share, and price
-    _entries: list[tuple[int, Sequence[Pod], int, float]] = field(default_factory=list)
+    # Node, pods there, the devices that they hold or share, price, tier and age
+    _entries: list[tuple[int, Sequence[Pod], int, float, Tier, Younger]] = field(default_factory=list)
     _in_parts: list[int] = field(default_factory=list)  # positions of entries with parts of devices
     _ranks: list[int] = field(default_factory=list)
 
-    def add(self, node: int, here: Sequence[Pod], devices: int, price: float) -> None:
-        """Add a victim with its pods on a node and the devices that they hold; `rank` adds its tier later."""
-        if any(pod.devices and not pod.shape.whole for pod in here):
-            self._in_parts.append(len(self._entries))
-        self._entries.append((node, here, devices, price))
+    def add(self, here: Sequence[Pod], devices: int, price: float, tier: Tier, younger: Younger) -> None:
+        """Add a victim with its pods on a node and the devices that they hold; `rank` compares its tier."""
+        for pod in here:
+            if pod.devices and not pod.shape.whole:
+                self._in_parts.append(len(self._entries))
+                break
+        self._entries.append((here[0].node, here, devices, price, tier, younger))
 
-    def rank(self, tiers: Sequence[Tier], youngers: Sequence[Younger], capacity: Capacity) -> None:
+    def rank(self, capacity: Capacity) -> None:
         """Turn the entries into columns with their tiers' ranks, and keep the youngest of each."""
+        node, _, devices, price, tiers, youngers = (
+            zip(*self._entries, strict=True) if self._entries else ((),) * 6
+        )
         self.tiers = sorted(set(tiers))
         ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
         self._ranks = [ranks[tier] for tier in tiers]
         youngest = self.youngest
-        for entry, rank, younger in zip(self._entries, self._ranks, youngers, strict=True):
-            key = entry[0], rank
+        for at, rank, younger in zip(node, self._ranks, youngers, strict=True):
+            key = at, rank
             if key not in youngest or younger < youngest[key]:
                 youngest[key] = younger
-        node, _, devices, price = zip(*self._entries, strict=True) if self._entries else ((),) * 4
         self.by_node = VictimColumns(
             np.array(node, np.int64),
             np.array(devices, np.int64),
@@ -86,7 +90,7 @@ class VictimEntries:
         The place of device d of node n is n * width + d. A device may lack memory as well, so each is loose.
         """
         at, place, amount = [], [], []
-        for position, (node, here, _, _) in enumerate(self._entries):
+        for position, (node, here, *_) in enumerate(self._entries):
             for device, milli in _held(here, device_memory.item(node)).items():
                 at.append(position)
                 place.append(node * width + device)
@@ -110,7 +114,7 @@ class VictimEntries:
         device_of: list[int] = []
         milli_of: list[int] = []
         for at in self._in_parts:
-            node, here, count, _ = self._entries[at]
+            node, here, count, *_ = self._entries[at]
             if count == 1 and not crowded[node]:
                 ((device, milli),) = _held(here, memory[node]).items()
                 alone.append(at)
