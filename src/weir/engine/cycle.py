@@ -11,8 +11,6 @@
 The plan carries the refusal of every class of workloads that stays pending.
 """
 
-from collections.abc import Iterable
-
 from weir.engine.allocation.allocate import allocate, new_allocator
 from weir.engine.allocation.nominations import Nominations
 from weir.engine.cache import EngineCache
@@ -175,7 +173,7 @@ class Cycle:
 
     def _wakes_s(self) -> float | None:
         """Return the next time at which the plan could change without an event; None without one."""
-        times = _patience_times_s(self._cluster, self._policy, self._now_s)
+        times = _patience_times_s(self._cluster, self._policy)
         times += [*self._gangs.times_s(), *self._nominations.times_s()]
         times += self._accounting.disruptions.ends_s()
         if self._policy.budgets.borrowed == "override" and self._cluster.budgets:
@@ -184,24 +182,17 @@ class Cycle:
         return min((time_s for time_s in times if time_s > self._now_s), default=None)
 
 
-def _patience_times_s(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
-    """Return the times at which minimum run times and waits of patience end, after now."""
-    pending = [of.members[0][2] for of in cluster.waiting.values()]
+def _patience_times_s(cluster: Cluster, policy: Policy) -> list[float]:
+    """Return the times at which minimum run times and waits of patience end."""
+    pending = [of.first for of in cluster.waiting.values()]
     times: list[float] = []
     if policy.reclaim_share_after:
-        times += _first_end_s([job.waits_since_s for job in pending], policy.reclaim_share_after, now_s)
+        times += [job.waits_since_s + policy.reclaim_share_after for job in pending]
     if policy.topology.patience:
-        gangs_s = [job.waits_since_s for job in pending if job.topology is not None]
-        times += _first_end_s(gangs_s, policy.topology.patience, now_s)
+        patience_s = policy.topology.patience
+        times += [job.waits_since_s + patience_s for job in pending if job.topology is not None]
     if policy.min_runtime.any and pending:
-        for running in cluster.running.values():
-            for job in running.values():
-                if job.started_s is not None:
-                    times.append(job.started_s + policy.min_runtime.of(job.type))
+        jobs = [job for running in cluster.running.values() for job in running.values()]
+        least = policy.min_runtime
+        times += [job.started_s + least.of(job.type) for job in jobs if job.started_s is not None]
     return times
-
-
-def _first_end_s(since_s: Iterable[float], patience_s: float, now_s: float) -> list[float]:
-    """Return the first time after now at which a wait since one of these times reaches a patience."""
-    ends_s = [wait_s + patience_s for wait_s in since_s if wait_s + patience_s > now_s]
-    return [min(ends_s)] if ends_s else []

@@ -10,7 +10,7 @@ from typing import Self
 
 from weir.engine.placement.capacity import Capacity, CapacityTrial
 from weir.engine.placement.pod_placer import NodePlacement
-from weir.engine.protection.disruption_allowances import DisruptionAllowances
+from weir.engine.protection.victim_protection import DisruptionAllowances
 from weir.engine.usage.quota_overlay import QuotaOverlay
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
@@ -76,7 +76,7 @@ class Accounting:
     def resume(self, pods: Sequence[Pod]) -> None:
         """Undo `stop` for these pods."""
         self.charge(pods)
-        self.disruptions.restore(pods)
+        self.disruptions.use(pods, -1)
         for pod in pods:
             if pod in self.leaving:
                 self._leaving_log.append((pod, False))

@@ -10,8 +10,8 @@ from weir.engine.order.runtime_order import BorrowerOrder, KeyedLine, RuntimeOrd
 from weir.engine.placement.feasibility_cache import FeasibilityCache
 from weir.engine.placement.placer import Placer
 from weir.engine.placement.pod_placer import NodePlacement
-from weir.engine.protection.disruption_allowances import DisruptionAllowances
 from weir.engine.protection.preemption_rules import PreemptionRules
+from weir.engine.protection.victim_protection import DisruptionAllowances
 from weir.engine.quota.quota_checks import QuotaChecks
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage.quota_overlay import QuotaOverlay, usage_of

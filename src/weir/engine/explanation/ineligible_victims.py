@@ -8,9 +8,13 @@ from typing import NamedTuple
 from weir.engine.allocation.allocate import Lacks
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import pods_that_fit
-from weir.engine.protection.disruption_allowances import DisruptionAllowances
 from weir.engine.protection.preemption_rules import PreemptionRules, cycle_ends_s, is_past_min_runtime
-from weir.engine.protection.victim_protection import VictimProtections, of_queue, protected_pods
+from weir.engine.protection.victim_protection import (
+    DisruptionAllowances,
+    VictimProtections,
+    of_queue,
+    protected_pods,
+)
 from weir.engine.refusals.holder_phrases import Protection
 from weir.engine.refusals.refusals import QuotaShortfall, SearchEnd
 from weir.engine.refusals.shortage_refusals import IneligibleVictims

@@ -97,11 +97,7 @@ class PodAffinityRules:
 
     def open_to(self, columns: CapacityColumns, shape: RequestShape) -> Bools:
         """Return the nodes open to one more pod by all rules."""
-        open_ = np.ones(columns.free.shape[1], np.bool_)
-        for rule, mark in shape.pod_rules:
-            if not rule.weight:
-                open_ &= self._count(columns, shape, rule, mark).open_nodes()
-        return open_
+        return self.clearable(columns, shape, ())
 
     def stays(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
         """Return True if a counted pod could be placed on its node again by the rules."""

@@ -29,8 +29,6 @@ from weir.state.capacity_columns import Bools, Ints
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
-MoveRequest = tuple[object, ...]
-"""Properties of a request that moves depend on."""
 _DOMAINS_MOST = 8
 """Number of domains that may be cleared, those that lack least first."""
 
@@ -51,7 +49,6 @@ class PreemptionAttempts:
         self._cache = allocator.cache.preemption
         self._moves = moves
         self._eligibility = eligibility
-        self._failed_moves: set[MoveRequest] = set()  # since capacity was last freed
 
     def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; otherwise keep them."""
@@ -68,45 +65,22 @@ class PreemptionAttempts:
                 plan = self._clear_one(domains, rules, way)
                 if isinstance(plan, PreemptionPlan):
                     trial.commit()
-                    self._failed_moves.clear()
-            if isinstance(plan, PreemptionPlan):
-                return plan
+                    return plan
         return PreemptionPlan(None, placements)
 
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; None if none does, with the end of searches kept."""
-        failed, member = self._failed_moves, (rules.candidate.of, rules.candidate.at)
         end: SearchEnd | None = None  # result of the searches with evictions
         ways = ways_of(rules, self.context, self._moves, self._eligibility, under_limits=under_limits)
         for way in ways:
-            moves = way.kind is PreemptionKind.CONSOLIDATE
-            key = self._move_request(rules) if moves else None
-            if key is not None and key in failed:
-                continue
             plan = self._search(rules, way)
             if isinstance(plan, PreemptionPlan):
-                failed.clear()
                 return plan
-            if key is not None:
-                failed.add(key)
-            if not moves:
+            if way.kind is not PreemptionKind.CONSOLIDATE:
                 end = plan if end is None else max(end, plan)
         if end is not None:
-            self._cache.note_end(self._cluster, member, end)
+            self._cache.note_end(self._cluster, (rules.candidate.of, rules.candidate.at), end)
         return None
-
-    def _move_request(self, rules: PreemptionRules) -> MoveRequest | None:
-        """Return a key of requests for which moves fail alike; None if more than the key matters."""
-        candidate, job, placement = rules.candidate, rules.job, self.context.placement
-        if job.is_running or job.stopped_for or placement.open_to(candidate) is not None:
-            return None
-        if placement.outages and placement.outages.barring(job):
-            return None
-        orders, scattered = tuple(group.order for group in job.spec.groups), None
-        if job.topology is not None:
-            scattered = placement.may_scatter(job, candidate.lacks)
-        affinity = self.context.affinity_of(job)
-        return candidate.of.wants, orders, affinity, rules.is_owner, job.topology, scattered
 
     def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | SearchEnd:
         """Free capacity in one way, or return the end of the search."""

@@ -61,7 +61,7 @@ class Siblings:
             missing = [wanted[at] - given[at] for at in short]
             risen = water_fill(left, missing, self._weights(tier, short, row))
             if row == GPU_ROW and not self.share_devices(tier):
-                risen = _rounded(risen, self.ages(short))
+                risen = _rounded(risen, [self.ledger.age[self.queues[at]] for at in short])
             for at, more in zip(short, risen, strict=True):
                 given[at] += more
             left -= sum(risen)
@@ -85,10 +85,6 @@ class Siblings:
         sharing, queues = self.ledger.sharing, self.queues
         return sum([sharing[queues[at]] for at in tier]) > 0
 
-    def ages(self, some: Sequence[int]) -> list[tuple[float, int]]:
-        """Return the ages of some siblings, for ties."""
-        return [self.ledger.age[self.queues[at]] for at in some]
-
 
 def _guarantees(siblings: Siblings, row: int, have: float, wanted: Sequence[int]) -> list[float]:
     """Return min(quota, demand), scaled down by priority and quota if capacity is short."""
@@ -107,7 +103,7 @@ def _guarantees(siblings: Siblings, row: int, have: float, wanted: Sequence[int]
         if claimed > left:
             claims = water_fill(left, claims, [float(quota[queues[at]][row]) for at in finite])
             if row == GPU_ROW and not siblings.share_devices(finite):
-                claims = _rounded(claims, siblings.ages(finite))
+                claims = _rounded(claims, [siblings.ledger.age[queues[at]] for at in finite])
             claimed = sum(claims)
         for at, claim in zip(finite, claims, strict=True):
             given[at] = claim

@@ -16,8 +16,8 @@ from weir.engine.placement.feasibility import pods_that_fit
 from weir.engine.placement.topology_levels import TopologyLevel
 from weir.engine.preemption_cache import ConsolidationKey
 from weir.engine.protection.preemption_rules import PreemptionRules
-from weir.engine.victims.knapsack import NO_BOUND, least_prices
 from weir.engine.victims.preemption_context import PreemptionContext
+from weir.engine.victims.victim_entries import NO_BOUND, least_prices
 from weir.engine.victims.victim_sets import PRICE_DIGITS, Tier
 from weir.model.resources import GPU_MODEL_PREFIX
 from weir.model.workloads import WHOLE_MILLI

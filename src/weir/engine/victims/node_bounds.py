@@ -4,9 +4,14 @@ import numpy as np
 
 from weir.engine.placement.capacity import Capacity
 from weir.engine.placement.feasibility import pods_that_fit, shares_for_memory
-from weir.engine.victims.knapsack import NO_BOUND, cheapest_by_place, in_units
 from weir.engine.victims.victim_candidates import LAST, VictimCandidates
-from weir.engine.victims.victim_entries import VictimColumns, VictimEntries
+from weir.engine.victims.victim_entries import (
+    NO_BOUND,
+    VictimColumns,
+    VictimEntries,
+    cheapest_by_place,
+    in_units,
+)
 from weir.engine.victims.victim_sets import PRICE_DIGITS, Tier
 from weir.state.capacity_columns import Bools
 from weir.state.shapes import RequestShape

@@ -17,15 +17,12 @@ from weir.state.jobs import Job, Pod
 class VictimMover:
     """Moves victims of one requester; the requester's placements keep its pod affinity."""
 
-    def __init__(self, context: PreemptionContext, requester: Job) -> None:
+    def __init__(self, context: PreemptionContext) -> None:
         self._context = context
         self._placer = context.placer
-        self._has_pod_rules = any(shape.pod_rules for shape in requester.shapes)
 
     def allows(self, requester: Sequence[NodePlacement]) -> bool:
         """Return True if pod affinity still allows the requester's placements."""
-        if not self._has_pod_rules:
-            return True
         rules, columns = self._placer.rules, self._placer.capacity.columns
         return all(rules.stays(columns, placement.pod.shape, placement.node) for placement in requester)
 
@@ -107,7 +104,7 @@ class VictimSettlement:
         self._context = context
         self._candidates = candidates
         self._candidate = candidates.rules.candidate
-        self._mover = VictimMover(context, self._candidate.job)
+        self._mover = VictimMover(context)
         self._affinity = context.affinity_of(self._candidate.job)
         self._placer = context.placer
         self._transaction = context.transaction

@@ -5,7 +5,7 @@ from tests.unit.engine.spying import needs_sources
 
 from weir.engine.allocation.allocate import new_allocator
 from weir.engine.cache import EngineCache
-from weir.engine.explanation import capacity_refusals
+from weir.engine.explanation import pending_refusals
 from weir.engine.explanation.pending_refusals import PendingRefusals
 from weir.scenario_io.reading import parse_scenario
 from weir.simulation.scenario_runner import ScenarioRunner
@@ -32,7 +32,7 @@ def test_an_error_while_pods_are_tried_releases_them(monkeypatch: pytest.MonkeyP
         assert allocator.capacity.columns.free.tolist() != before, "pods are tried"
         raise ZeroDivisionError
 
-    monkeypatch.setattr(capacity_refusals, "shortage_of", fail)
+    monkeypatch.setattr(pending_refusals, "shortage_of", fail)
     refusals = PendingRefusals(cluster, policy, 0.0, allocator.cache, allocator)
     for of in cluster.waiting.values():
         with pytest.raises(ZeroDivisionError):

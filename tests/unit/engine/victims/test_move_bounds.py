@@ -6,7 +6,7 @@ from weir.engine.allocation.allocate import Allocator
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
 from weir.engine.preemption_cache import ConsolidationKey
-from weir.engine.protection.disruption_allowances import DisruptionAllowances
+from weir.engine.protection.victim_protection import DisruptionAllowances
 from weir.engine.transaction import Accounting, Transaction
 from weir.engine.usage.quota_overlay import QuotaOverlay, usage_of
 from weir.engine.victims.move_bounds import MoveBounds
