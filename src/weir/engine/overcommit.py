@@ -123,7 +123,9 @@ def relieve(
         if not use.excess_milli:
             continue
         victims = _victims(cluster, each, pods, node.gpu_memory, freed)
-        cause = EvictionCause(EvictionRule.OVERCOMMITTED, None, f"{each.sentence}.", _numbers(each))
+        needed = each.use.needed_milli / WHOLE_MILLI
+        numbers = {"node": each.node, "gpus": each.use.gpus, "needed": needed, "others": each.use.others}
+        cause = EvictionCause(EvictionRule.OVERCOMMITTED, None, f"{each.sentence}.", numbers)
         for pod in (pod for job, on_node in victims for pod in stopped_with(job, on_node, gone)):
             key = key_of(pod)
             gone.add(key)
@@ -199,13 +201,3 @@ def stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> lis
     there = Counter(pod.group for pod in running)
     enough = all(there[group] - leaving[group] >= need for group, need in enumerate(job.needed))
     return list(pods) if enough else running
-
-
-def _numbers(over: OvercommittedNode) -> dict[str, object]:
-    use = over.use
-    return {
-        "node": over.node,
-        "gpus": use.gpus,
-        "needed": use.needed_milli / WHOLE_MILLI,
-        "others": use.others,
-    }

@@ -32,18 +32,12 @@ class Accounting:
         self.coming: set[str] = set()
         self._cluster = cluster
         # Undo log: pods added to (True) or removed from `leaving`, and names added to `coming`
-        self._leaving_log: list[tuple[Pod, bool]] = []
-        self._coming_log: list[str] = []
+        self._log: list[tuple[Pod, bool] | str] = []
 
-    def start(self, placements: Sequence[NodePlacement]) -> None:
-        """Charge the usage of placed pods."""
+    def start(self, placements: Sequence[NodePlacement], sign: int = 1) -> None:
+        """Charge the usage of placed pods (sign -1: release it)."""
         for pod, node, _ in placements:
-            self.charge_request(pod.job, usage_on(self._cluster, pod.shape, node))
-
-    def cancel(self, placements: Sequence[NodePlacement]) -> None:
-        """Release the usage of placed pods."""
-        for pod, node, _ in placements:
-            self.charge_request(pod.job, usage_on(self._cluster, pod.shape, node), -1)
+            self.charge_request(pod.job, usage_on(self._cluster, pod.shape, node), sign)
 
     def charge_request(self, job: Job, request: Amounts, sign: int = 1) -> None:
         """Charge a request of a workload (sign -1: release it)."""
@@ -70,7 +64,7 @@ class Accounting:
         self.evict(pods)
         for pod in pods:
             if pod not in self.leaving:
-                self._leaving_log.append((pod, True))
+                self._log.append((pod, True))
                 self.leaving.add(pod)
 
     def resume(self, pods: Sequence[Pod]) -> None:
@@ -79,34 +73,33 @@ class Accounting:
         self.disruptions.use(pods, -1)
         for pod in pods:
             if pod in self.leaving:
-                self._leaving_log.append((pod, False))
+                self._log.append((pod, False))
                 self.leaving.remove(pod)
 
     def expect(self, names: Iterable[str]) -> None:
         """Add workloads to `coming`."""
         for name in names:
             if name not in self.coming:
-                self._coming_log.append(name)
+                self._log.append(name)
                 self.coming.add(name)
 
-    def position(self) -> tuple[int, int, int, int]:
+    def position(self) -> tuple[int, int, int]:
         """Return the position in the logs to roll back to."""
-        overlay, disruptions = self.overlay.log, self.disruptions.log
-        return len(overlay), len(disruptions), len(self._leaving_log), len(self._coming_log)
+        return len(self.overlay.log), len(self.disruptions.log), len(self._log)
 
-    def rollback(self, position: tuple[int, int, int, int]) -> None:
+    def rollback(self, position: tuple[int, int, int]) -> None:
         """Restore the accounting at a position of the logs."""
-        usage, disruptions, leaving, coming = position
+        usage, disruptions, names_and_pods = position
         self.overlay.rollback(usage)
         self.disruptions.rollback(disruptions)
-        while len(self._leaving_log) > leaving:
-            pod, leaves = self._leaving_log.pop()
-            if leaves:
-                self.leaving.remove(pod)
+        while len(self._log) > names_and_pods:
+            entry = self._log.pop()
+            if isinstance(entry, str):
+                self.coming.remove(entry)
+            elif entry[1]:
+                self.leaving.remove(entry[0])
             else:
-                self.leaving.add(pod)
-        while len(self._coming_log) > coming:
-            self.coming.remove(self._coming_log.pop())
+                self.leaving.add(entry[0])
 
 
 class Trial(CapacityTrial):
@@ -117,7 +110,7 @@ class Trial(CapacityTrial):
     def __init__(self, capacity: Capacity, accounting: Accounting) -> None:
         super().__init__(capacity)
         self._accounting = accounting
-        self._position = (0, 0, 0, 0)
+        self._position = (0, 0, 0)
 
     def __enter__(self) -> Self:
         self._position = self._accounting.position()
@@ -155,6 +148,6 @@ class Transaction:
 
     def cancel(self, placements: Sequence[NodePlacement]) -> None:
         """Withdraw placements: release their capacity and usage."""
-        self.accounting.cancel(placements)
+        self.accounting.start(placements, -1)
         for placement in placements:
             self.capacity.release(placement.node, placement.pod.shape, placement.devices)

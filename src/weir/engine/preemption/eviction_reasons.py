@@ -1,6 +1,5 @@
 """Eviction reasons, as data and as one sentence, with the numbers that the rule compared."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from weir.engine.protection.preemption_rules import divergence_level
@@ -80,7 +79,9 @@ class EvictionReasons:
 
 def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy, now_s: float) -> str:
     """Return the cost of a plan's evictions and of the next choice of victims; empty without evictions."""
-    stopped = _by_job(pod for pod, _ in plan.stopped)
+    stopped: dict[Job, list[Pod]] = {}
+    for pod, _ in plan.stopped:
+        stopped.setdefault(pod.job, []).append(pod)
     if not stopped:
         return ""
     lost = sum(lost_work(job, devices_of(pods), prices, now_s) for job, pods in stopped.items())
@@ -106,13 +107,6 @@ def cost_phrase(lost: float, restarts: float, workloads: int) -> str:
     if restarts == 0:
         return f"{_gpu_hours(lost)} {work}"
     return f"{_gpu_hours(lost)}: {_hours(lost - restarts)} {work}, and the rest for the {restart}"
-
-
-def _by_job(pods: Iterable[Pod]) -> dict[Job, list[Pod]]:
-    found: dict[Job, list[Pod]] = {}
-    for pod in pods:
-        found.setdefault(pod.job, []).append(pod)
-    return found
 
 
 def _gpu_hours(seconds: float) -> str:

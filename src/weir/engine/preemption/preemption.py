@@ -137,28 +137,23 @@ class Preemptor:
 
     def _plan_for(self, candidate: Candidate) -> PreemptionPlan | None:
         """Free capacity for a workload; None if no way succeeds."""
-        capacity = self._attempts.context.placer.capacity
-        with self._allocator.placement.outages.withheld(capacity, candidate.job):
-            return self._found_plan(candidate)
-
-    def _found_plan(self, candidate: Candidate) -> PreemptionPlan | None:
         job, context = candidate.job, self._attempts.context
-        leaving = context.accounting.leaving
+        leaving, capacity = context.accounting.leaving, context.placer.capacity
         if leaving and job.is_running and any(pod in leaving for pod in job.running_pods()):
             return None  # a workload that this plan evicts or moves can't grow in it
-        refusal = self._checks.refusal(candidate, context.placer.capacity)
-        if refusal is not None and refusal.kind is RefusalKind.QUOTA:
-            return None
-        # Capacity can have grown since its allocation only in these cases
-        if refusal is None and (self._cluster.releasing_on or leaving):
-            placements = self._placed_after_releases(candidate)
-            if placements is not None:
-                return self._attempts.cleared_or_kept(candidate, placements)
-        if not job.can_preempt:
-            return None
-        under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
-        rules = self._allocator.rules_of(candidate)
-        return self._attempts.first_success(rules, under_limits)
+        with self._allocator.placement.outages.withheld(capacity, job):
+            refusal = self._checks.refusal(candidate, capacity)
+            if refusal is not None and refusal.kind is RefusalKind.QUOTA:
+                return None
+            # Capacity can have grown since its allocation only in these cases
+            if refusal is None and (self._cluster.releasing_on or leaving):
+                placements = self._placed_after_releases(candidate)
+                if placements is not None:
+                    return self._attempts.cleared_or_kept(candidate, placements)
+            if not job.can_preempt:
+                return None
+            under_limits = refusal is None or refusal.kind is not RefusalKind.LIMIT
+            return self._attempts.first_success(self._allocator.rules_of(candidate), under_limits)
 
     def _placed_after_releases(self, candidate: Candidate) -> list[NodePlacement] | None:
         """Place a workload in the capacity after all releases; None if it doesn't fit."""

@@ -89,14 +89,11 @@ class LegalOrder:
 
     def _ordered(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         going: list[tuple[Victim, EvictionRule]] = []
-        left = list(victims)
-        if len(left) > 1:
-            left.sort(
-                key=lambda victim: (
-                    -divergence_level(self._rules.path, victim.job.path),
-                    devices_of(victim.pods),
-                )
-            )
+        path = self._rules.path
+        left = sorted(
+            victims,
+            key=lambda victim: (-divergence_level(path, victim.job.path), devices_of(victim.pods)),
+        )
         while left:
             for victim in left:
                 rule = self.rule(victim)

@@ -237,7 +237,8 @@ class VictimCandidates:
         Of services, the one with the most replicas above its minimum gives first, one replica at a time.
         """
         if self.jobs[job]:
-            pods = self.running(job) if _is_bound_together(job) else here
+            together = job.topology is not None and sum(job.placed) > 1  # they share or prefer one domain
+            pods = self.running(job) if together else here
             if self._disruptions.any and not self.order.may_stop(pods, moves=True):
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
@@ -268,11 +269,6 @@ class VictimCandidates:
             tier, cost = self.tiers.tier(job, rest, 1), self.tiers.price(job, rest, self.nodes_needed)
             victims.append(Victim(tier, cost, job, tuple(rest), staying, True))
         return victims
-
-
-def _is_bound_together(job: Job) -> bool:
-    """Return True if its pods share or prefer one domain and so move together."""
-    return job.topology is not None and sum(job.placed) > 1
 
 
 def _entries(candidates: VictimCandidates, context: PreemptionContext) -> VictimEntries:

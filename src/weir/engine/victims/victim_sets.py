@@ -325,11 +325,10 @@ def _grow_permitted(
     """Find the permitted sets that free capacity, with the chosen victims and any from `at` on."""
     if chosen and not permits(chosen):
         return
-    if space.fits_without(chosen):
-        if _is_closed(chosen, mates) and not _has_spare(space, chosen):
+    if space.fits_without(chosen) and _is_closed(chosen, mates):
+        if not _has_spare(space, chosen):
             found.append(chosen)
-        if _is_closed(chosen, mates):
-            return
+        return
     if at < len(ordered) and space.fits_without([*chosen, *ordered[at:]]):
         _grow_permitted(space, ordered, mates, permits, at + 1, [*chosen, ordered[at]], found)
         _grow_permitted(space, ordered, mates, permits, at + 1, chosen, found)
