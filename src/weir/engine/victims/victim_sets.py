@@ -1,6 +1,6 @@
 """Victims on one node, and the cheapest sets of them that free capacity for a pod.
 
-If disruption budgets don't allow all of them to be stopped at once, few victims are enumerated, so that a
+Disruption budgets may not allow all of them to be stopped at once. Then few victims are enumerated, so that a
 set is found if one exists. Of many victims, a group that may be stopped together is chosen first, by tier and
 price, and the usual search runs in this group.
 """
